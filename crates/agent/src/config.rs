@@ -45,7 +45,8 @@ pub struct Target {
     pub containers: Vec<String>,
     /// Which share of the time sends are observed.
     pub sample: Ratio,
-    /// The most connections that are followed at a time; `None` for as many as the machine has memory for.
+    /// The most connections that are followed at a time; `None` for as many as the machine has
+    /// memory for.
     pub max_connections: Option<u32>,
 }
 

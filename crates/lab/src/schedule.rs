@@ -1,7 +1,8 @@
 //! What becomes of a path while it runs: changes at given times, from a file.
 //!
-//! The file is a table of comma-separated values. Its first line names the columns: `time`, and settings of the path ([`SETTINGS`]).
-//! Each further line is a moment since the path came up, and what the settings are from then on. An empty cell leaves a setting as it is.
+//! The file is a table of comma-separated values. Its first line names the columns: `time`, and
+//! settings of the path ([`SETTINGS`]). Each further line is a moment since the path came up, and
+//! what the settings are from then on. An empty cell leaves a setting as it is.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ impl Schedule {
         &self.0
     }
 
-    /// Reads the text of a file called `file`, for a path that begins as `before` and carries IP packets of up to `mtu`
-    /// bytes: each step must give a path that can be.
+    /// Reads the text of a file called `file`, for a path that begins as `before` and carries IP
+    /// packets of up to `mtu` bytes: each step must give a path that can be.
     ///
     /// # Errors
     /// [`Error::File`] with the line that is wrong.

@@ -1,4 +1,5 @@
-//! The settings of a direction by name, as people write them: on the command line, in a schedule, in a topology.
+//! The settings of a direction by name, as people write them: on the command line, in a schedule,
+//! in a topology.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +70,8 @@ pub fn each(text: &str) -> Result<[Option<&str>; 2], Wrong> {
     if sides == [None; 2] { Err(Wrong::NoValue) } else { Ok(sides) }
 }
 
-/// What of a direction becomes another: settings by name, with their values as people write them. What is not named stays.
+/// What of a direction becomes another: settings by name, with their values as people write them.
+/// What is not named stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Change(BTreeMap<String, String>);
@@ -85,7 +87,8 @@ impl Change {
         self.0.is_empty()
     }
 
-    /// `to` with the change made. Whether there can be such a direction is for [`Direction`] to say.
+    /// `to` with the change made. Whether there can be such a direction is for [`Direction`] to
+    /// say.
     ///
     /// # Errors
     /// [`Error::Value`] names the setting that is not known, or has no such value.

@@ -15,9 +15,9 @@
 //! schedule = "steps.csv"
 //! ```
 //!
-//! A host with more than one link forwards between them; routes are the shortest by links. Settings are those of the command line
-//! ([`SETTINGS`]), `mtu`, `recorded` (one file for both directions, or a list of one for each) and `schedule`. Files are named from the
-//! topology's folder.
+//! A host with more than one link forwards between them; routes are the shortest by links. Settings
+//! are those of the command line ([`SETTINGS`]), `mtu`, `recorded` (one file for both directions,
+//! or a list of one for each) and `schedule`. Files are named from the topology's folder.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -46,14 +46,16 @@ pub struct Topology {
 /// A link between two hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Their places among the hosts; the first direction of the path is from the first to the second.
+    /// Their places among the hosts; the first direction of the path is from the first to the
+    /// second.
     pub between: [usize; 2],
     /// Its path.
     pub config: Config,
 }
 
 impl Topology {
-    /// Reads the text of a file called `file`, and the recordings and schedules that it names; its paths draw from `seed` on.
+    /// Reads the text of a file called `file`, and the recordings and schedules that it names; its
+    /// paths draw from `seed` on.
     ///
     /// # Errors
     /// [`Error::Topology`] with the place that is wrong, and the nearest name where one is not known.
@@ -62,7 +64,8 @@ impl Topology {
         settings::read(file, text, "a topology", |keys| topology(keys, seed))
     }
 
-    /// For each host and link to which it is not joined: by which of its links the shortest way begins. `None` where there is no way.
+    /// For each host and link to which it is not joined: by which of its links the shortest way
+    /// begins. `None` where there is no way.
     pub(crate) fn first_link(&self, from: usize, to_link: usize) -> Option<usize> {
         let mut first: Vec<Option<usize>> = vec![None; self.hosts.len()];
         let mut next = VecDeque::from([from]);

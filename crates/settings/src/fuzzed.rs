@@ -2,7 +2,8 @@
 
 use crate::{Table, Value, Wrong, read};
 
-/// A file of settings: some keys are taken as each kind of value, the rest is left over or walked through.
+/// A file of settings: some keys are taken as each kind of value, the rest is left over or walked
+/// through.
 pub fn settings(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for all in [false, true] {

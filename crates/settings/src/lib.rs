@@ -20,10 +20,12 @@ pub use value::Value;
 
 use toml::de::DeTable;
 
-/// Reads the text of a file called `file`. `what` names it in messages, such as `the configuration`.
+/// Reads the text of a file called `file`. `what` names it in messages, such as `the
+/// configuration`.
 ///
 /// # Errors
-/// A [`Wrong`] where the text is not TOML or has a key that `take` did not take; whatever `take` gives.
+/// A [`Wrong`] where the text is not TOML or has a key that `take` did not take; whatever `take`
+/// gives.
 pub fn read<T, E: From<Wrong>>(
     file: &str,
     text: &str,

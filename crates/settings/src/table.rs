@@ -1,4 +1,4 @@
-//! Tables, whose keys are known by being taken.
+//! Tables, with keys that are known by being taken.
 
 use toml::de::DeTable;
 
@@ -105,7 +105,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All that is left, in the order of the file: for tables whose keys are names.
+    /// All that is left, in the order of the file: for tables with names as keys.
     pub fn rest(&mut self) -> Vec<(Key<'a>, Value<'a>)> {
         std::mem::take(&mut self.left)
     }

@@ -23,7 +23,8 @@ fn time(time: record::Nanos) -> String {
     quoted(&quantity::exact_duration(time))
 }
 
-/// The plan's TOML. How many frames are looked at is no key of a plan and stands there as a comment.
+/// The plan's TOML. How many frames are looked at is no key of a plan and stands there as a
+/// comment.
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let mut line = |text: String| _ = writeln!(out, "{text}");

@@ -38,7 +38,8 @@ pub struct Setup {
     pub workload: Workload,
     /// Options of the workload's sockets on both sides.
     pub options: traffic::SocketOptions,
-    /// IPv6 or IPv4; where it is not said, IPv4 in the lab and the server's first address between real hosts.
+    /// IPv6 or IPv4; where it is not said, IPv4 in the lab and the server's first address between
+    /// real hosts.
     pub ipv6: Option<bool>,
     /// Which way bytes of a bulk transfer go; up, and both ways under probes, where it is not said.
     pub direction: Option<traffic::stream::Direction>,
@@ -166,8 +167,8 @@ fn one_of<T: Copy>(name: &str, text: &str, known: &[(&str, T)]) -> Result<T, Ref
 }
 
 impl Setup {
-    /// Sets one thing. Path settings hold for both directions, or are given as `A_TO_B/B_TO_A`. A name that begins with
-    /// `net.` is a sysctl of both hosts, with `a.` or `b.` before it of one.
+    /// Sets one thing. Path settings hold for both directions, or are given as `A_TO_B/B_TO_A`. A
+    /// name that begins with `net.` is a sysctl of both hosts, with `a.` or `b.` before it of one.
     ///
     /// # Errors
     /// `Refused`, with the nearest name or the values that there are.
@@ -281,13 +282,15 @@ impl Setup {
         }
     }
 
-    /// Round trip of the empty path, seconds; `None` between real hosts, where it is not known before.
+    /// Round trip of the empty path, seconds; `None` between real hosts, where it is not known
+    /// before.
     pub fn round_trip_s(&self) -> Option<f64> {
         let path = || (self.path.a_to_b.delay + self.path.b_to_a.delay).as_secs_f64();
         (!self.real).then(|| if self.loopback { 0.0 } else { path() })
     }
 
-    /// Between real hosts: the sysctls are this host's (`a`), since the server's are not ours to set.
+    /// Between real hosts: the sysctls are this host's (`a`), since the server's are not ours to
+    /// set.
     pub fn keep_to_this_host(&mut self) {
         self.real = true;
         self.sysctls.retain(|(side, ..)| *side == Side::A);

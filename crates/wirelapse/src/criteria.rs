@@ -4,30 +4,37 @@ use std::ffi::OsString;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
+use clap_complete::engine::ArgValueCandidates;
 use machine::who;
 use trace::{IpNet, PortRange, Target};
 
+use crate::commands::completions::values;
 use crate::exit::BadInput;
+use crate::options::heading;
 
 /// The options. Those of different kinds must all hold; of one kind, any. A cgroup, a unit and a container are one kind.
 #[derive(Default, clap::Args)]
+#[command(next_help_heading = heading::WHAT)]
 pub struct Criteria {
-    /// Only connections of this process and of every process that it starts; may be repeated
+    /// Only connections of this process and its children; may be repeated
     #[arg(short, long = "pid", value_name = "PID", group = "criteria")]
     pub pid: Vec<u32>,
-    /// Only connections of processes with this name (as `ps -o comm` shows it), those that start later included; may be repeated
-    #[arg(long, value_name = "NAME", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    /// Only connections of processes with this name (as `ps -o comm` shows it), also those that
+    /// start later; may be repeated
+    #[arg(long, value_name = "NAME", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(values::programs))]
     pub comm: Vec<String>,
     /// Only connections of sockets made in this cgroup or below it; may be repeated
-    #[arg(long, value_name = "PATH", group = "criteria")]
+    #[arg(long, value_name = "PATH", group = "criteria", value_hint = clap::ValueHint::DirPath)]
     pub cgroup: Vec<PathBuf>,
     /// Only connections of this systemd unit: nginx means nginx.service; may be repeated
-    #[arg(long, value_name = "UNIT", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "UNIT", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(values::units))]
     pub unit: Vec<String>,
-    /// Only connections of this container or pod: its name in Docker, Podman, containerd or Kubernetes, its id or the first 8 digits of it, or a pod's UID; may be repeated
+    /// Only connections of this container or pod, by its name (Docker, Podman, containerd,
+    /// Kubernetes), id or pod UID; 8 digits of an id are enough; may be repeated
     #[arg(long, value_name = "NAME", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub container: Vec<String>,
-    /// Only connections with one of these local or remote ports: 443 or 80,443,8000-8100; may be repeated
+    /// Only connections with one of these local or remote ports: 443 or 80,443,8000-8100; may be
+    /// repeated
     #[arg(long, value_name = "PORTS", group = "criteria", value_delimiter = ',')]
     pub port: Vec<PortRange>,
     /// Only connections to this address, network or host name (all its addresses); may be repeated

@@ -8,7 +8,8 @@
 //! resolve = true
 //! ```
 //!
-//! A table is of the command of its name, what stands above all tables is of every command that has the option. What the command line says wins.
+//! A table is of the command of its name, what stands above all tables is of every command that has
+//! the option. What the command line says wins.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -23,7 +24,8 @@ use crate::options;
 /// Names the file; empty for none.
 const VARIABLE: &str = "WIRELAPSE_CONFIG";
 
-/// Where the file is: as `WIRELAPSE_CONFIG` says, else the user's own, else that of the machine. `None` where there is none.
+/// Where the file is: as `WIRELAPSE_CONFIG` says, else the user's own, else that of the machine.
+/// `None` where there is none.
 fn file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         return (!named.is_empty()).then(|| named.into());
@@ -34,7 +36,8 @@ fn file() -> Option<PathBuf> {
     own.into_iter().chain([PathBuf::from("/etc/wirelapse/config.toml")]).find(|path| path.exists())
 }
 
-/// The words of the command line with the defaults of the file between the command and what was typed after it.
+/// The words of the command line with the defaults of the file between the command and what was
+/// typed after it.
 ///
 /// # Errors
 /// [`BadInput`] where the file cannot be read, [`Wrong`] where it names what there is not.
@@ -123,7 +126,7 @@ mod tests {
     fn defaults_stand_before_what_is_typed_and_give_way_to_it() {
         let file = "color = 'never'\nfull = true\n[trace]\nslowest = 10\nresolve = true\nport = ['80', '443']\n[watch]\nfor = '5s'";
         let trace = merged(file, "wirelapse trace --slowest 3 --all").unwrap();
-        assert_eq!(trace, "wirelapse trace --color=never --full --port=80 --port=443 --resolve --slowest 3 --all");
+        assert_eq!(trace, "wirelapse trace --color=never --full --resolve --port=80 --port=443 --slowest 3 --all");
         assert_eq!(merged(file, "wirelapse watch srtt").unwrap(), "wirelapse watch --color=never --for=5s srtt");
         assert_eq!(merged(file, "wirelapse man").unwrap(), "wirelapse man --color=never");
         // What CMD is called with is CMD's.

@@ -6,12 +6,14 @@ use std::process::{ExitCode, Termination};
 
 use crate::output::complain;
 
-/// Wrong use or bad input that a command found itself, in words that say what, where and what to do.
+/// Wrong use or bad input that a command found itself, in words that say what, where and what to
+/// do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
 
-/// The exit status of a subcommand, after its error has been printed to standard error with its causes.
+/// The exit status of a subcommand, after its error has been printed to standard error with its
+/// causes.
 pub fn code(result: anyhow::Result<impl Termination>) -> ExitCode {
     let error = match result {
         Ok(done) => return done.report(),

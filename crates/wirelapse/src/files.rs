@@ -1,6 +1,7 @@
-//! Files that commands write: under a hidden name until they are whole, so that a file is whole or not there.
+//! Files that commands write: under a hidden name until they are whole, so that a file is whole or
+//! not there.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -75,6 +76,9 @@ impl OutputFile {
     /// [`BadInput`] where it exists and `force` is not given, and where its folder takes no file.
     pub fn create(path: &Path, force: bool, readers: Readers<'_>) -> anyhow::Result<Self> {
         refuse(path, force)?;
+        if path.is_symlink() && !is_stream(path) {
+            return Err(BadInput(format!("{} is a link: name the file that it leads to", path.display())).into());
+        }
         let (file, hidden) = open(path, readers)
             .map_err(|error| BadInput(format!("cannot write {}: {error}: name another file", path.display())))?;
         let path = path.to_owned();
@@ -146,13 +150,9 @@ impl Pending {
 
 /// The file that the bytes of `path` go to, and its hidden name beside it.
 fn open(path: &Path, readers: Readers<'_>) -> io::Result<(File, Option<tempfile::TempPath>)> {
-    if path.metadata().is_ok_and(|there| has_nothing_to_lose(&there)) {
-        let mut options = File::options();
-        // In a directory where others may write, a link of that name is not ours to follow.
-        if !["/dev", "/proc/self/fd"].iter().any(|system| path.starts_with(system)) {
-            options.custom_flags(libc::O_NOFOLLOW);
-        }
-        return Ok((options.write(true).open(path)?, None));
+    if is_stream(path) {
+        let follow = if is_of_the_system(path) { 0 } else { libc::O_NOFOLLOW };
+        return Ok((File::options().write(true).custom_flags(follow).open(path)?, None));
     }
     if path.file_name().is_none() {
         return Err(io::Error::from(io::ErrorKind::InvalidFilename));
@@ -169,16 +169,25 @@ fn open(path: &Path, readers: Readers<'_>) -> io::Result<(File, Option<tempfile:
     Ok((file, Some(hidden)))
 }
 
-/// Whether it is a pipe or a device, which is written in place.
-fn has_nothing_to_lose(there: &Metadata) -> bool {
-    let kind = there.file_type();
-    kind.is_fifo() || kind.is_char_device() || kind.is_block_device() || kind.is_socket()
+/// Whether it is a pipe or a device, which has nothing to lose and is written in place. A link to one
+/// is followed only where nobody else can have made it.
+fn is_stream(path: &Path) -> bool {
+    let there = if is_of_the_system(path) { path.metadata() } else { path.symlink_metadata() };
+    there.is_ok_and(|there| {
+        let kind = there.file_type();
+        kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
+    })
 }
 
-/// Refuses a file that exists, unless `force` lets it be replaced: before long work, so that it is not in vain.
+/// Whether it is in a folder of the kernel's, such as `/dev/stdout`.
+fn is_of_the_system(path: &Path) -> bool {
+    ["/dev", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm")
+}
+
+/// Refuses a file that exists, unless `force` lets it be replaced: before long work, so that it is
+/// not in vain.
 pub fn refuse(path: &Path, force: bool) -> Result<(), BadInput> {
-    let exists = path.symlink_metadata().is_ok() && !path.metadata().is_ok_and(|there| has_nothing_to_lose(&there));
-    if exists && !force {
+    if !force && path.symlink_metadata().is_ok() && !is_stream(path) {
         return Err(BadInput(format!("{} exists: name another file, or add --force to overwrite it", path.display())));
     }
     Ok(())
@@ -194,8 +203,8 @@ pub fn write(path: &Path, bytes: &[u8], force: bool, readers: Readers<'_>) -> an
     file.finish()
 }
 
-/// Writes the plots of documents, each with what its files' names begin with, into the directories that were asked for; gives
-/// the files.
+/// Writes the plots of documents, each with what its files' names begin with, into the directories
+/// that were asked for; gives the files.
 pub fn write_images(images: &Images, documents: &[(String, &Document)], force: bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     if !images.any() {
@@ -297,13 +306,15 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_file_is_replaced_and_not_followed() {
+    fn a_link_is_neither_followed_nor_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let [target, link] = ["target", "link"].map(|name| folder.path().join(name));
-        std::fs::write(&target, "kept").unwrap();
-        std::os::unix::fs::symlink(&target, &link).unwrap();
-        write(&link, b"new", true, Readers::AsUmask).unwrap();
-        assert_eq!((std::fs::read(&target).unwrap(), std::fs::read(&link).unwrap()), (b"kept".into(), b"new".into()));
-        assert!(link.symlink_metadata().unwrap().is_file());
+        let link = folder.path().join("link");
+        for target in [folder.path().join("target"), "/dev/null".into()] {
+            std::os::unix::fs::symlink(&target, &link).unwrap();
+            let refused = write(&link, b"new", true, Readers::AsUmask).unwrap_err();
+            assert!(refused.is::<BadInput>() && refused.to_string().contains("is a link"), "{refused}");
+            assert!(!folder.path().join("target").exists() && link.is_symlink());
+            std::fs::remove_file(&link).unwrap();
+        }
     }
 }

@@ -7,6 +7,7 @@ use record::Nanos;
 use traffic::iperf3::{Login, Padding, SKEW, Users};
 
 use crate::exit::BadInput;
+use crate::options::heading;
 
 /// Where iperf3 reads the password from.
 const PASSWORD: &str = "IPERF3_PASSWORD";
@@ -17,11 +18,12 @@ fn padding(pkcs1: bool) -> Padding {
 
 /// The login of a client.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::SECURITY)]
 pub struct AsUser {
-    /// Log in at an iperf3 server as this user; the password is read from IPERF3_PASSWORD
+    /// Log in to an iperf3 server as this user; IPERF3_PASSWORD holds the password
     #[arg(long, value_name = "NAME", requires = "rsa_public_key_path")]
     username: Option<String>,
-    /// The server's public key, by which the login is encrypted: a PEM file
+    /// The public key of the server, which encrypts the login: a PEM file
     #[arg(long, value_name = "FILE", requires = "username")]
     rsa_public_key_path: Option<PathBuf>,
     /// Encrypt it as iperf3 before 3.17 does
@@ -41,14 +43,17 @@ impl AsUser {
 
 /// The logins that a server takes.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::SECURITY)]
 pub struct OfUsers {
-    /// Take iperf3's logins, which are encrypted for this private key: a PEM file without a password
+    /// Accept logins of iperf3 clients, encrypted for this private key: a PEM file without a
+    /// password
     #[arg(long, value_name = "FILE", requires = "authorized_users_path")]
     rsa_private_key_path: Option<PathBuf>,
-    /// The users that may: a file with a line NAME,SHA-256 each, of {NAME}PASSWORD
+    /// The users who may log in: a file with a line NAME,SHA-256 for each, the hash of
+    /// {NAME}PASSWORD
     #[arg(long, value_name = "FILE", requires = "rsa_private_key_path")]
     authorized_users_path: Option<PathBuf>,
-    /// How far the clock of a client that logs in may be off
+    /// How far the clock of a client that logs in may differ
     #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value_t = SKEW, requires = "rsa_private_key_path")]
     time_skew_threshold: Nanos,
     /// Take logins as iperf3 before 3.17 encrypts them, and no others

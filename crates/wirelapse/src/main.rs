@@ -1,12 +1,14 @@
 //! `wirelapse`: where does the time go, and would a different setting help?
 //!
-//! One file per subcommand in [`commands`], what several of them need beside it, and glue only: what a command does lives in the crates below.
+//! One file per subcommand in [`commands`], what several of them need beside it, and glue only:
+//! what a command does lives in the crates below.
 
 mod commands;
 mod criteria;
 mod defaults;
 mod exit;
 mod files;
+mod help;
 mod hosts;
 mod interrupt;
 mod login;
@@ -24,10 +26,10 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::builder::Styles;
-use clap::{CommandFactory as _, Parser};
+use clap::{FromArgMatches as _, Parser};
 
-/// Much of the time that a million connections take is that of memory which is new to the process. This allocator asks the kernel for large
-/// pages, where it gives any.
+/// Much of the time that a million connections take is that of memory which is new to the process.
+/// This allocator asks the kernel for large pages, where it gives any.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,11 +37,11 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "wirelapse", version = VERSION, long_version = LONG_VERSION, propagate_version = true)]
 struct Cli {
-    /// When to colour output
-    #[arg(long, value_enum, value_name = "WHEN", global = true, default_value_t, display_order = 900)]
+    /// When to use colour
+    #[arg(long, value_enum, value_name = "WHEN", global = true, default_value_t, display_order = 900, help_heading = options::heading::OUTPUT)]
     color: terminal::When,
-    /// Show only results and errors: no progress, no notes
-    #[arg(long, global = true, display_order = 901)]
+    /// Show only results and errors, no progress and no notes
+    #[arg(long, global = true, display_order = 901, help_heading = options::heading::OUTPUT)]
     quiet: bool,
     #[command(subcommand)]
     command: commands::Command,
@@ -48,7 +50,8 @@ struct Cli {
 /// The version and what it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WIRELAPSE_BUILT"), ")");
 
-/// The same, with what the program can do wherever it was built; `doctor` says what of it the machine can.
+/// The same, with what the program can do wherever it was built; `doctor` says what of it the
+/// machine can.
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
@@ -58,16 +61,18 @@ const LONG_VERSION: &str = concat!(
     "\nwith BPF timestamping, tracepoints, AF_PACKET, AF_XDP, XDP, libpcap, TLS, Parquet, Perfetto"
 );
 
-/// The command line; where it is wrong, this ends the process with clap's message. That repeats words of the command line, which may hold
-/// names of files: where those steer a terminal the message is in no colours, so that all that steers in it is foreign and can be replaced.
+/// The command line; where it is wrong, this ends the process with clap's message. That repeats
+/// words of the command line, which may hold names of files: where those steer a terminal the
+/// message is in no colours, so that all that steers in it is foreign and can be replaced.
 fn parsed() -> anyhow::Result<Cli> {
-    let words = defaults::apply(&Cli::command(), std::env::args_os().collect())?;
-    Ok(Cli::try_parse_from(&words).unwrap_or_else(|error| {
+    let words = defaults::apply(&help::command(), std::env::args_os().collect())?;
+    let read = help::command().try_get_matches_from(&words).and_then(|read| Cli::from_arg_matches(&read));
+    Ok(read.unwrap_or_else(|error| {
         let steers = |word: std::ffi::OsString| matches!(output::harmless(&word.to_string_lossy()), Cow::Owned(_));
         if !std::env::args_os().any(steers) {
             error.exit();
         }
-        match Cli::command().styles(Styles::plain()).try_get_matches_from(&words) {
+        match help::command().styles(Styles::plain()).try_get_matches_from(&words) {
             Ok(_) => error.exit(),
             Err(plain) => {
                 eprint!("{}", output::harmless(&plain.render().ansi().to_string()));
@@ -79,6 +84,7 @@ fn parsed() -> anyhow::Result<Cli> {
 
 fn main() -> ExitCode {
     output::tame_panics();
+    commands::completions::answer();
     let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return exit::code(Err::<(), _>(error)),

@@ -21,28 +21,30 @@ pub mod heading {
     pub const WHAT: &str = "What to observe";
     /// How many resources may be taken.
     pub const COST: &str = "Cost and limits";
-    /// Which server, and how it is reached.
-    pub const CONNECTION: &str = "Connection to the server";
+    /// How the other end is reached.
+    pub const CONNECTION: &str = "Connection";
     /// Who may ask, and how it is proved.
     pub const SECURITY: &str = "Access and encryption";
+    /// Which frames are sent or received.
+    pub const FRAMES: &str = "Frames";
     /// How packets are received and stamped.
     pub const METHOD: &str = "Method";
 }
 
 /// `--for` in every command.
-pub const FOR: &str = "End after this time: 500ms, 10s, 5m (a number alone is seconds)";
+pub const FOR: &str = "End after this time: 500ms, 10s, 5m (a plain number is seconds)";
 /// `--json` in every command.
-pub const JSON: &str = "Write one JSON object a line, and nothing for people";
+pub const JSON: &str = "Write one JSON object on each line instead of the report";
 /// `--output` in every command that keeps a run.
-pub const OUTPUT: &str = "Keep what was found in this new directory, a run: run.json and Parquet tables";
+pub const OUTPUT: &str = "Save the result as a run, a new directory with run.json and Parquet tables";
 /// `--force` in every command that writes files.
-pub const FORCE: &str = "Write over files that exist";
+pub const FORCE: &str = "Overwrite existing files";
 
 /// `--resolve` in every command that shows addresses.
-pub const RESOLVE: &str =
-    "Show the names of hosts instead of their addresses, as far as the resolver gives them within 3 seconds";
+pub const RESOLVE: &str = "Show host names instead of addresses, where the resolver knows them within 3 seconds";
 
-/// The text of a small file that the caller names; it may be a pipe, and a device that never ends is not read to its end.
+/// The text of a small file that the caller names; it may be a pipe, and a device that never ends
+/// is not read to its end.
 ///
 /// # Errors
 /// As [`std::fs::read_to_string`]; [`std::io::ErrorKind::FileTooLarge`] beyond a mebibyte.
@@ -53,6 +55,7 @@ pub fn text_of(path: &Path) -> std::io::Result<String> {
 
 /// Machine-readable output.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::OUTPUT)]
 pub struct Json {
     #[arg(long, help = JSON)]
     pub json: bool,
@@ -60,6 +63,7 @@ pub struct Json {
 
 /// An end by time; without it a command goes on to Ctrl-C.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::HOW_MUCH)]
 pub struct For {
     #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = FOR)]
     duration: Option<Nanos>,
@@ -74,6 +78,7 @@ impl For {
 
 /// Where a run is kept.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::OUTPUT)]
 pub struct Output {
     #[arg(short, long, value_name = "RUN", help = OUTPUT)]
     pub output: Option<PathBuf>,
@@ -81,14 +86,17 @@ pub struct Output {
 
 /// A descriptor that learns when a command has begun.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::OUTPUT)]
 pub struct Ready {
-    /// Write a line feed to this file descriptor and close it as soon as everything is observed: for scripts that wait for it
+    /// Write a line feed to this file descriptor and close it as soon as observing has started: for
+    /// scripts that wait for it
     #[arg(long = "ready-fd", value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     descriptor: Option<i32>,
 }
 
 impl Ready {
-    /// Takes the descriptor before anything else is opened, so that it is the caller's and no other.
+    /// Takes the descriptor before anything else is opened, so that it is the caller's and no
+    /// other.
     ///
     /// # Errors
     /// [`BadInput`] where the caller has not opened it.
@@ -101,7 +109,8 @@ impl Ready {
             );
             return Err(BadInput(text).into());
         }
-        // SAFETY: it is open, the caller has passed it on to be written and closed here, and nothing else in this process uses it.
+        // SAFETY: it is open, the caller has passed it on to be written and closed here, and
+        // nothing else in this process uses it.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
         // What this command starts must not hold it open.
         rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)?;
@@ -113,7 +122,8 @@ impl Ready {
 pub struct Started(Option<File>);
 
 impl Started {
-    /// Says it on the descriptor, and in a line on standard error where there is one to say. A reader that is gone needs no word.
+    /// Says it on the descriptor, and in a line on standard error where there is one to say. A
+    /// reader that is gone needs no word.
     pub fn say(&mut self, line: Option<String>) {
         line.iter().for_each(|line| note(line));
         if let Some(mut file) = self.0.take() {
@@ -124,13 +134,14 @@ impl Started {
 
 /// How long, how fine, and where: `stream`, `rr`, `crr` and `udp`.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::HOW_MUCH)]
 pub struct Measure {
     #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "10s", help = FOR)]
     duration: Nanos,
-    /// Time from one line of the series to the next
+    /// Time between two lines of the series
     #[arg(short = 'i', long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "1s")]
     interval: Nanos,
-    /// Bind this side's threads to a CPU
+    /// Bind the threads of this side to a CPU
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
 }

@@ -4,15 +4,17 @@ use std::io::Write as _;
 
 use paper::document::Document;
 
+use crate::options::heading;
 use crate::terminal;
 
 /// How a report is drawn.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = heading::OUTPUT)]
 pub struct Shown {
-    /// Show the whole report on a terminal too, which otherwise shows one screen
+    /// Show the whole report on a terminal, not only what fits on the screen
     #[arg(long)]
     pub full: bool,
-    /// Write the tables of the report as comma-separated values, and nothing else
+    /// Write only the tables of the report, as comma-separated values
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
 }
@@ -47,8 +49,8 @@ pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Documents as they are written to standard output: tables alone with `--csv`; on a terminal that is too small for the whole of it one screen, unless
-/// `--full`; else everything.
+/// Documents as they are written to standard output: tables alone with `--csv`; on a terminal that
+/// is too small for the whole of it one screen, unless `--full`; else everything.
 pub fn drawn(documents: &[Document], shown: Shown) -> String {
     if shown.csv {
         return paper::csv::text(documents);
@@ -64,8 +66,9 @@ pub fn shows_progress(json: bool) -> bool {
     !json && terminal::is_terminal() && !terminal::quiet()
 }
 
-/// Prints a line for people, as `println!` does, in the characters that the terminal has, but ends quietly where the reader has closed the pipe (`| head`): it has what
-/// it wanted, and the sockets and threads of a workload end with the process.
+/// Prints a line for people, as `println!` does, in the characters that the terminal has, but ends
+/// quietly where the reader has closed the pipe (`| head`): it has what it wanted, and the sockets
+/// and threads of a workload end with the process.
 macro_rules! say {
     ($($text:tt)*) => {
         $crate::output::print_line(format_args!($($text)*))
@@ -100,7 +103,8 @@ macro_rules! complain {
 }
 pub(crate) use complain;
 
-/// Panics in words of others steer no terminal either. Where there are none, the message is that of the standard library.
+/// Panics in words of others steer no terminal either. Where there are none, the message is that of
+/// the standard library.
 pub fn tame_panics() {
     let plain = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -112,7 +116,8 @@ pub fn tame_panics() {
     }));
 }
 
-/// Text without what steers a terminal: it may hold names of files, refusals of servers, and words of other programs.
+/// Text without what steers a terminal: it may hold names of files, refusals of servers, and words
+/// of other programs.
 pub fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
     let steers = |c: char| ::paper::steers(c) && !matches!(c, '\n' | '\t');
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }

@@ -9,7 +9,7 @@ use record::Nanos;
 use traffic::tls::Trusted;
 
 use crate::exit::BadInput;
-use crate::options;
+use crate::options::{self, heading};
 use crate::output;
 use crate::socket_options::SocketOptions;
 
@@ -18,6 +18,7 @@ pub const PORT: u16 = 5201;
 
 /// IPv4 or IPv6, where it matters.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::CONNECTION)]
 pub struct Family {
     /// Only IPv4
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -59,10 +60,12 @@ pub fn resolve(address: &Address, port: u16) -> anyhow::Result<Vec<SocketAddr>> 
 
 /// Which server, and how to reach it.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::CONNECTION)]
 pub struct Server {
-    /// The server, HOST or HOST:PORT, an IPv6 address with a port in brackets; port 5201 unless given
+    /// The server: HOST or HOST:PORT; write an IPv6 address with a port as [ADDRESS]:PORT. The
+    /// default port is 5201
     // Absent only where a command makes it optional.
-    #[arg(value_name = "HOST[:PORT]", required = true, value_parser = quantity::parse::address)]
+    #[arg(value_name = "HOST[:PORT]", required = true, value_parser = quantity::parse::address, help_heading = None::<&str>)]
     server: Option<Address>,
     #[command(flatten)]
     family: Family,
@@ -81,17 +84,17 @@ pub struct Server {
 }
 
 /// `--tls-ca` in every command that asks a server.
-pub const TLS_CA: &str =
-    "Ask within TLS, of a server that shows the certificate in this PEM file, or one that it signed";
+pub const TLS_CA: &str = "Connect over TLS, and trust the certificates in this PEM file";
 
 /// The variable that holds a token, for those who keep it from the command line.
 pub const TOKEN: &str = "WIRELAPSE_TOKEN";
 
 /// What a server asks of its clients.
 #[derive(clap::Args)]
+#[command(next_help_heading = heading::SECURITY)]
 pub struct Token {
-    /// The server's token; stock iperf3 has none, and is refused. Whoever may list processes sees it here: --token-file and
-    /// WIRELAPSE_TOKEN keep it from them
+    /// Token that server and clients share; stock iperf3 has none. Everyone who can list processes
+    /// sees it here: use --token-file or WIRELAPSE_TOKEN to hide it
     #[arg(long, env = TOKEN, hide_env_values = true)]
     token: Option<String>,
     /// Read the token from this file: its first line

@@ -1,6 +1,9 @@
 //! Socket options on the command line.
 
+use clap_complete::engine::ArgValueCandidates;
 use quantity::parse;
+
+use crate::commands::completions::values;
 
 /// Socket options, on both ends of every connection of the workload.
 #[derive(clap::Args)]
@@ -16,7 +19,7 @@ pub struct SocketOptions {
     #[arg(long, value_name = "on|off", value_parser = on_off, num_args = 0..=1, default_missing_value = "on", require_equals = true)]
     quickack: Option<bool>,
     /// Congestion control, such as cubic, bbr or reno
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(values::congestion_controls))]
     congestion: Option<String>,
     /// SO_SNDBUF: 64K is 65,536 bytes
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32)]

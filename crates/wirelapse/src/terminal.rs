@@ -55,7 +55,8 @@ pub fn rows() -> Option<usize> {
     size().map(|size| size.ws_row.into()).filter(|&rows| rows > 0)
 }
 
-/// Whether to colour: as `--color` says, else on a terminal that has colours, unless `NO_COLOR` is set (<https://no-color.org>).
+/// Whether to colour: as `--color` says, else on a terminal that has colours, unless `NO_COLOR` is
+/// set (<https://no-color.org>).
 pub fn colour() -> bool {
     match WANTED.get().map_or(When::Auto, |wanted| wanted.0) {
         When::Always => return true,
@@ -66,7 +67,8 @@ pub fn colour() -> bool {
     is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Whether the locale's characters are Unicode: the first of these variables that is set decides (POSIX).
+/// Whether the locale's characters are Unicode: the first of these variables that is set decides
+/// (POSIX).
 pub fn unicode() -> bool {
     let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
     variables.into_iter().find(|value| !value.is_empty()).is_some_and(|value| {

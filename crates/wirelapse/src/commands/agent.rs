@@ -21,19 +21,21 @@ use crate::output::{complain, harmless};
 use crate::privileges::{self, Kept};
 use crate::provenance;
 
-/// Observe all sends of this host, always, and give the figures to Prometheus, OpenTelemetry and a store
+/// Run all the time, and export latency histograms of all sends to Prometheus, OpenTelemetry and a store
 ///
-/// Sends are counted in the kernel as histograms: by peer, port, cgroup or program, and by stage. SIGHUP reads the configuration again.
+/// The kernel keeps the histograms: by peer, port, cgroup or program, and by stage. SIGHUP reloads the
+/// configuration.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The configuration, in TOML
+    /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only read the configuration, and say what is wrong with it
+    /// Only check the configuration, and show what is wrong with it
     #[arg(long)]
     check: bool,
-    /// Where the host's root is mounted, in a container: names of containers and cgroups are read below it
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    /// Where the root of the host is mounted, if the agent runs in a container: cgroups and
+    /// container names are read below it
+    #[arg(long, value_name = "DIR", default_value = "/", value_hint = clap::ValueHint::DirPath)]
     root: PathBuf,
 }
 

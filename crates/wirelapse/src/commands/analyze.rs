@@ -14,68 +14,73 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCandidates;
 use diagnose::{Follower, Keep, Mark, Options, Report};
 use paper::document::Document;
 use record::Nanos;
 use report::page::capture::{Overview, Subject, connection, describe, overview, packets};
 
+use crate::commands::completions::values;
 use crate::exit::{self, BadInput};
 use crate::files::{Readers, refuse};
 use crate::hosts;
-use crate::options::{FOR, FORCE, Json, Output, RESOLVE};
+use crate::options::{FOR, FORCE, Json, Output, RESOLVE, heading};
 use crate::output::{self, Shown, complain, say};
 use crate::terminal;
 pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
 ///
-/// Reads pcap, pcapng, snoop, Network Monitor and ERF (also compressed with gzip, zstd or xz) and tcpdump text, follows every
-/// connection, and says what made it slow, with the packets that show it and what a remedy would be worth. `-` reads standard input.
+/// Reads pcap, pcapng, snoop, Network Monitor and ERF (also compressed with gzip, zstd or xz) and tcpdump
+/// text. For every connection it shows what made it slow, the packets that prove it, and how much a
+/// remedy would gain. `-` reads standard input.
 #[derive(clap::Args)]
 pub struct Args {
     /// Captures to read; `-` is standard input
     #[arg(required_unless_present = "interface")]
     files: Vec<PathBuf>,
     /// Capture on this interface instead, until Ctrl-C
-    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "annotate"])]
+    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "annotate"], help_heading = "Live capture", add = ArgValueCandidates::new(values::interfaces))]
     interface: Option<String>,
-    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = quantity::parse::duration_above_zero, help = FOR)]
+    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = quantity::parse::duration_above_zero, help = FOR, help_heading = "Live capture")]
     duration: Option<Nanos>,
+    /// Show only this connection, by its number, with its full story
+    #[arg(short, long, value_name = "N", help_heading = "What to show")]
+    connection: Option<usize>,
+    /// Show the full story of every connection
+    #[arg(long, help_heading = "What to show")]
+    story: bool,
+    /// Print connections packet by packet, with times in microseconds since their start
+    #[arg(long, conflicts_with_all = ["json", "csv"], help_heading = "What to show")]
+    dump: bool,
+    /// Rows of the table
+    #[arg(long, default_value_t = overview::SHOWN, value_name = "N", help_heading = "What to show")]
+    rows: usize,
     #[command(flatten)]
     json: Json,
-    /// Only this connection, by its number, with its full story
-    #[arg(short, long, value_name = "N")]
-    connection: Option<usize>,
-    /// The full story of every connection
-    #[arg(long)]
-    story: bool,
-    /// Print connections packet by packet, in microseconds from their start
-    #[arg(long, conflicts_with_all = ["json", "csv"])]
-    dump: bool,
-    /// Write the capture again as pcapng with a comment on each packet that a finding rests on
-    #[arg(long, value_name = "OUT.pcapng")]
+    /// Write a copy of the capture (pcapng) with a comment on each packet that is evidence of a
+    /// finding
+    #[arg(long, value_name = "OUT.pcapng", help_heading = heading::OUTPUT)]
     annotate: Option<PathBuf>,
-    /// Plot time and sequence, window and flight of one connection to an HTML page (to zoom into, with its story), an SVG or a PNG
-    /// file
-    #[arg(long, value_name = "OUT.html", requires = "connection")]
+    /// Plot time and sequence numbers, window and bytes in flight of one connection into an HTML
+    /// page (zoomable, with its story), an SVG or a PNG file
+    #[arg(long, value_name = "OUT.html", requires = "connection", help_heading = heading::OUTPUT)]
     plot: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    #[arg(long, help = FORCE)]
+    #[arg(long, help = FORCE, help_heading = heading::OUTPUT)]
     force: bool,
-    #[arg(long, help = RESOLVE, conflicts_with_all = ["json", "interface"])]
+    #[arg(long, help = RESOLVE, conflicts_with_all = ["json", "interface"], help_heading = heading::OUTPUT)]
     resolve: bool,
     #[command(flatten)]
     shown: Shown,
-    /// Rows of the table
-    #[arg(long, default_value_t = overview::SHOWN, value_name = "N")]
-    rows: usize,
-    /// Connections followed at most; packets of further ones are counted [default: what fits into half of the memory that the
-    /// machine or the control group has left, at most 2,000,000]
-    #[arg(long, value_name = "N")]
+    /// Follow at most this many connections; packets of others are counted [default: what fits into
+    /// half of the free memory of the machine or control group, at most 2,000,000]
+    #[arg(long, value_name = "N", help_heading = heading::COST)]
     max_connections: Option<usize>,
-    /// Threads that read and follow; the outcome is the same with any number [default: the number of CPUs, at most 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    /// Threads that read and analyze; the result does not depend on it [default: the number of
+    /// CPUs, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64), help_heading = heading::COST)]
     threads: Option<u8>,
 }
 
@@ -199,7 +204,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     let chosen = |n: usize| {
         follower
             .report(n)
-            .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}; those there are: {}", follower.len())))
+            .ok_or_else(|| BadInput(format!("{name}: there is no connection {n}: the last one is {}", follower.len())))
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
         // What is made from a capture that only its owner may read is for the owner too.

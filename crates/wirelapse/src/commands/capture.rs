@@ -6,75 +6,79 @@ use std::time::{Duration, Instant};
 
 use ::capture::output::{Output, OutputError, Rotation, Settings};
 use ::capture::{About, Counts, Direction, Error, Fanout, Options, Receiver, Stamps, Technique};
+use clap_complete::engine::ArgValueCandidates;
 use paper::document::{Document, Section, Table};
 use quantity::parse;
 use record::{Nanos, Realtime};
 
+use crate::commands::completions::values;
 use crate::interrupt::Interrupt;
-use crate::options;
+use crate::options::{self, heading};
 use crate::output::{json_event, say, shows_progress};
 use crate::{privileges, terminal};
 
-/// Receive the frames of an interface, and write them to a pcapng file
+/// Capture the frames of an interface into a pcapng file
 ///
-/// Times are in nanoseconds. What the kernel dropped is counted, and stands in the file. Ends at Ctrl-C, after -c frames or
-/// after --for.
+/// Times are in nanoseconds. Frames that the kernel dropped are counted, in the file too. Ends on Ctrl-C,
+/// after -c frames or after --for.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Interface to receive from
-    #[arg(short, long, value_name = "IFACE")]
+    /// Interface to capture on
+    #[arg(short, long, value_name = "IFACE", help_heading = heading::FRAMES, add = ArgValueCandidates::new(values::interfaces))]
     interface: String,
-    /// How frames are received: recvmsg, recvmmsg, rx-ring, libpcap, af-xdp, xdp or io-uring; rx-ring unless given
-    #[arg(long, value_name = "TECHNIQUE")]
+    /// How frames are received: recvmsg, recvmmsg, rx-ring, libpcap, af-xdp, xdp or io-uring
+    /// [default: rx-ring]
+    #[arg(long, value_name = "TECHNIQUE", help_heading = heading::METHOD)]
     method: Option<Technique>,
-    /// Clocks that stamp frames: the kernel's (software), the NIC's (hardware), or both
-    #[arg(long, value_enum, default_value_t = Clocks::Software)]
+    /// Which clocks stamp the frames: of the kernel (software), of the NIC (hardware), or both
+    #[arg(long, value_enum, default_value_t = Clocks::Software, help_heading = heading::METHOD)]
     timestamps: Clocks,
-    /// File to write; without one, frames are counted only
-    #[arg(short, long, value_name = "FILE")]
+    /// File to write; without it frames are only counted
+    #[arg(short, long, value_name = "FILE", help_heading = heading::OUTPUT)]
     write: Option<PathBuf>,
-    /// Only frames that match, in libpcap's language: "tcp port 443"
-    #[arg(short, long, value_name = "EXPRESSION")]
+    /// Only frames that match a libpcap filter: "tcp port 443"
+    #[arg(short, long, value_name = "EXPRESSION", help_heading = heading::FRAMES)]
     filter: Option<String>,
     /// Bytes to keep of each frame
-    #[arg(short, long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "262144")]
+    #[arg(short, long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "262144", help_heading = heading::FRAMES)]
     snap: u32,
-    /// Receive frames for other hosts too (promiscuous mode)
-    #[arg(long)]
+    /// Also capture frames for other hosts (promiscuous mode)
+    #[arg(long, help_heading = heading::FRAMES)]
     promiscuous: bool,
-    /// Only frames that come in, not those that this host sends
-    #[arg(long)]
+    /// Only incoming frames, not those that this host sends
+    #[arg(long, help_heading = heading::FRAMES)]
     incoming: bool,
     /// End after this many frames
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count)]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
-    /// Begin another file after this many bytes, compressed or not
-    #[arg(short = 'C', long, value_name = "BYTES", value_parser = parse::bytes, requires = "write")]
+    /// Start a new file after this many bytes (compressed or not)
+    #[arg(short = 'C', long, value_name = "BYTES", value_parser = parse::bytes, requires = "write", help_heading = heading::OUTPUT)]
     rotate_size: Option<u64>,
-    /// Begin another file after this time
-    #[arg(short = 'G', long, value_name = "TIME", value_parser = parse::duration_above_zero, requires = "write")]
+    /// Start a new file after this time
+    #[arg(short = 'G', long, value_name = "TIME", value_parser = parse::duration_above_zero, requires = "write", help_heading = heading::OUTPUT)]
     rotate_time: Option<Nanos>,
-    /// Begin another file after this many frames
-    #[arg(long, value_name = "N", value_parser = parse::count, requires = "write")]
+    /// Start a new file after this many frames
+    #[arg(long, value_name = "N", value_parser = parse::count, requires = "write", help_heading = heading::OUTPUT)]
     rotate_count: Option<u64>,
     /// Keep this many files, and remove the oldest
-    #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::OUTPUT)]
     keep: Option<u32>,
     /// Compress the file with zstd
-    #[arg(long, requires = "write")]
+    #[arg(long, requires = "write", help_heading = heading::OUTPUT)]
     zstd: bool,
-    /// Memory for frames that are not read yet
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB")]
+    /// Memory for frames that are waiting to be read
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB", help_heading = heading::COST)]
     buffer: u32,
-    /// Share the interface's frames with the other captures of this group, by flow: each gets a part (recvmsg, recvmmsg, rx-ring, io-uring)
-    #[arg(long, value_name = "GROUP")]
+    /// Share the frames of the interface with other captures of this group, by flow: each gets a
+    /// part (recvmsg, recvmmsg, rx-ring, io-uring)
+    #[arg(long, value_name = "GROUP", help_heading = heading::METHOD)]
     fanout: Option<u16>,
-    /// Poll the driver for this time instead of waiting for its interrupt (af-xdp)
-    #[arg(long, value_name = "TIME", value_parser = parse::duration)]
+    /// Poll the driver for this time instead of waiting for an interrupt (af-xdp)
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, help_heading = heading::METHOD)]
     busy_poll: Option<Nanos>,
-    #[arg(long, help = options::FORCE)]
+    #[arg(long, help = options::FORCE, help_heading = heading::OUTPUT)]
     force: bool,
     #[command(flatten)]
     ready: options::Ready,

@@ -14,49 +14,49 @@ use ::paper::document::Document;
 
 use crate::exit::BadInput;
 use crate::files::{name, refuse, write_images, write_page};
-use crate::options::{FORCE, Json};
+use crate::options::{FORCE, Json, heading};
 use crate::output::{self, Shown, harmless};
 
-/// Two captures' connections, traces, studies, or runs of a workload, side by side
+/// Compare two captures, traces, studies or runs of a workload
 ///
-/// Captures are compared to the first point where two connections diverge. Traces are compared leg by leg: by how much each moved and
-/// how surely, which leg explains the difference, and in which peers it sits.
+/// Connections of captures are compared up to the first point where they diverge. Traces are compared leg
+/// by leg: how much each leg changed and how surely, which leg explains the difference, and for which peers.
 ///
-/// What two runs of one setting differ by is in no comparison of two runs. Trace each setting several times, and give the runs of one
-/// before `--` and those of the other behind it.
+/// Two runs cannot show how much runs of one setting differ by themselves. Trace each setting several
+/// times, and give the runs of one before `--` and those of the other after it.
 ///
-/// With --join they are the runs of two hosts, a client's and its server's, and their requests are put together.
+/// With --join, the two runs are of a client and its server, and their requests are matched.
 ///
-/// Studies are compared combination by combination: what changed in the response from the first to the second, as from one kernel
-/// or machine to another.
+/// Studies are compared combination by combination, for example between two kernels or machines. Runs of
+/// one workload are compared figure by figure, with intervals.
 ///
-/// Two runs of the same workload are compared figure by figure, with intervals for what varied within the runs.
-///
-/// A capture's connection is chosen with `FILE#N`; without it the first is taken. One file alone is compared within itself:
-/// its first connection with its second.
+/// `FILE#N` selects a connection of a capture; the default is the first. With one file, its first
+/// connection is compared with its second.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A capture, or `FILE#N` for its connection number N; or the run directory of a trace, a study or a workload. Then another: without it, the
-    /// second connection of the first file
-    #[arg(required = true, value_name = "FILE|RUN")]
+    /// A capture (`FILE#N` for its connection number N) or the run directory of a trace, a study or
+    /// a workload; then the one to compare it with. Without a second one, two connections of the
+    /// first file
+    #[arg(required = true, value_name = "FILE|RUN", value_hint = clap::ValueHint::AnyPath)]
     runs: Vec<String>,
-    /// Traces of the other side: those before `--` are one side then, at least two each
-    #[arg(last = true, value_name = "RUN")]
+    /// Traces of the other side; at least two on each side
+    #[arg(last = true, value_name = "RUN", value_hint = clap::ValueHint::AnyPath)]
     others: Vec<String>,
-    /// Join the runs of the two hosts of the same connections, the client's first: where each request's time went at both ends and on each
-    /// way between. Their clocks are compared by the traffic. Both are traced with --requests
-    #[arg(long, conflicts_with = "others")]
+    /// Join the runs of two hosts, the client first: where the time of each request went, at both
+    /// ends and in each direction between. The traffic itself relates their clocks. Both must be
+    /// traced with --requests
+    #[arg(long, conflicts_with = "others", help_heading = "What to compare")]
     join: bool,
     #[command(flatten)]
     json: Json,
-    /// Write one self-contained HTML file as well
-    #[arg(long, value_name = "FILE")]
+    /// Also write one self-contained HTML file
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     html: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
     #[command(flatten)]
     images: crate::files::Images,
-    #[arg(long, help = FORCE)]
+    #[arg(long, help = FORCE, help_heading = heading::OUTPUT)]
     force: bool,
 }
 

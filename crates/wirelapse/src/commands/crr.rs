@@ -2,7 +2,7 @@
 
 use crate::commands::rr::{Shape, run_shape};
 
-/// Request and response over a connection each, which the server closes
+/// Measure transactions with a new connection for each, to `serve`
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

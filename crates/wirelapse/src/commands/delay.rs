@@ -12,6 +12,7 @@ use ::capture::delay::live::{SoFar, Taps};
 use ::capture::delay::records::{ClockWord, Delay};
 use ::capture::delay::{Account, Clocks, Drift, Identity, Offset, Recording, Tap, files};
 use ::capture::{Counts, Direction, Options, Stamps, Technique};
+use clap_complete::engine::ArgValueCompleter;
 use export::ndjson;
 use machine::CpuPressure;
 use quantity::parse;
@@ -19,70 +20,76 @@ use record::Nanos;
 use report::page;
 
 use crate::commands::capture::Clocks as StampClocks;
+use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
+use crate::options::heading;
 use crate::output::{complain, harmless, say, shows_progress};
 use crate::{options, privileges, terminal};
 use calibration::Calibration;
 
-/// Measure the delay of a device from the frames before and behind it
+/// Measure the delay of a device from the frames before and after it
 ///
-/// Two interfaces, or two capture files, each see the frames of a device at one of its sides. Frames are matched, and what the device
-/// did to them is reported: delay, loss, duplicates, order, and changes over time. Ends at Ctrl-C, after -c frames or after --for.
+/// Two interfaces, or two capture files, see the frames at the two sides of a device. Frames are matched,
+/// and the report shows what the device did: delay, loss, duplicates, order, and changes over time. Ends
+/// on Ctrl-C, after -c frames or after --for.
 #[derive(clap::Args)]
 pub struct Args {
     /// Interface or capture file that sees frames before they enter the device
-    #[arg(long, value_name = "IFACE|FILE")]
+    #[arg(long, value_name = "IFACE|FILE", help_heading = "Taps", add = ArgValueCompleter::new(values::interface_or_file))]
     before: String,
-    /// Interface or capture file that sees frames after they leave it
-    #[arg(long, value_name = "IFACE|FILE")]
+    /// Interface or capture file that sees frames after they leave the device
+    #[arg(long, value_name = "IFACE|FILE", help_heading = "Taps", add = ArgValueCompleter::new(values::interface_or_file))]
     after: String,
-    /// How frames are recognised
-    #[arg(long = "match", value_name = "BY", value_enum, default_value_t = MatchBy::Id)]
+    /// How a frame is recognised at the second tap
+    #[arg(long = "match", value_name = "BY", value_enum, default_value_t = MatchBy::Id, help_heading = "Taps")]
     match_by: MatchBy,
-    /// How frames are received: recvmsg, recvmmsg, rx-ring, libpcap, af-xdp, xdp or io-uring; rx-ring unless given
-    #[arg(long, value_name = "TECHNIQUE")]
+    /// How frames are received: recvmsg, recvmmsg, rx-ring, libpcap, af-xdp, xdp or io-uring
+    /// [default: rx-ring]
+    #[arg(long, value_name = "TECHNIQUE", help_heading = heading::METHOD)]
     method: Option<Technique>,
-    /// Clocks that stamp frames: the kernel's (software) or the NICs' (hardware)
-    #[arg(long, value_enum, default_value_t = StampClocks::Software)]
+    /// Which clocks stamp the frames: of the kernel (software) or of the NICs (hardware)
+    #[arg(long, value_enum, default_value_t = StampClocks::Software, help_heading = heading::METHOD)]
     timestamps: StampClocks,
-    /// Only frames that match, in libpcap's language: "udp port 9"
-    #[arg(short, long, value_name = "EXPRESSION")]
+    /// Only frames that match a libpcap filter: "udp port 9"
+    #[arg(short, long, value_name = "EXPRESSION", help_heading = heading::FRAMES)]
     filter: Option<String>,
-    /// Bytes to look at of each frame; frames are recognised by what is within
-    #[arg(short, long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "256")]
+    /// Bytes to read of each frame; frames are recognised by these
+    #[arg(short, long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "256", help_heading = heading::FRAMES)]
     snap: u32,
-    /// Only frames that come in at each tap, not those that this host sends there
-    #[arg(long)]
+    /// Only frames that arrive at each tap, not those that this host sends there
+    #[arg(long, help_heading = heading::FRAMES)]
     incoming: bool,
     /// End after this many matched frames
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count)]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
-    /// Memory for frames that are not read yet, at each tap
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB")]
+    /// Memory at each tap for frames that are waiting to be read
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB", help_heading = heading::COST)]
     buffer: u32,
-    /// Match frames inside the kernel, by XDP programs on both interfaces: for rates that no socket takes. Frames need an id that counts
-    /// up; quantiles are known to within an eighth
-    #[arg(long, conflicts_with_all = ["calibrate", "calibration", "different_clocks", "method", "filter", "incoming"])]
+    /// Match frames in the kernel, with XDP programs on both interfaces: for rates that no socket
+    /// can keep up with. Frames need an increasing id; quantiles are accurate to 1/8
+    #[arg(long, conflicts_with_all = ["calibrate", "calibration", "different_clocks", "method", "filter", "incoming"], help_heading = heading::METHOD)]
     in_kernel: bool,
-    /// With --in-kernel, frames end at the taps: right where these have copies, since nothing else takes them
-    #[arg(long, requires = "in_kernel")]
+    /// With --in-kernel: drop frames at the taps. For taps that get copies which nothing else needs
+    #[arg(long, requires = "in_kernel", help_heading = heading::METHOD)]
     drop_frames: bool,
-    /// Measure the taps' own offset, with a plain wire in the device's place, and keep it in this file
-    #[arg(long, value_name = "FILE")]
+    /// Measure the offset between the taps, with a plain wire in place of the device, and write it
+    /// to this file
+    #[arg(long, value_name = "FILE", help_heading = "Calibration")]
     calibrate: Option<PathBuf>,
-    /// Subtract the offset that --calibrate has measured
-    #[arg(long, value_name = "FILE", conflicts_with = "calibrate")]
+    /// Subtract the offset that --calibrate measured
+    #[arg(long, value_name = "FILE", conflicts_with = "calibrate", help_heading = "Calibration")]
     calibration: Option<PathBuf>,
-    /// The taps' clocks are not the same: remove their offset and drift, and report delays above the least
-    #[arg(long, conflicts_with_all = ["calibrate", "calibration"])]
+    /// The taps have different clocks: remove their offset and drift, and report delays relative to
+    /// the shortest
+    #[arg(long, conflicts_with_all = ["calibrate", "calibration"], help_heading = "Calibration")]
     different_clocks: bool,
-    /// Write the report as a page
-    #[arg(long, value_name = "FILE")]
+    /// Write the report as one self-contained HTML file
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     html: Option<PathBuf>,
-    #[arg(long, help = options::FORCE)]
+    #[arg(long, help = options::FORCE, help_heading = heading::OUTPUT)]
     force: bool,
     #[command(flatten)]
     json: options::Json,
@@ -352,7 +359,7 @@ fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Op
     let negative = measured.recording.share_below_zero().filter(|share| *share > 0.5);
     if negative.is_some() && args.calibrate.is_none() && args.calibration.is_none() {
         return Err(BadInput(
-            "most frames are seen behind the device before they enter it: the captures are the wrong way round, or their clocks differ \
+            "most frames leave the device before they enter it: --before and --after are swapped, or their clocks differ \
              (--different-clocks removes that, and gives delays above the least)"
                 .into(),
         )

@@ -12,10 +12,11 @@ use report::page::doctor;
 use crate::options::Json;
 use crate::{memory, terminal};
 
-/// Show what this machine can do, and for what it cannot: why, and what is used instead
+/// Check what works on this machine, and what to do about the rest
 ///
-/// Each capability is tried, never guessed from the kernel's version. Exit status 1 where no trace is possible on this machine
-/// whoever asks; what only root may do does not count as missing. Objects of --json: `capability`, `setting` and `trace`.
+/// Each capability is tried, not guessed from the kernel version. The exit status is 1 if no user can
+/// trace on this machine; what only needs root does not count as missing. Objects of --json:
+/// `capability`, `setting` and `trace`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -7,82 +7,94 @@ use std::path::{Path, PathBuf};
 
 use ::capture::generate::replay::{self, Pace, ReplayError, Replayed};
 use ::capture::generate::{self, Plan, Sending, Sent, Shape, Spread};
+use clap_complete::engine::ArgValueCandidates;
 use paper::document::{Document, Section, Table};
 use quantity::parse;
 use record::Nanos;
 
+use crate::commands::completions::values;
 use crate::commands::trace::lab_path::Networks;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
+use crate::options::heading;
 use crate::output::json_event;
 use crate::{options, terminal};
 
-/// Send UDP frames at a known rate, each with an id and its send time; or the frames of a capture
+/// Send UDP frames at a known rate, each with an id and its send time, or replay a capture
 ///
-/// Refuses interfaces of the machine itself: frames would leave for its network. Inside a lab's host or another
-/// network namespace any interface will do.
+/// Refuses interfaces of the machine itself, because the frames would enter its real network. In a host of
+/// a lab or another network namespace any interface is allowed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Interface to send on
-    #[arg(short, long, value_name = "IFACE")]
+    #[arg(short, long, value_name = "IFACE", help_heading = heading::FRAMES, add = ArgValueCandidates::new(values::interfaces))]
     interface: String,
-    /// Length of a frame in bytes, from the Ethernet header on, without the frame check sequence: 60 to 9000. 64 on the wire are
-    /// 60 here
-    #[arg(long, value_name = "BYTES", default_value_t = 60)]
+    /// Frame length in bytes from the Ethernet header on, without the frame check sequence: 60 to
+    /// 9000. A 64-byte frame on the wire is 60 here
+    #[arg(long, value_name = "BYTES", default_value_t = 60, help_heading = heading::FRAMES)]
     size: u16,
-    /// Rate: frames a second (14.88Mpps, 1000/s), bits a second (1Gbit/s, with preamble, gap and frame check sequence), or
-    /// line, as fast as can be
+    /// Frames a second (14.88Mpps, 1000/s), bits a second (1Gbit/s, with preamble, gap and frame
+    /// check sequence), or `line` for as fast as possible
     #[arg(
         long,
         value_name = "RATE",
         default_value = "1000/s",
-        default_value_if("replay", clap::builder::ArgPredicate::IsPresent, "own")
+        default_value_if("replay", clap::builder::ArgPredicate::IsPresent, "own"),
+        help_heading = heading::HOW_MUCH
     )]
     rate: String,
-    /// Send the frames of this capture instead, with the gaps between them as captured; with --rate, at that many frames a second or as fast
-    /// as can be (line)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "pattern", "flows", "vlan", "from", "to", "from_mac", "to_mac", "count", "duration", "method"])]
+    /// Send the frames of this capture instead, with their original gaps; with --rate, at that many
+    /// frames a second or as fast as possible (line)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "pattern", "flows", "vlan", "from", "to", "from_mac", "to_mac", "count", "duration", "method"], help_heading = "Replay")]
     replay: Option<PathBuf>,
-    /// With --replay, times as fast as captured: 0.5, 2
-    #[arg(long, value_name = "N", requires = "replay", conflicts_with = "rate", default_value_t = 1.0)]
+    /// With --replay: how many times as fast as captured: 0.5, 2
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "replay",
+        conflicts_with = "rate",
+        default_value_t = 1.0,
+        help_heading = "Replay"
+    )]
     speed: f64,
     /// Frames to send
-    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, required_unless_present_any = ["duration", "replay"])]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, required_unless_present_any = ["duration", "replay"], help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
     /// How frames are spread over time
-    #[arg(long, value_enum, default_value_t = Pattern::Constant)]
+    #[arg(long, value_enum, default_value_t = Pattern::Constant, help_heading = heading::HOW_MUCH)]
     pattern: Pattern,
-    /// Frames of a burst, with --pattern bursts
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    /// Frames in a burst, with --pattern bursts
+    #[arg(long, value_name = "N", default_value_t = 32, help_heading = heading::HOW_MUCH)]
     burst: u32,
     /// Seed of --pattern poisson
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = heading::HOW_MUCH)]
     seed: u64,
     /// Source address and port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "10.77.0.1:9000")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "10.77.0.1:9000", help_heading = heading::FRAMES)]
     from: SocketAddr,
     /// Destination address and port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "10.77.0.2:9")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "10.77.0.2:9", help_heading = heading::FRAMES)]
     to: SocketAddr,
     /// Source MAC address
-    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:77:00:00:00:01")]
+    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:77:00:00:00:01", help_heading = heading::FRAMES)]
     from_mac: [u8; 6],
     /// Destination MAC address
-    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:77:00:00:00:02")]
+    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "02:77:00:00:00:02", help_heading = heading::FRAMES)]
     to_mac: [u8; 6],
     /// VLAN id of an 802.1Q tag
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", help_heading = heading::FRAMES)]
     vlan: Option<u16>,
-    /// Flows that take turns, by source port
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Number of flows (source ports), used in turn
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = heading::FRAMES)]
     flows: u16,
-    /// How frames are sent: live-frames, af-xdp, tx-ring or sendmmsg; the fastest that works unless given
-    #[arg(long, value_name = "WAY")]
+    /// How frames are sent: live-frames, af-xdp, tx-ring or sendmmsg [default: the fastest that
+    /// works]
+    #[arg(long, value_name = "WAY", help_heading = heading::METHOD)]
     method: Option<Sending>,
-    /// Send on an interface of the machine itself
-    #[arg(long)]
+    /// Allow sending on an interface of the machine itself
+    #[arg(long, help_heading = "Safety")]
     yes_this_interface: bool,
     #[command(flatten)]
     json: options::Json,
@@ -175,11 +187,11 @@ fn refuse_outside(interface: &str) -> Result<(), BadInput> {
         (Ok(own), Ok(first)) if own != first => return Ok(()),
         (Ok(_), Ok(_)) => format!("{interface} is an interface of this machine: frames would leave for its network"),
         (Err(error), _) | (_, Err(error)) => format!(
-            "whether {interface} is an interface of the machine itself is not known, as the network namespace of process 1 cannot be read \
-             ({error}): frames may leave for its network"
+            "{interface} may be an interface of the machine itself, as the network namespace of process 1 cannot be read \
+             ({error}): frames may enter its network"
         ),
     };
-    Err(BadInput(format!("{why}. Send inside a lab (wirelapse lab exec), or say --yes-this-interface")))
+    Err(BadInput(format!("{why}. Send inside a lab (wirelapse lab exec), or add --yes-this-interface")))
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {

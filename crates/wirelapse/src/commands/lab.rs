@@ -17,10 +17,12 @@ use ::lab::{
 };
 use ::lab::{rootless, user};
 use anyhow::Context as _;
+use clap_complete::engine::ArgValueCandidates;
 use record::Nanos;
 use rustix::thread::CapabilitySet;
 use serde_json::json;
 
+use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::options::Json;
@@ -28,10 +30,10 @@ use crate::output::{self, harmless, say};
 use crate::privileges::{self, Kept};
 use report::page;
 
-/// Hosts in namespaces, joined by paths of known delay, rate, loss and order
+/// Make hosts in namespaces, joined by paths of known delay, rate, loss and order
 ///
-/// Hosts a (10.77.0.1, fd77::1) and b (10.77.0.2, fd77::2), or those of a topology file, exist as long as `lab up` or the lab's detached owner runs;
-/// killed in any way, nothing of them stays.
+/// Hosts a (10.77.0.1, fd77::1) and b (10.77.0.2, fd77::2), or those of a topology file, exist as long as
+/// `lab up` or the detached owner of the lab runs. Nothing of them is left behind, even if it is killed.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -47,84 +49,91 @@ enum What {
     List(List),
 }
 
-/// Make a lab; stays in the foreground until Ctrl-C, or detaches
+/// Start a lab, in the foreground until Ctrl-C, or detached
 ///
-/// Settings hold for both directions, or are given as A_TO_B/B_TO_A: `--delay 25ms/5ms`.
+/// A setting is for both directions, or A_TO_B/B_TO_A for each: `--delay 25ms/5ms`.
 #[derive(clap::Args)]
 struct Up {
-    /// What other commands call it
-    #[arg(long, default_value = "lab")]
+    /// Name of the lab, for other commands
+    #[arg(long, default_value = "lab", help_heading = "Lab")]
     name: String,
-    /// Return as soon as it is up; `lab down` takes it down
-    #[arg(short, long)]
+    /// Return as soon as the lab is up; `lab down` takes it down
+    #[arg(short, long, help_heading = "Lab")]
     detach: bool,
     /// One-way delay: 25ms, 200us, 1.5s
-    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration))]
+    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration), help_heading = "Path")]
     delay: [Nanos; 2],
-    /// The delay varies by this much, see --jitter-shape; order is kept unless --reorder is given (--reorder 0% lets jitter alone change it)
-    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration))]
+    /// How much the delay varies, see --jitter-shape. Packets stay in order unless --reorder is
+    /// given (--reorder 0% lets jitter reorder them)
+    #[arg(long, value_name = "TIME[/TIME]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::duration), help_heading = "Path")]
     jitter: [Nanos; 2],
-    /// uniform: evenly to either side; normal: as its standard deviation; exponential, pareto: so much is added on average
-    #[arg(long, value_name = "SHAPE[/SHAPE]", default_value = "uniform", value_parser = both(parse::jitter_shape))]
+    /// uniform: evenly to either side; normal: this is the standard deviation; exponential, pareto:
+    /// this is the mean of what is added
+    #[arg(long, value_name = "SHAPE[/SHAPE]", default_value = "uniform", value_parser = both(parse::jitter_shape), help_heading = "Path")]
     jitter_shape: [JitterShape; 2],
-    /// How much of each segment's jitter is that of the segment before: 50%
-    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share))]
+    /// How much the jitter of a segment depends on the segment before: 50%
+    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share), help_heading = "Path")]
     jitter_memory: [f64; 2],
-    /// Bits a second on the wire, each segment with Ethernet's 38 bytes: 1gbit, 10M, none
-    #[arg(long, value_name = "RATE[/RATE]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::rate))]
+    /// Bits a second on the wire, with the 38 bytes that Ethernet adds to each segment: 1gbit, 10M,
+    /// none
+    #[arg(long, value_name = "RATE[/RATE]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::rate), help_heading = "Path")]
     rate: [Option<BitRate>; 2],
-    /// Share of the segments lost, each by itself: 0.5%
-    #[arg(long, value_name = "SHARE[/SHARE]", conflicts_with = "burst_loss", allow_hyphen_values = true, value_parser = both(parse::loss))]
+    /// Share of segments lost, independently: 0.5%
+    #[arg(long, value_name = "SHARE[/SHARE]", conflicts_with = "burst_loss", allow_hyphen_values = true, value_parser = both(parse::loss), help_heading = "Path")]
     loss: Option<[Loss; 2]>,
-    /// Loss in bursts: 1%x8 loses 1 % of the segments, 8 in a row on average; or Gilbert and Elliott's chances
-    /// GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD
-    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = both(parse::burst_loss))]
+    /// Loss in bursts: 1%x8 loses 1 % of the segments, 8 in a row on average. Or the probabilities
+    /// of the Gilbert-Elliott model: GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD
+    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = both(parse::burst_loss), help_heading = "Path")]
     burst_loss: Option<[Loss; 2]>,
-    /// Share of the segments held back, and by how much, so that later ones overtake them: 1%@2ms
-    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = both(parse::reorder))]
+    /// Share of segments held back so that later ones overtake them, and for how long: 1%@2ms
+    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = both(parse::reorder), help_heading = "Path")]
     reorder: Option<[Reorder; 2]>,
-    /// Share of the segments that arrive twice: 0.1%
-    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share))]
+    /// Share of segments that arrive twice: 0.1%
+    #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share), help_heading = "Path")]
     duplicate: [f64; 2],
-    /// What may wait for the wire, in bytes on it or in time: 64KiB, 20ms; more is dropped [default: 1000 full segments]
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth))]
+    /// Queue before the bottleneck, in bytes on the wire or in time: 64KiB, 20ms; more is dropped
+    /// [default: 1000 full segments]
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth), help_heading = "Path")]
     queue: Option<[Depth; 2]>,
-    /// Who leaves the queue next, and who is dropped before it is full: fifo, codel, fq_codel, pie, with settings such as
+    /// Queue discipline: fifo, codel, fq_codel or pie, with options such as
     /// codel:target=5ms,interval=100ms,ecn
-    #[arg(long, value_name = "DISCIPLINE[/…]", default_value = "fifo", value_parser = both(parse::discipline))]
+    #[arg(long, value_name = "DISCIPLINE[/…]", default_value = "fifo", value_parser = both(parse::discipline), help_heading = "Path")]
     qdisc: [Discipline; 2],
-    /// Mark ECN-capable segments that find more than this waiting: 30KB, 1ms
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth))]
+    /// Mark ECN-capable segments that find a longer queue than this: 30KB, 1ms
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth), help_heading = "Path")]
     ecn: Option<[Depth; 2]>,
-    /// IP packets of more bytes than this vanish without a word, as where ICMP is filtered before a smaller MTU: 1400
-    #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::black_hole))]
+    /// Silently drop IP packets larger than this, as a path with a smaller MTU and filtered ICMP
+    /// does: 1400
+    #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::black_hole), help_heading = "Path")]
     black_hole: [Option<u32>; 2],
-    /// A recorded link in place of a rate, as mahimahi records it: each line is a millisecond at which one full packet may leave; one file for
-    /// both directions, or one for each
-    #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with = "rate")]
+    /// A recorded link instead of a rate, in the format of mahimahi (each line: a millisecond at
+    /// which one full packet may leave). One file for both directions, or one for each
+    #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with = "rate", help_heading = "Path")]
     recorded: Vec<PathBuf>,
-    /// Change the path at the times of this file: CSV with a line of names (time,delay,rate,loss,…) and a line for each step
-    #[arg(long, value_name = "FILE")]
+    /// Change the path over time: a CSV file with a header (time,delay,rate,loss,…) and a line for
+    /// each step
+    #[arg(long, value_name = "FILE", help_heading = "Path")]
     schedule: Option<PathBuf>,
-    /// Hosts and links from this file (TOML) in place of a and b; their settings stand there
+    /// Hosts and links from this TOML file, instead of hosts a and b
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delay", "jitter", "rate", "loss", "burst_loss", "reorder", "duplicate", "queue", "qdisc", "ecn",
-        "black_hole", "recorded", "schedule", "mtu", "backend", "testbed", "jitter_shape", "jitter_memory"])]
+        "black_hole", "recorded", "schedule", "mtu", "backend", "testbed", "jitter_shape", "jitter_memory"], help_heading = "Lab")]
     topology: Option<PathBuf>,
     /// Largest IP packet, 1280 to 65521 bytes
-    #[arg(long, value_name = "BYTES", value_parser = quantity::parse::bytes_u32, default_value_t = 1_500)]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::parse::bytes_u32, default_value_t = 1_500, help_heading = "Path")]
     mtu: u32,
-    /// Where the random draws begin: the same seed meets the same losses
-    #[arg(long, default_value_t = 1)]
+    /// Seed of all random draws: the same seed gives the same losses
+    #[arg(long, default_value_t = 1, help_heading = "Path")]
     seed: u64,
-    /// Who makes the path
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    /// What emulates the path
+    #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = "Lab")]
     backend: Backend,
-    /// Let the hosts reach the outside past the path: TCP connections and DNS, carried by the lab's owner from this machine's own network
-    #[arg(long)]
+    /// Let the hosts reach the outside, not through the path: TCP connections and DNS, carried by
+    /// the owner of the lab over the network of this machine
+    #[arg(long, help_heading = "Lab")]
     uplink: bool,
-    /// Make a testbed with this device between a and b: host m has a copy of every frame before the device on its interface `before`, and
-    /// of every frame behind it on `after`. In host a, generate frames on `source`
-    #[arg(long, value_name = "DEVICE", value_enum)]
+    /// Put this device between a and b: host m gets a copy of every frame before the device on its
+    /// interface `before`, and after it on `after`. In host a, generate frames on `source`
+    #[arg(long, value_name = "DEVICE", value_enum, help_heading = "Lab")]
     testbed: Option<DeviceName>,
     #[command(flatten)]
     json: Json,
@@ -173,28 +182,29 @@ impl From<DeviceName> for Device {
 /// Take labs down
 #[derive(clap::Args)]
 struct Down {
-    /// Which; may be omitted where only one runs
+    /// Labs to take down; not needed if only one is up
+    #[arg(add = ArgValueCandidates::new(values::labs))]
     name: Vec<String>,
-    /// All of them, after a question
-    #[arg(long, conflicts_with = "name")]
+    /// Take all labs down, after confirmation
+    #[arg(long, conflicts_with = "name", help_heading = "Lab")]
     all: bool,
-    /// With --all: ask nothing
-    #[arg(long, requires = "all")]
+    /// With --all: do not ask
+    #[arg(long, requires = "all", help_heading = "Lab")]
     yes: bool,
 }
 
-/// Run a command in a host; its exit status and signals are handed on
+/// Run a command in a host; its exit status is passed on, and signals to it
 #[derive(clap::Args)]
 struct Exec {
-    /// a or b, of a testbed m or d too; NAME:a where more than one lab runs
-    #[arg(value_name = "[NAME:]HOST")]
+    /// a or b; in a testbed also m or d; NAME:a if several labs are up
+    #[arg(value_name = "[NAME:]HOST", add = ArgValueCandidates::new(values::lab_hosts))]
     host: String,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<std::ffi::OsString>,
 }
 
-/// Show the labs that run, what was achieved beside what was asked for
+/// Show the labs that are up, with requested and achieved figures of their paths
 #[derive(clap::Args)]
 struct List {
     #[command(flatten)]
@@ -437,8 +447,8 @@ fn find(name: Option<&str>) -> anyhow::Result<Remote> {
     let names = registry::names()?;
     match &names[..] {
         [only] => Ok(Remote::find(only)?),
-        [] => Err(BadInput("no lab is running; `wirelapse lab up` makes one".into()).into()),
-        several => Err(BadInput(format!("several labs are running, say which: {}", several.join(", "))).into()),
+        [] => Err(BadInput("no lab is up: start one with `wirelapse lab up`".into()).into()),
+        several => Err(BadInput(format!("several labs are up, name one of {}", several.join(", "))).into()),
     }
 }
 
@@ -464,7 +474,7 @@ fn down(args: &Down) -> anyhow::Result<()> {
 fn agreed(names: &[String]) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(
-            BadInput(format!("this ends every lab of this machine ({}): say --yes as well", names.join(", "))).into()
+            BadInput(format!("this takes down every lab of this machine ({}): add --yes", names.join(", "))).into()
         );
     }
     eprint!("End every lab of this machine: {}? [y/N] ", names.join(", "));
@@ -506,7 +516,7 @@ fn list(args: &List) -> anyhow::Result<()> {
     let mut documents = Vec::new();
     let names = registry::names()?;
     if names.is_empty() && !args.json.json {
-        say!("no lab is running; `wirelapse lab up` makes one");
+        say!("no lab is up: start one with `wirelapse lab up`");
     }
     for name in names {
         // One that goes down meanwhile is no longer to be listed.

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 
 use clap::{Command, CommandFactory as _};
 
-use examples::EXAMPLES;
+pub use examples::EXAMPLES;
 
-/// Print the manual page, or one of each subcommand into a folder
+/// Print the manual page, or write the pages of all commands into a directory
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write wirelapse.1 and a page for each subcommand here, instead of printing the first
-    #[arg(long, value_name = "DIR")]
+    /// Write wirelapse.1 and a page for each command into this directory, instead of printing the
+    /// first
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     into: Option<PathBuf>,
 }
 
@@ -97,7 +98,11 @@ mod tests {
     #[test]
     fn every_example_is_a_command_line_of_its_command() {
         for (of, line, _) in EXAMPLES {
-            let words: Vec<&str> = line.split(' ').map(|word| word.trim_matches('\'')).collect();
+            // What stands between quotes is one word.
+            let parts = line.split('\'').enumerate();
+            let words: Vec<&str> = parts
+                .flat_map(|(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+                .collect();
             let words = words.strip_prefix(&["sudo"]).unwrap_or(&words);
             if let Err(error) = crate::Cli::try_parse_from(words) {
                 panic!("{line}: {error}");

@@ -12,12 +12,12 @@ use traffic::kept::Run;
 
 use crate::files::{OutputFile, Readers, refuse};
 use crate::interrupt::Interrupt;
-use crate::options::{FOR, FORCE, Json, Output};
+use crate::options::{FOR, FORCE, Json, Output, heading};
 use crate::output::{self, json_event};
 use crate::server::Server;
 use crate::workload;
 
-/// Latency before, during and after a load: what the queues of a path add
+/// Measure latency before, during and after a load: what queues in the path add
 ///
 /// --for is the time under load. Objects of --json: each kind of probe with every round trip, then the load.
 #[derive(clap::Args)]
@@ -25,30 +25,30 @@ use crate::workload;
 pub struct Args {
     #[command(flatten)]
     server: Server,
-    /// Load only this way
-    #[arg(long, value_enum, default_value_t = Load::Both)]
+    /// Load only this direction
+    #[arg(long, value_enum, default_value_t = Load::Both, help_heading = "Traffic")]
     load: Load,
-    /// Streams in each loaded way
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 4)]
+    /// Streams in each loaded direction
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 4, help_heading = "Traffic")]
     flows: u32,
     /// Probe this long before the load
-    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s", help_heading = heading::HOW_MUCH)]
     before: Nanos,
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "10s", help = FOR)]
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "10s", help = FOR, help_heading = heading::HOW_MUCH)]
     duration: Nanos,
     /// Probe this long after the load
-    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s", help_heading = heading::HOW_MUCH)]
     after: Nanos,
-    /// Time from one probe to the next of the same protocol
-    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "100ms")]
+    /// Time between two probes of a protocol
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "100ms", help_heading = heading::HOW_MUCH)]
     probe_interval: Nanos,
-    /// Write the run for flent
-    #[arg(long, value_name = "FILE.flent.gz")]
+    /// Also write the result as a data file of flent
+    #[arg(long, value_name = "FILE.flent.gz", help_heading = heading::OUTPUT)]
     flent: Option<PathBuf>,
-    #[arg(long, help = FORCE, requires = "flent")]
+    #[arg(long, help = FORCE, requires = "flent", help_heading = heading::OUTPUT)]
     force: bool,
-    /// Measure nothing: report on this data file of flent, its own or one of ours
-    #[arg(long, value_name = "FILE.flent.gz", conflicts_with_all = ["server", "flent", "output"])]
+    /// Measure nothing: report on this data file, written by flent or with --flent
+    #[arg(long, value_name = "FILE.flent.gz", conflicts_with_all = ["server", "flent", "output"], help_heading = "Saved result")]
     read: Option<PathBuf>,
     #[command(flatten)]
     output: Output,

@@ -13,7 +13,7 @@ use crate::exit::BadInput;
 /// The program that answers queries.
 const PROGRAM: &str = "wirelapse-query";
 
-/// Ask SQL of runs: of one, or of a fleet's year
+/// Query runs with SQL: one run, or a year of a fleet
 ///
 /// Runs the program wirelapse-query, found beside this one or in PATH; `wirelapse query --help` shows its options.
 #[derive(clap::Args)]

@@ -15,41 +15,43 @@ use store::RunKind;
 use crate::exit::BadInput;
 use crate::files::{Images, name, refuse, write_images, write_page};
 use crate::hosts;
-use crate::options::{FORCE, RESOLVE};
+use crate::options::{FORCE, RESOLVE, heading};
 use crate::output::{self, Shown};
 
-/// Show what runs say: on the terminal, as one HTML file, or as images
+/// Show runs: on the terminal, as one HTML file, or as images
 ///
-/// A run is a directory that `trace -o`, `study -o`, `analyze -o` or a workload such as `stream -o` made. The HTML file needs nothing else:
-/// no network, no second file. With none of --html, --png and --svg the report goes to the terminal.
+/// A run is a directory made by `trace -o`, `study -o`, `analyze -o` or a workload such as `stream -o`. The
+/// HTML file needs no network and no other file. Without --html, --png and --svg the report goes to the
+/// terminal.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run directories, shown one after the other
+    /// Run directories
     #[arg(required_unless_present = "fleet", conflicts_with = "fleet", value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Instead of single runs: what of all runs below this directory or s3://BUCKET/PREFIX became slower than the week before. It needs
-    /// the histograms that `wirelapse agent` keeps, and the program wirelapse-query
-    #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", conflicts_with = "json")]
+    /// Instead of single runs: what became slower than the week before, over all runs below this
+    /// directory or s3://BUCKET/PREFIX. Needs the histograms of `wirelapse agent` and the program
+    /// wirelapse-query
+    #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", conflicts_with = "json", help_heading = "Fleet")]
     fleet: Option<String>,
-    /// With --runs: how much of the newest to compare, in whole hours
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "24h", requires = "fleet")]
+    /// With --runs: how much of the newest data to compare, in whole hours
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "24h", requires = "fleet", help_heading = "Fleet")]
     last: Nanos,
     /// Write one self-contained HTML file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     html: Option<PathBuf>,
     #[command(flatten)]
     images: Images,
     /// Open the HTML file in a browser
-    #[arg(long, requires = "html")]
+    #[arg(long, requires = "html", help_heading = heading::OUTPUT)]
     open: bool,
-    #[arg(long, help = FORCE)]
+    #[arg(long, help = FORCE, help_heading = heading::OUTPUT)]
     force: bool,
-    #[arg(long, help = RESOLVE, conflicts_with = "json")]
+    #[arg(long, help = RESOLVE, conflicts_with = "json", help_heading = heading::OUTPUT)]
     resolve: bool,
     #[command(flatten)]
     shown: Shown,
-    /// Of the run of a workload: the objects that its command writes with --json
-    #[arg(long, conflicts_with_all = ["html", "png", "svg"])]
+    /// For the run of a workload: the objects that its command writes with --json
+    #[arg(long, conflicts_with_all = ["html", "png", "svg"], help_heading = heading::OUTPUT)]
     json: bool,
 }
 

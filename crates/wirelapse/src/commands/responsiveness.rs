@@ -10,45 +10,45 @@ use traffic::responsiveness::{Config, Load, Parameters};
 
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
-use crate::options::{Json, Output};
+use crate::options::{Json, Output, heading};
 use crate::server::{Family, PORT, Token};
 use crate::socket_options::SocketOptions;
 use crate::workload;
 
-/// Responsiveness under working conditions: round trips a minute while HTTP/2 connections fill the path
+/// Measure responsiveness under load: round trips a minute while HTTP/2 connections fill the path
 ///
 /// As draft-ietf-ippm-responsiveness-09 defines it, against `serve --tls-cert FILE --tls-key FILE` or any server that follows the draft.
 /// Objects of --json: each interval, each probe, then the outcome.
 #[derive(clap::Args)]
 pub struct Args {
-    /// HOST or HOST:PORT of `serve` (port 5201 unless given), or the https URL of a server's configuration, such as
-    /// `https://example.com/.well-known/nq`
+    /// `serve`, as HOST or HOST:PORT (port 5201 by default), or the https URL of the configuration
+    /// of a server, such as `https://example.com/.well-known/nq`
     #[arg(value_name = "HOST[:PORT]|URL")]
     server: String,
     #[command(flatten)]
     family: Family,
     /// Connect from this address
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", help_heading = heading::CONNECTION)]
     bind: Option<IpAddr>,
     #[command(flatten)]
     token: Token,
-    /// Trust the certificate in this PEM file, or those that it signed, instead of the system's
-    #[arg(long, value_name = "FILE")]
+    /// Trust the certificates in this PEM file instead of those of the system
+    #[arg(long, value_name = "FILE", help_heading = heading::SECURITY)]
     tls_ca: Option<PathBuf>,
-    /// Load down, then up, each with its own result, instead of both at the same time
-    #[arg(short, long, conflicts_with = "load")]
+    /// Load down, then up, each with its own result, instead of both at once
+    #[arg(short, long, conflicts_with = "load", help_heading = heading::HOW_MUCH)]
     sequential: bool,
-    /// Load only this way
-    #[arg(long, value_enum)]
+    /// Load only this direction
+    #[arg(long, value_enum, help_heading = heading::HOW_MUCH)]
     load: Option<Way>,
     /// End each load after this time, stable or not
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "60s")]
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "60s", help_heading = heading::HOW_MUCH)]
     duration: Nanos,
-    /// Time between two looks at stability (the draft's ID)
-    #[arg(short = 'i', long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "5s")]
+    /// Time between two checks of stability (the draft's ID)
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "5s", help_heading = heading::HOW_MUCH)]
     interval: Nanos,
     /// Load-generating connections in each direction, at most (the draft's MNP)
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 16)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 16, help_heading = heading::HOW_MUCH)]
     connections: u32,
     #[command(flatten)]
     options: SocketOptions,

@@ -9,20 +9,23 @@ use quantity::parse;
 use record::Nanos;
 
 use crate::interrupt::Interrupt;
-use crate::options::{Json, Measure, Output};
+use crate::options::{Json, Measure, Output, heading};
 use crate::output::{self, say};
 use crate::server::Server;
 use crate::workload;
 
-/// Request and response over lasting connections, to `serve`
+/// The heading of what a transaction is.
+const TRANSACTIONS: &str = "Transactions";
+
+/// Measure transactions over long-lived connections, to `serve`
 ///
 /// Objects of --json: each interval, each slow transaction, then the outcome.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     shape: Shape,
-    /// Requests under way on one connection
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Requests in flight on one connection
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = TRANSACTIONS)]
     outstanding: u32,
 }
 
@@ -31,34 +34,36 @@ pub struct Args {
 pub struct Shape {
     #[command(flatten)]
     server: Server,
-    /// Bytes of a request
-    #[arg(short = 'q', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1")]
+    /// Bytes in a request
+    #[arg(short = 'q', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1", help_heading = TRANSACTIONS)]
     request: u32,
-    /// Bytes of a response
-    #[arg(short = 'r', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1")]
+    /// Bytes in a response
+    #[arg(short = 'r', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1", help_heading = TRANSACTIONS)]
     response: u32,
-    /// Writes that requests and responses are each split into (a message of fewer bytes takes a write a byte)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Split each request and response into this many writes (a message with fewer bytes takes one
+    /// write for each byte)
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = TRANSACTIONS)]
     writes: u32,
-    /// Writes of a request, where they differ
-    #[arg(long, value_name = "N")]
+    /// Writes of a request, if different
+    #[arg(long, value_name = "N", help_heading = TRANSACTIONS)]
     request_writes: Option<u32>,
-    /// Writes of a response, where they differ
-    #[arg(long, value_name = "N")]
+    /// Writes of a response, if different
+    #[arg(long, value_name = "N", help_heading = TRANSACTIONS)]
     response_writes: Option<u32>,
-    /// What the server waits before it responds
-    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0")]
+    /// How long the server waits before it responds
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0", help_heading = TRANSACTIONS)]
     think: Nanos,
-    /// Connections; for crr, transactions at the same time
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
+    /// Connections; for crr, concurrent transactions
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1, help_heading = TRANSACTIONS)]
     connections: u32,
-    /// Transactions a second in all, at fixed moments (open loop); each when the one before is done unless given
-    #[arg(long, value_name = "N/s", value_parser = parse::per_second)]
+    /// Transactions a second in total, at fixed times (open loop). By default each starts when the
+    /// one before has ended
+    #[arg(long, value_name = "N/s", value_parser = parse::per_second, help_heading = TRANSACTIONS)]
     rate: Option<f64>,
     #[command(flatten)]
     measure: Measure,
-    /// Run this long before counting
-    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0")]
+    /// Run this long before measuring
+    #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "0", help_heading = heading::HOW_MUCH)]
     warm_up: Nanos,
     #[command(flatten)]
     output: Output,

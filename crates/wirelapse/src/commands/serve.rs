@@ -16,7 +16,7 @@ use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::login::OfUsers;
 use crate::memory;
-use crate::options::Json;
+use crate::options::{Json, heading};
 use crate::output::{self, json_event, say};
 use crate::privileges::{self, Kept};
 use crate::server::{PORT, Token};
@@ -26,48 +26,50 @@ use crate::server::{PORT, Token};
 /// Objects of --json: listening, began, ended, refused, garbage, failed, stopped.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Listen here, TCP and UDP; only this host reaches it unless given. Port 0 takes any free one
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT))]
+    /// Listen on this address, TCP and UDP. By default only this host can connect. Port 0 takes any
+    /// free port
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT), help_heading = heading::CONNECTION)]
     listen: SocketAddr,
     #[command(flatten)]
     token: Token,
     #[command(flatten)]
     users: OfUsers,
-    /// Take tests within TLS alone, as this PEM file shows: the server's certificate, then those that signed it
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    /// Accept tests only over TLS, with this certificate: a PEM file with the server's certificate,
+    /// then those that signed it
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = heading::SECURITY)]
     tls_cert: Option<PathBuf>,
-    /// The certificate's private key, a PEM file
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    /// The private key of the certificate, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = heading::SECURITY)]
     tls_key: Option<PathBuf>,
-    /// Ports for the listeners of `crr`, to let through a firewall; any free one unless given
-    #[arg(long, value_name = "FIRST-LAST", value_parser = port_range)]
+    /// Ports for the listeners of `crr`, to open in a firewall [default: any free port]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = port_range, help_heading = heading::CONNECTION)]
     data_ports: Option<(u16, u16)>,
-    /// Connections at the same time; 1024 unless given, fewer where little memory is left
-    #[arg(long, value_name = "N")]
+    /// Concurrent connections, at most; 1024 unless given, fewer if little memory is left
+    #[arg(long, value_name = "N", help_heading = heading::COST)]
     max_connections: Option<u32>,
-    /// Tests at the same time; 64 unless given, fewer where little memory is left
-    #[arg(long, value_name = "N")]
+    /// Concurrent tests, at most; 64 unless given, fewer if little memory is left
+    #[arg(long, value_name = "N", help_heading = heading::COST)]
     max_sessions: Option<u32>,
-    /// Threads of all tests together, beside one for each connection; 512 unless given, fewer where little memory is left
-    #[arg(long, value_name = "N")]
+    /// Threads of all tests, at most, beside one for each connection; 512 unless given, fewer if little memory is left
+    #[arg(long, value_name = "N", help_heading = heading::COST)]
     max_threads: Option<u32>,
-    /// Flows of one test in each direction
-    #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().flows)]
+    /// Flows of one test in each direction, at most
+    #[arg(long, value_name = "N", default_value_t = traffic::Limits::default().flows, help_heading = heading::COST)]
     max_flows: u32,
-    /// Time of one test, in whole seconds
-    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value_t = Nanos::from_secs(traffic::Limits::default().duration_s))]
+    /// Duration of one test, at most, in whole seconds
+    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value_t = Nanos::from_secs(traffic::Limits::default().duration_s), help_heading = heading::COST)]
     max_duration: Nanos,
-    /// Bytes of one test that is asked for by bytes
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, default_value = "16T")]
+    /// Bytes of one test that is limited by bytes, at most
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, default_value = "16T", help_heading = heading::COST)]
     max_bytes: u64,
-    /// Bytes of one write, request, response or datagram
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "4M")]
+    /// Bytes of one write, request, response or datagram, at most
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "4M", help_heading = heading::COST)]
     max_message: u32,
-    /// Bytes of a socket buffer that a client may ask for
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "64M")]
+    /// Bytes of a socket buffer that a client may request
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "64M", help_heading = heading::COST)]
     max_socket_buffer: u32,
-    /// Bytes of the buffers of all tests and HTTP/2 connections together; 256M unless given, less where little memory is left
-    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    /// Memory for the buffers of all tests and HTTP/2 connections, at most; 256M unless given, less if little memory is left
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes, help_heading = heading::COST)]
     max_memory: Option<u64>,
     #[command(flatten)]
     json: Json,

@@ -11,7 +11,7 @@ use report::page::workload as page;
 
 use crate::interrupt::Interrupt;
 use crate::login::AsUser;
-use crate::options::{Json, Measure, Output};
+use crate::options::{Json, Measure, Output, heading};
 use crate::output::{self, say};
 use crate::server::Server;
 use crate::workload;
@@ -24,45 +24,45 @@ pub struct Args {
     #[command(flatten)]
     server: Server,
     /// The server sends
-    #[arg(short = 'R', long, conflicts_with = "both")]
+    #[arg(short = 'R', long, conflicts_with = "both", help_heading = "Traffic")]
     down: bool,
-    /// Both send, each on its own connections
-    #[arg(long)]
+    /// Both sides send, each on its own connections
+    #[arg(long, help_heading = "Traffic")]
     both: bool,
     /// Parallel flows in each direction
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, help_heading = "Traffic")]
     flows: u32,
     #[command(flatten)]
     measure: Measure,
-    /// End after so many bytes (of all flows of a direction together) instead of by time
-    #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse::bytes, conflicts_with = "duration")]
+    /// End after this many bytes (all flows of a direction together) instead of after a time
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse::bytes, conflicts_with = "duration", help_heading = heading::HOW_MUCH)]
     bytes: Option<u64>,
-    /// Send this long before counting, in whole seconds
-    #[arg(long, value_name = "TIME", value_parser = whole_seconds, default_value = "0")]
+    /// Send this long before measuring, in whole seconds
+    #[arg(long, value_name = "TIME", value_parser = whole_seconds, default_value = "0", help_heading = heading::HOW_MUCH)]
     warm_up: u64,
-    /// Datagrams instead of TCP
-    #[arg(short = 'u', long)]
+    /// Send datagrams instead of TCP
+    #[arg(short = 'u', long, help_heading = "Traffic")]
     udp: bool,
-    /// Bytes of a write (128K), or of a datagram (1448)
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32)]
+    /// Bytes of a write [default: 128K], or of a datagram [default: 1448]
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, help_heading = "Traffic")]
     write_size: Option<u32>,
-    /// Bits a second of each flow, such as 10M; UDP: 1 Mbit/s unless given, 0 for as fast as it goes
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate)]
+    /// Bits a second of each flow, such as 10M; 0 for as fast as possible [default for UDP: 1M]
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate, help_heading = "Traffic")]
     rate: Option<u64>,
-    /// Keep that rate in the program rather than by SO_MAX_PACING_RATE
-    #[arg(long, requires = "rate")]
+    /// Pace in the program instead of with SO_MAX_PACING_RATE
+    #[arg(long, requires = "rate", help_heading = "Traffic")]
     pace_in_program: bool,
     /// Send with MSG_ZEROCOPY, and count its completions
-    #[arg(long, conflicts_with = "sendfile")]
+    #[arg(long, conflicts_with = "sendfile", help_heading = "Traffic")]
     zerocopy: bool,
     /// Send with sendfile
-    #[arg(long)]
+    #[arg(long, help_heading = "Traffic")]
     sendfile: bool,
-    /// Bind the server's flows to a CPU (`serve` only)
-    #[arg(long, value_name = "N")]
+    /// Bind the flows of the server to a CPU (`serve` only)
+    #[arg(long, value_name = "N", help_heading = heading::COST)]
     server_cpu: Option<usize>,
-    /// Ask the server for its own report, and show it
-    #[arg(long)]
+    /// Also show the report of the server
+    #[arg(long, help_heading = heading::OUTPUT)]
     get_server_output: bool,
     #[command(flatten)]
     output: Output,
@@ -70,8 +70,8 @@ pub struct Args {
     user: AsUser,
     #[command(flatten)]
     json: Json,
-    /// The result in the form of `iperf3 --json`
-    #[arg(long, conflicts_with = "json")]
+    /// Write the result in the format of `iperf3 --json`
+    #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     json_iperf3: bool,
 }
 

@@ -10,25 +10,28 @@ use ::report::page;
 use ::study::ledger::{Ledger, Provenance};
 use ::study::{Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
 use anyhow::Context as _;
+use clap_complete::engine::ArgValueCompleter;
 use indicatif::{ProgressBar, ProgressStyle};
 use quantity::{Address, parse};
 use record::Nanos;
 use serde_json::json;
 use traffic::tls::Trusted;
 
+use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
-use crate::options::{self, Json, OUTPUT};
+use crate::options::{self, Json, OUTPUT, heading};
 use crate::output;
 use crate::server::{self, PORT, Token};
 
-/// What is a setting worth, and how sure is that? A planned experiment in a lab
+/// Find out what a setting is worth, and how surely, with a planned experiment in a lab
 ///
-/// Runs a built-in study or a plan from a TOML file in randomised blocks, each trial in a separate lab, and says what
-/// the change is worth with an interval, beside what first principles predict.
+/// Runs a built-in study or a plan (TOML) in randomised blocks, each trial in its own lab. The result is
+/// what the change is worth, with an interval, and what first principles predict.
 ///
-/// With --host the trials run from this host to a `wirelapse serve` on another one: what only the lab can set (delay, rate,
-/// loss, …) is refused then, and this host's sysctls are changed with --on-this-host alone, and put back however it ends.
+/// With --host the trials run from this host to a `wirelapse serve` on another one. Settings that only a
+/// lab has (delay, rate, loss, …) are refused then. Sysctls of this host are changed only with
+/// --on-this-host, and always restored.
 ///
 /// Objects of --json: each trial as it comes, then the conclusion.
 ///
@@ -37,37 +40,39 @@ use crate::server::{self, PORT, Token};
 #[derive(clap::Args)]
 pub struct Args {
     /// A built-in study, or a plan in a TOML file
-    #[arg(value_name = "STUDY|PLAN.toml", required_unless_present = "resume")]
+    #[arg(value_name = "STUDY|PLAN.toml", required_unless_present = "resume", add = ArgValueCompleter::new(values::study))]
     what: Option<String>,
-    /// Fewer levels, repetitions and seconds
-    #[arg(long)]
+    /// Fewer levels and repetitions, shorter trials
+    #[arg(long, help_heading = heading::HOW_MUCH)]
     quick: bool,
-    /// Go on until every interval reaches no further than this to either side, such as 1%
-    #[arg(long, value_name = "SHARE", value_parser = width)]
+    /// Continue until every interval is this narrow to either side, such as 1%
+    #[arg(long, value_name = "SHARE", value_parser = width, help_heading = heading::HOW_MUCH)]
     until: Option<f64>,
-    /// Spend no more time than this
-    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero)]
+    /// Take at most this time
+    #[arg(long, value_name = "TIME", value_parser = parse::duration_above_zero, help_heading = heading::HOW_MUCH)]
     budget: Option<Nanos>,
-    /// Where the random draws begin: order of trials, losses, resampling
-    #[arg(long, default_value_t = 1)]
+    /// Seed of all random draws: order of trials, losses, resampling
+    #[arg(long, default_value_t = 1, help_heading = heading::HOW_MUCH)]
     seed: u64,
-    /// Print the plan and how long it takes, and run nothing
-    #[arg(long)]
+    /// Only print the plan and how long it takes
+    #[arg(long, help_heading = heading::HOW_MUCH)]
     dry_run: bool,
-    /// Between this host and a `wirelapse serve` there, instead of in a lab; port 5201 unless given
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "resume", value_parser = parse::address)]
+    /// Measure between this host and a `wirelapse serve` on that one, instead of in a lab [default
+    /// port: 5201]
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "resume", value_parser = parse::address, help_heading = "Real hosts")]
     host: Option<Address>,
-    /// With --host: the plan may change sysctls (net.…) of this host; they are put back at the end, and after SIGKILL too
-    #[arg(long, requires = "host")]
+    /// With --host: the plan may change sysctls (net.…) of this host. They are restored at the end,
+    /// also after SIGKILL
+    #[arg(long, requires = "host", help_heading = "Real hosts")]
     on_this_host: bool,
     #[command(flatten)]
     token: Token,
-    #[arg(long, value_name = "FILE", help = server::TLS_CA)]
+    #[arg(long, value_name = "FILE", help = server::TLS_CA, help_heading = heading::SECURITY)]
     tls_ca: Option<PathBuf>,
-    #[arg(short, long, value_name = "RUN", conflicts_with = "resume", help = OUTPUT)]
+    #[arg(short, long, value_name = "RUN", conflicts_with = "resume", help = OUTPUT, help_heading = heading::OUTPUT)]
     output: Option<PathBuf>,
-    /// Go on with the study that was kept in this directory
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["what", "quick", "seed"])]
+    /// Continue the study in this run directory
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["what", "quick", "seed"], help_heading = heading::OUTPUT, value_hint = clap::ValueHint::DirPath)]
     resume: Option<PathBuf>,
     #[command(flatten)]
     json: Json,
@@ -86,7 +91,7 @@ fn chosen(args: &Args, what: &str) -> anyhow::Result<Study> {
         });
     }
     if !what.ends_with(".toml") && !Path::new(what).exists() {
-        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain([overhead::NAME, reception::NAME]).collect();
+        let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).chain(OTHERS).collect();
         let problem = format!("there is no study {what:?}: give a plan's file, or one of {}", names.join(", "));
         return Err(BadInput(problem).into());
     }
@@ -115,6 +120,9 @@ fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
     let this_host = if names.is_empty() { None } else { Some(ThisHost::take(&names)?) };
     Ok(Ground::Peer(Peer { addresses, token: args.token.read()?, tls, this_host }))
 }
+
+/// The studies that no plan describes.
+pub const OTHERS: [&str; 2] = [overhead::NAME, reception::NAME];
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.what.as_deref() == Some(overhead::NAME) {

@@ -18,7 +18,7 @@ use crate::criteria::{Aimed, Criteria};
 use crate::exit::BadInput;
 use crate::hosts;
 use crate::interrupt::Interrupt;
-use crate::options::{For, Json};
+use crate::options::{For, Json, heading};
 use crate::privileges::{self, Kept};
 use crate::terminal;
 use feed::Feed;
@@ -27,36 +27,39 @@ use state::{Asked, State};
 
 /// Show where the time of TCP sends goes, live: by peer, program, port, cgroup or connection
 ///
-/// Sends are counted in histograms in the kernel. Rows show the last ten intervals. A row opens into its legs over time, why its sends waited, and its
-/// slowest sends. On a busy machine a share of the time is looked at; rates are then estimates, marked with ~.
+/// Histograms in the kernel count the sends. Rows show the last ten intervals. Open a row to see its legs
+/// over time, why its sends waited, and its slowest sends. On a busy machine only a share of the time is
+/// traced; rates are then estimates, marked with ~.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
     #[command(flatten)]
     criteria: Criteria,
-    /// What rows are
-    #[arg(long, value_enum, default_value_t = By::Peer)]
+    /// What a row is
+    #[arg(long, value_enum, default_value_t = By::Peer, help_heading = heading::WHAT)]
     by: By,
-    /// What rows are sorted by
-    #[arg(long, value_enum, default_value_t = Sort::Rate)]
+    /// Sort rows by this
+    #[arg(long, value_enum, default_value_t = Sort::Rate, help_heading = heading::OUTPUT)]
     sort: Sort,
-    /// Time from one look at the figures to the next
-    #[arg(short = 'i', long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s")]
+    /// Time between two updates
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s", help_heading = heading::HOW_MUCH)]
     interval: Nanos,
-    /// Look at one part in N of the time of each connection. Without it everything is looked at as long as that is below --max-rate
-    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1")]
+    /// Trace a random 1/N of each connection's time; without it everything is traced as long as
+    /// --max-rate allows
+    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1", help_heading = heading::COST)]
     sample: Ratio,
-    /// Look at a share of the time that gives at most this many sends a second
-    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second, default_value = "1000/s")]
+    /// Sample so that at most this many sends a second are recorded
+    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second, default_value = "1000/s", help_heading = heading::COST)]
     max_rate: std::num::NonZeroU32,
-    /// Write one table after one interval, and end
-    #[arg(long)]
+    /// Print one table after one interval, and end
+    #[arg(long, help_heading = heading::OUTPUT)]
     once: bool,
-    /// With --once: write the table as comma-separated values, with all its columns
-    #[arg(long, requires = "once", conflicts_with = "json")]
+    /// With --once: print all columns of the table as comma-separated values
+    #[arg(long, requires = "once", conflicts_with = "json", help_heading = heading::OUTPUT)]
     csv: bool,
-    /// Show the names of hosts instead of their addresses, as the resolver gives them; --once waits 3 seconds for them at most
-    #[arg(long, conflicts_with = "json")]
+    /// Show host names instead of addresses, as soon as the resolver knows them; --once waits 3
+    /// seconds at most
+    #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     resolve: bool,
     #[command(flatten)]
     end: For,

@@ -23,7 +23,7 @@ use trace::{Memory, Tracer};
 use crate::criteria::Criteria;
 use crate::exit::{BadInput, is_closed_pipe};
 use crate::interrupt::Interrupt;
-use crate::options::{self, For, Json, Output, Ready};
+use crate::options::{self, For, Json, Output, Ready, heading};
 use crate::output::{Shown, note};
 use crate::{hosts, memory, privileges, terminal};
 use lab_path::Networks;
@@ -31,87 +31,96 @@ use outputs::Outputs;
 use request::{Backend, Calls, Request};
 use rights::{Rights, Service};
 
-/// Time every TCP send of running programs at each stage from send() to the peer's ACK, and what they receive
+/// Trace programs: the time of every TCP send at each stage from send() to the ACK, and what they receive
 ///
-/// Criteria of different kinds must all hold; of one kind, any. The report comes when the trace ends: after --for, when
-/// CMD ends, or at Ctrl-C. CMD's own output is left alone and the report follows it; with --json, CMD's standard output
-/// goes to standard error, so that standard output has JSON lines only.
+/// Different filters are combined with AND, repeated ones with OR. The report comes when the trace ends:
+/// after --for, when CMD ends, or on Ctrl-C. The output of CMD is not changed, and the report follows it.
+/// With --json, the standard output of CMD goes to standard error, so that standard output has only JSON.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
     #[command(flatten)]
     criteria: Criteria,
     /// Trace every TCP connection of this machine
-    #[arg(long, group = "criteria")]
+    #[arg(long, group = "criteria", help_heading = heading::WHAT)]
     all: bool,
-    /// Report every packet: through the qdisc, the driver, retransmission and ACK, and each drop with the kernel's reason
-    #[arg(long)]
+    /// Also time every packet: through the qdisc, the driver, retransmissions and the ACK, and each
+    /// drop with the reason the kernel gives
+    #[arg(long, help_heading = heading::WHAT)]
     every_packet: bool,
-    /// Follow the target's UDP sockets too, datagram by datagram, both ways
-    #[arg(long)]
+    /// Also trace UDP sockets, each datagram in both directions
+    #[arg(long, help_heading = heading::WHAT)]
     udp: bool,
-    /// Look at one part in N: of the time of each connection, in short stretches that are drawn at random
-    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1")]
-    sample: Ratio,
-    /// Sample by a draw for each send instead of by stretches: exact in number, but no cheaper
-    #[arg(long)]
-    draw: bool,
-    /// Record at most this many sends a second
-    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second)]
-    max_rate: Option<std::num::NonZeroU32>,
-    /// Follow at most this many connections at the same time [default: as many as fit into a sixteenth of the memory that the machine or its control group has left, at most 64 MiB, but no fewer than 1,024]: what they take is said when tracing starts
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    max_connections: Option<u32>,
-    /// Show this many of the slowest sends
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    slowest: usize,
-    /// When to time the calls that write, and how long they sleep for room in the send buffer: with BPF timestamping this takes a program on every TCP write of this machine
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Calls::Auto)]
-    calls: Calls,
-    /// Time received bytes as well, from the stack to the program that reads them
-    #[arg(long)]
-    receive: bool,
-    /// Show requests with their answers, and which part of the time the programs, the kernels and the network took; implies --receive
-    #[arg(long)]
-    requests: bool,
-    /// Name requests by their method and path of HTTP/1, without queries, and say where a connection carries several at a time; implies --requests
-    #[arg(long)]
-    http: bool,
     #[command(flatten)]
     end: For,
-    /// Show a table while tracing; this is so on a terminal, unless CMD or --json uses it
-    #[arg(long, conflicts_with_all = ["no_live", "json"])]
+    /// Trace a random 1/N of each connection's time
+    #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1", help_heading = heading::COST)]
+    sample: Ratio,
+    /// Sample individual sends instead of stretches of time: more exact, costs as much as tracing
+    /// all
+    #[arg(long, help_heading = heading::COST)]
+    draw: bool,
+    /// Record at most this many sends a second
+    #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second, help_heading = heading::COST)]
+    max_rate: Option<std::num::NonZeroU32>,
+    /// Follow at most this many connections at the same time [default: as many as fit into a
+    /// sixteenth of the free memory (of the machine or its control group), at most 64 MiB, at least
+    /// 1,024]. The memory is reported when tracing starts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576), help_heading = heading::COST)]
+    max_connections: Option<u32>,
+    /// Show this many of the slowest sends
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = heading::OUTPUT)]
+    slowest: usize,
+    /// When to time the calls that write, and how long they wait for space in the send buffer. With
+    /// BPF timestamping this runs a program on every TCP write of the machine
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Calls::Auto, help_heading = heading::WHAT)]
+    calls: Calls,
+    /// Also time received bytes, from the network stack to the program that reads them
+    #[arg(long, help_heading = heading::WHAT)]
+    receive: bool,
+    /// Match requests with their answers, and show how their time divides between programs, kernels
+    /// and network; implies --receive
+    #[arg(long, help_heading = heading::WHAT)]
+    requests: bool,
+    /// Name requests by HTTP/1 method and path (without the query), and report connections with
+    /// several requests at a time; implies --requests
+    #[arg(long, help_heading = heading::WHAT)]
+    http: bool,
+    /// Show a live table while tracing: the default on a terminal, unless CMD or --json uses it
+    #[arg(long, conflicts_with_all = ["no_live", "json"], help_heading = heading::OUTPUT)]
     live: bool,
     /// Show nothing while tracing
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     no_live: bool,
     #[command(flatten)]
     json: Json,
     #[command(flatten)]
     output: Output,
     /// Write a trace for ui.perfetto.dev
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     perfetto: Option<std::path::PathBuf>,
-    #[arg(long, help = options::FORCE)]
+    #[arg(long, help = options::FORCE, help_heading = heading::OUTPUT)]
     force: bool,
-    /// Keep and print only what takes at least this time, a line each as it happens; the figures of the report are of everything
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero)]
+    /// Keep and print only what takes at least this long, one line each as it happens; the report
+    /// still covers everything
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, help_heading = heading::OUTPUT)]
     min_latency: Option<Nanos>,
-    #[arg(long, help = options::RESOLVE)]
+    #[arg(long, help = options::RESOLVE, help_heading = heading::OUTPUT)]
     resolve: bool,
     #[command(flatten)]
     shown: Shown,
     #[command(flatten)]
     ready: Ready,
-    /// Run CMD as root even where sudo was called by another user
-    #[arg(long, requires = "command")]
+    /// Run CMD as root even if another user called sudo
+    #[arg(long, requires = "command", help_heading = "Program to run")]
     as_root: bool,
-    /// How stages are observed
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    /// How the stages are timed
+    #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = heading::COST)]
     backend: Backend,
-    /// Trace this program, from its first byte to its end, as the user who called sudo. It goes on where the trace ends first; its exit
-    /// status is passed on, 128 and the number of a signal that ended it added
-    #[arg(last = true, value_name = "CMD")]
+    /// Trace this program from its first byte to its end, as the user who called sudo. It keeps
+    /// running if the trace ends first. Its exit status is passed on (128 plus the number of a
+    /// signal that ended it)
+    #[arg(last = true, value_name = "CMD", help_heading = None::<&str>)]
     command: Vec<std::ffi::OsString>,
 }
 

@@ -9,7 +9,7 @@ use crate::options::{Json, Measure, Output};
 use crate::server::Server;
 use crate::workload;
 
-/// Datagrams at a rate: loss, order, jitter and one-way delay, to `serve`
+/// Send datagrams at a rate to `serve`: loss, order, jitter and one-way delay
 ///
 /// Objects of --json: each interval, then the outcome.
 #[derive(clap::Args)]
@@ -17,13 +17,13 @@ pub struct Args {
     #[command(flatten)]
     server: Server,
     /// The server sends
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, help_heading = "Traffic")]
     down: bool,
     /// Bytes of each datagram, 24 to 65507
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1200")]
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1200", help_heading = "Traffic")]
     size: u32,
-    /// Bits of datagrams a second, such as 10M; 0 for as fast as it goes
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate, default_value = "10M")]
+    /// Bits a second, such as 10M; 0 for as fast as possible
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate, default_value = "10M", help_heading = "Traffic")]
     rate: u64,
     #[command(flatten)]
     measure: Measure,

@@ -14,42 +14,42 @@ use trace::watch::Watcher;
 use crate::commands::trace::screen;
 use crate::criteria::Criteria;
 use crate::interrupt::Interrupt;
-use crate::options::{For, Json, Ready};
+use crate::options::{For, Json, Ready, heading};
 use crate::output::complain;
 use crate::privileges::{self, Kept};
 use crate::terminal;
 
 /// Show a live histogram of a field of TCP connections: header-length, srtt, cwnd, window-scale, …
 ///
-/// header-length and window-scale are looked at when a connection is established, the others once a second, unless --at says
-/// when. Connections are read and never changed. Both ends of a connection within this machine are looked at, each as a
-/// separate connection; --port and --peer choose one.
+/// header-length and window-scale are read when a connection is established, the others once a second,
+/// unless --at says otherwise. Connections are never changed. If both ends of a connection are on this
+/// machine, both are read; --port and --peer select one.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
-    /// Which field
+    /// The field
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(Field::ALL.map(possible)).map(|name| field(&name)))]
     field: Field,
-    /// When to look: when a connection is established, when it ends, or every so often at all that are there
-    #[arg(long, value_enum)]
+    /// When to read the field: when a connection is established, when it ends, or at intervals
+    #[arg(long, value_enum, help_heading = heading::WHAT)]
     at: Option<At>,
-    /// How long between two looks, with --at every
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s")]
+    /// Time between two readings, with --at every
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s", help_heading = heading::HOW_MUCH)]
     every: Nanos,
-    /// One histogram for each peer, port of the service or program
-    #[arg(long, value_enum)]
+    /// One histogram for each peer, service port or program
+    #[arg(long, value_enum, help_heading = heading::WHAT)]
     by: Option<By>,
     #[command(flatten)]
     criteria: Criteria,
     /// End after this many values
-    #[arg(long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX))]
+    #[arg(long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX), help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
     #[command(flatten)]
     end: For,
     #[command(flatten)]
     json: Json,
-    /// At the end write the histograms as comma-separated values, and nothing else
-    #[arg(long, conflicts_with = "json")]
+    /// Write only the final histograms, as comma-separated values
+    #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     csv: bool,
     #[command(flatten)]
     ready: Ready,

@@ -323,3 +323,38 @@ fn names_of_others_steer_no_terminal() {
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {text:?}");
     }
 }
+
+/// What a shell is offered after these words.
+fn completed(shell: &str, words: &[&str]) -> Vec<String> {
+    let last = (words.len() - 1).to_string();
+    let output = tier::wirelapse!(["--", "wirelapse"])
+        .args(&words[1..])
+        .env("WIRELAPSE_COMPLETE", shell)
+        .env("_CLAP_COMPLETE_INDEX", last)
+        .env("_CLAP_IFS", "\n")
+        .output()
+        .expect("wirelapse can be run");
+    assert!(output.status.success(), "{shell}: {}", tier::text(&output.stderr));
+    // Two shells add what a value is.
+    let value = |line: &str| line.split([':', '\t']).next().unwrap_or_default().to_owned();
+    tier::text(&output.stdout).lines().map(value).collect()
+}
+
+#[test]
+fn values_complete_in_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = tier::wirelapse!(["completions", shell]).output().expect("wirelapse can be run");
+        assert!(tier::text(&script.stdout).contains("WIRELAPSE_COMPLETE"), "{shell}");
+        for (words, wanted) in [
+            (&["wirelapse", "ana"][..], "analyze"),
+            (&["wirelapse", "watch", "window"], "window-scale"),
+            (&["wirelapse", "study", "small"], "small-messages"),
+            (&["wirelapse", "capture", "-i", "l"], "lo"),
+            (&["wirelapse", "lab", "up", "--backend", "net"], "netem"),
+        ] {
+            let offered = completed(shell, words);
+            assert!(offered.iter().any(|value| value.trim_end() == wanted), "{shell} {words:?}: {offered:?}");
+        }
+        assert!(completed(shell, &["wirelapse", "watch", "zzz"]).iter().all(|value| !value.starts_with('z')));
+    }
+}

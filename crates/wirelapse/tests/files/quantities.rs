@@ -137,7 +137,7 @@ fn help(command: &[&str]) -> String {
 
 #[test]
 fn the_same_option_has_the_same_text_everywhere() {
-    let json = "--json Write one JSON object a line, and nothing for people";
+    let json = "--json Write one JSON object on each line instead of the report";
     for command in [
         "doctor",
         "trace",
@@ -157,15 +157,15 @@ fn the_same_option_has_the_same_text_everywhere() {
         assert!(help(&[command]).contains(json), "{command}");
     }
     assert!(help(&["lab", "up"]).contains(json) && help(&["lab", "list"]).contains(json));
-    let end = "--for <TIME> End after this time: 500ms, 10s, 5m (a number alone is seconds)";
+    let end = "--for <TIME> End after this time: 500ms, 10s, 5m (a plain number is seconds)";
     for command in ["trace", "top", "watch", "analyze", "stream", "rr", "crr", "udp", "ping-under-load"] {
         assert!(help(&[command]).contains(end), "{command}");
     }
-    let run = "--output <RUN> Keep what was found in this new directory";
+    let run = "--output <RUN> Save the result as a run, a new directory";
     for command in ["trace", "analyze", "study"] {
         assert!(help(&[command]).contains(run), "{command}");
     }
     for command in ["report", "compare"] {
-        assert!(help(&[command]).contains("--force Write over files that exist"), "{command}");
+        assert!(help(&[command]).contains("--force Overwrite existing files"), "{command}");
     }
 }

@@ -330,7 +330,7 @@ fn a_run_is_reported_as_its_workload_ended_and_two_of_them_compare() {
             std::fs::read_to_string(&page).unwrap().contains("<svg")
                 || std::fs::metadata(&page).unwrap().len() > 10_000
         );
-        // What is there is not written over, and nothing is measured first.
+        // What is there is not overwritten, and nothing is measured first.
         let (status, _, error) = call(&text, &[]);
         assert_eq!((status, error.contains("exists")), (Some(2), true), "{error}");
         let (status, compared, error) = output(&["compare", &text, &json]);

@@ -25,9 +25,7 @@ pub fn write(
     }
     if interfaces.is_empty() {
         // A capture has at least one; a text has lines.
-        return Err(
-            BadInput(format!("{}: a text has no packets that --annotate could write again", path.display())).into()
-        );
+        return Err(BadInput(format!("{}: --annotate needs a capture with packets, not text", path.display())).into());
     }
     let comments = comments(follower.reports());
     let mut capture = source.capture()?;

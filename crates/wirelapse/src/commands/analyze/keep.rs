@@ -34,6 +34,6 @@ pub fn write(path: &Path, provenance: Provenance, follower: &Follower) -> anyhow
     }
     match (Run { provenance, conversations, findings }).write(path) {
         Err(error @ (store::Error::Exists(_) | store::Error::Create { .. })) => Err(BadInput(error.to_string()).into()),
-        other => other.context("the run of the capture is not whole"),
+        other => other.context("the run of the capture is incomplete"),
     }
 }

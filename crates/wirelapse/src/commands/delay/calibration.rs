@@ -25,8 +25,7 @@ const KIND: &str = "calibration";
 impl Calibration {
     /// Of a run with a plain wire in the device's place: its mean delay with its error.
     pub fn of(delay: &Delay) -> anyhow::Result<Self> {
-        let few =
-            || BadInput("too few frames were matched for a calibration: send at least two through the wire".into());
+        let few = || BadInput("too few frames were matched for a calibration: send more through the wire".into());
         let (mean, error_ns) = delay.figures.as_deref().and_then(|f| f.mean).zip(delay.error_ns()).ok_or_else(few)?;
         Ok(Self {
             kind: KIND.into(),
@@ -44,9 +43,9 @@ impl Calibration {
         let bad = |why: String| BadInput(format!("{}: {why}", path.display()));
         let text = crate::options::text_of(path).map_err(|error| bad(error.to_string()))?;
         let read: Self = serde_json::from_str(&text)
-            .map_err(|error| bad(format!("is no calibration of wirelapse delay: {error}")))?;
+            .map_err(|error| bad(format!("is not a calibration of wirelapse delay: {error}")))?;
         if read.kind != KIND || !read.offset_ns.is_finite() || read.error_ns.is_nan() || read.error_ns < 0.0 {
-            return Err(bad("is no calibration of wirelapse delay".into()).into());
+            return Err(bad("is not a calibration of wirelapse delay".into()).into());
         }
         Ok(read)
     }

@@ -6,62 +6,66 @@ use ::lab::registry::Description;
 use ::lab::settings::{Setting, set_each};
 use ::lab::{LinkReport, PathReport};
 use anyhow::Context as _;
+use clap_complete::engine::ArgValueCandidates;
 use serde_json::json;
 
+use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::options::Json;
 use crate::output;
 use report::page;
 
-/// Change the path of a lab while it runs; what is not named stays as it is
+/// Change the path of a running lab; settings that are not given stay as they are
 ///
-/// A value holds for both directions; `A_TO_B/B_TO_A` gives each its own, and `A_TO_B/` or `/B_TO_A` changes one alone: `--delay 80ms/`.
-/// Packets under way arrive as they would have. The path that then holds is shown.
+/// A value is for both directions, `A_TO_B/B_TO_A` for each, `A_TO_B/` or `/B_TO_A` for one:
+/// `--delay 80ms/`. Packets in flight are not affected. The new path is shown.
 #[derive(clap::Args)]
 pub struct Change {
-    /// Which lab; may be omitted where only one runs
+    /// The lab; not needed if only one is up
+    #[arg(add = ArgValueCandidates::new(values::labs))]
     name: Option<String>,
-    /// Of a topology: the link between these hosts, from the first to the second
-    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',')]
+    /// In a topology: the link between these two hosts, in the direction from the first to the
+    /// second
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', help_heading = "Lab")]
     link: Vec<String>,
     /// One-way delay: 25ms, 200us, 1.5s
-    #[arg(long, value_name = "TIME[/TIME]", allow_hyphen_values = true, value_parser = setting("delay"))]
+    #[arg(long, value_name = "TIME[/TIME]", allow_hyphen_values = true, value_parser = setting("delay"), help_heading = "Path")]
     delay: Option<String>,
     /// How far the delay varies, see --jitter-shape
-    #[arg(long, value_name = "TIME[/TIME]", allow_hyphen_values = true, value_parser = setting("jitter"))]
+    #[arg(long, value_name = "TIME[/TIME]", allow_hyphen_values = true, value_parser = setting("jitter"), help_heading = "Path")]
     jitter: Option<String>,
     /// How the jitter is distributed: uniform, normal, exponential, pareto
-    #[arg(long, value_name = "SHAPE[/SHAPE]", value_parser = setting("jitter_shape"))]
+    #[arg(long, value_name = "SHAPE[/SHAPE]", value_parser = setting("jitter_shape"), help_heading = "Path")]
     jitter_shape: Option<String>,
-    /// How much of each segment's jitter is that of the segment before: 50%
-    #[arg(long, value_name = "SHARE[/SHARE]", allow_hyphen_values = true, value_parser = setting("jitter_memory"))]
+    /// How much the jitter of a segment depends on the segment before: 50%
+    #[arg(long, value_name = "SHARE[/SHARE]", allow_hyphen_values = true, value_parser = setting("jitter_memory"), help_heading = "Path")]
     jitter_memory: Option<String>,
     /// Bits a second on the wire: 1gbit, 10M, none
-    #[arg(long, value_name = "RATE[/RATE]", allow_hyphen_values = true, value_parser = setting("rate"))]
+    #[arg(long, value_name = "RATE[/RATE]", allow_hyphen_values = true, value_parser = setting("rate"), help_heading = "Path")]
     rate: Option<String>,
-    /// Share of the segments lost, each by itself: 0.5%; 0 for none
-    #[arg(long, value_name = "SHARE[/SHARE]", conflicts_with = "burst_loss", allow_hyphen_values = true, value_parser = setting("loss"))]
+    /// Share of segments lost, independently: 0.5%; 0 for none
+    #[arg(long, value_name = "SHARE[/SHARE]", conflicts_with = "burst_loss", allow_hyphen_values = true, value_parser = setting("loss"), help_heading = "Path")]
     loss: Option<String>,
     /// Loss in bursts: 1%x8, as in `lab up`; none
-    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = setting("burst_loss"))]
+    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = setting("burst_loss"), help_heading = "Path")]
     burst_loss: Option<String>,
-    /// Share of the segments held back, and by how much: 1%@2ms; none
-    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = setting("reorder"))]
+    /// Share of segments held back, and for how long: 1%@2ms; none
+    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = setting("reorder"), help_heading = "Path")]
     reorder: Option<String>,
-    /// Share of the segments that arrive twice: 0.1%; 0 for none
-    #[arg(long, value_name = "SHARE[/SHARE]", allow_hyphen_values = true, value_parser = setting("duplicate"))]
+    /// Share of segments that arrive twice: 0.1%; 0 for none
+    #[arg(long, value_name = "SHARE[/SHARE]", allow_hyphen_values = true, value_parser = setting("duplicate"), help_heading = "Path")]
     duplicate: Option<String>,
     /// How much may wait for the wire: 64KiB, 20ms; none for 1,000 full segments
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = setting("queue"))]
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = setting("queue"), help_heading = "Path")]
     queue: Option<String>,
     /// The queue discipline: fifo, codel, fq_codel, pie, with settings as in `lab up`
-    #[arg(long, value_name = "DISCIPLINE[/…]", value_parser = setting("qdisc"))]
+    #[arg(long, value_name = "DISCIPLINE[/…]", value_parser = setting("qdisc"), help_heading = "Path")]
     qdisc: Option<String>,
     /// Mark ECN-capable segments that find more than this waiting: 30KB, 1ms; none
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = setting("ecn"))]
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = setting("ecn"), help_heading = "Path")]
     ecn: Option<String>,
-    /// IP packets of more bytes than this vanish: 1400; none
-    #[arg(long, value_name = "BYTES[/BYTES]", allow_hyphen_values = true, value_parser = setting("black_hole"))]
+    /// Silently drop IP packets larger than this: 1400; none
+    #[arg(long, value_name = "BYTES[/BYTES]", allow_hyphen_values = true, value_parser = setting("black_hole"), help_heading = "Path")]
     black_hole: Option<String>,
     #[command(flatten)]
     json: Json,

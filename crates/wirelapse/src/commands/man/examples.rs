@@ -2,9 +2,10 @@
 
 /// All of them.
 pub const EXAMPLES: &[(&str, &str, &str)] = &[
-    ("wirelapse", "wirelapse doctor", "what this kernel and machine can do"),
+    ("wirelapse", "wirelapse doctor", "check what works on this machine"),
     ("wirelapse", "sudo wirelapse trace --comm nginx --for 10s", "where the time of nginx's sends goes"),
     ("wirelapse", "wirelapse analyze slow.pcapng", "why the transfer in a capture is slow"),
+    ("wirelapse-doctor", "wirelapse doctor", "check what works on this machine"),
     ("wirelapse-doctor", "wirelapse doctor --json", "the same for programs"),
     (
         "wirelapse-trace",
@@ -123,4 +124,59 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ("wirelapse-udp", "wirelapse udp 192.0.2.1", "datagrams at a rate"),
     ("wirelapse-ping-under-load", "wirelapse ping-under-load 192.0.2.1", "what a full link does to round trips"),
     ("wirelapse-responsiveness", "wirelapse responsiveness 192.0.2.1", "round trips a minute under load"),
+    (
+        "wirelapse-watch",
+        "sudo wirelapse watch window-scale --port 443",
+        "which window scale clients of a service offer",
+    ),
+    (
+        "wirelapse-probe",
+        "sudo wirelapse probe icmp 192.0.2.1 --count 10",
+        "ten echo requests, kernel and network apart",
+    ),
+    (
+        "wirelapse-capture",
+        "sudo wirelapse capture -i eth0 --filter 'port 443' -c 1000",
+        "count a thousand frames of one port",
+    ),
+    (
+        "wirelapse-generate",
+        "sudo wirelapse generate -i eth0 --replay slow.pcapng --speed 2",
+        "a capture again, twice as fast",
+    ),
+    (
+        "wirelapse-delay",
+        "wirelapse delay --before in.pcapng --after out.pcapng --match content",
+        "the same from two captures",
+    ),
+    (
+        "wirelapse-query",
+        "wirelapse query --runs /var/lib/wirelapse/runs 'SELECT * FROM hours'",
+        "SQL over the runs of a fleet",
+    ),
+    ("wirelapse-lab", "sudo wirelapse lab exec a -- ping -c 3 b", "a program in a host of the lab"),
+    ("wirelapse-lab-exec", "sudo wirelapse lab exec b -- iperf3 -s", "a server in the other host"),
+    ("wirelapse-lab-list", "sudo wirelapse lab list --json", "the same for programs"),
+    ("wirelapse-lab-change", "sudo wirelapse lab change --rate none", "take the rate limit off"),
+    ("wirelapse-lab-down", "sudo wirelapse lab down --all", "every lab, after confirmation"),
+    ("wirelapse-completions", "wirelapse completions zsh", "for a file _wirelapse in a directory of $fpath"),
+    ("wirelapse-man", "wirelapse man", "the page of wirelapse itself"),
+    (
+        "wirelapse-stream",
+        "wirelapse stream 192.0.2.1 --down --congestion bbr --for 30s",
+        "30 seconds of download with BBR",
+    ),
+    ("wirelapse-rr", "wirelapse rr 192.0.2.1 --response 64K --rate 1000/s", "larger responses, at a fixed rate"),
+    ("wirelapse-crr", "wirelapse crr 192.0.2.1 --connections 8", "eight at a time"),
+    ("wirelapse-udp", "wirelapse udp 192.0.2.1 --rate 50M --down", "50 Mbit/s from the server"),
+    (
+        "wirelapse-ping-under-load",
+        "wirelapse ping-under-load 192.0.2.1 --load up --flent up.flent.gz",
+        "only the uplink, and a data file for flent",
+    ),
+    (
+        "wirelapse-responsiveness",
+        "wirelapse responsiveness https://example.com/.well-known/nq --sequential",
+        "a server of the draft, one direction after the other",
+    ),
 ];

@@ -1,5 +1,5 @@
-//! What clap does not know of a command: its exit status beside what all have, its files, and the pages to go on with. A command that is not
-//! named here has what all have.
+//! What clap does not know of a command: its exit status beside what all have, its files, and the
+//! pages to go on with. A command that is not named here has what all have.
 
 /// The status of every command.
 const STATUS: [(&str, &str); 3] = [

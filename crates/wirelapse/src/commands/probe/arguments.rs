@@ -3,58 +3,61 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
+use clap_complete::engine::ArgValueCandidates;
 use ping::{Outcome, Settings};
 use quantity::Address;
 use record::Nanos;
 use timestamping::{Interface, ReceiveFilter, TransmitType};
 
+use crate::commands::completions::values;
 use crate::exit::BadInput;
-use crate::options::Json;
+use crate::options::{Json, heading};
 use crate::server::{self, Family};
 
 use super::request::{Protocol, Request};
 
-/// Time one's own packets at every stage from send to read, the kernel's share apart from the network's.
+/// Ping (TCP, UDP, ICMP) that separates kernel time from network time
 ///
-/// Nothing is needed at the other end. `icmp` sends echo requests. `udp` sends datagrams to a port that echoes them, to
-/// `wirelapse serve`, or to a closed one: its host answers with an ICMP error that is timed just the same. `tcp` times the
-/// handshake, and with --request or --size a request on the new connection.
+/// The other end needs no software. `icmp` sends echo requests. `udp` sends datagrams to a port that
+/// echoes them, to `wirelapse serve`, or to a closed port: its host answers with an ICMP error that
+/// is timed as well. `tcp` times the handshake, and with --request or --size a request on the new connection.
 ///
-/// Ctrl-C ends it with the summary. The exit status is 1 where nothing came back at all.
+/// Ctrl-C ends it and prints the summary. The exit status is 1 if nothing came back.
 #[derive(clap::Args)]
 #[command(after_long_help = super::json::keys())]
 pub struct Args {
-    /// By what kind of packet.
+    /// Which kind of packet to send
     protocol: Protocol,
-    /// HOST for icmp, HOST:PORT for udp and tcp; an IPv6 address with a port as `[ADDRESS]:PORT`.
+    /// HOST for icmp, HOST:PORT for udp and tcp; write an IPv6 address with a port as
+    /// `[ADDRESS]:PORT`
     #[arg(value_parser = quantity::parse::address)]
     target: Address,
-    /// End after so many probes; without it, on Ctrl-C.
-    #[arg(short, long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX))]
+    /// End after this many probes [default: on Ctrl-C]
+    #[arg(short, long, value_name = "N", value_parser = quantity::parse::count_within(1..=u64::MAX), help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    /// Time from one probe to the next.
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration)]
+    /// Time between two probes
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration, help_heading = heading::HOW_MUCH)]
     interval: Nanos,
-    /// How long an answer may take.
-    #[arg(short = 'W', long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration)]
+    /// How long to wait for an answer
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse::duration, help_heading = heading::HOW_MUCH)]
     timeout: Nanos,
-    /// Payload bytes: 56 where not given, and for tcp none, which is the handshake alone.
-    #[arg(short, long, value_name = "BYTES", value_parser = payload_bytes)]
+    /// Payload bytes [default: 56; for tcp none, only the handshake]
+    #[arg(short, long, value_name = "BYTES", value_parser = payload_bytes, help_heading = "Packets")]
     size: Option<u32>,
-    /// TTL or hop limit.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    /// TTL or hop limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Packets")]
     ttl: Option<u8>,
-    /// Differentiated services code point, 0 to 63.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64))]
+    /// Differentiated services code point, 0 to 63
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64), help_heading = "Packets")]
     dscp: Option<u8>,
-    /// Leave by this interface.
-    #[arg(short = 'I', long, value_name = "NAME")]
+    /// Send from this interface
+    #[arg(short = 'I', long, value_name = "NAME", help_heading = "Packets", add = ArgValueCandidates::new(values::interfaces))]
     interface: Option<String>,
-    /// The NIC's own stamps too (name the interface, which has to be set to make them).
-    #[arg(long, requires = "interface")]
+    /// Also use the timestamps of the NIC (name its interface; it must be set up to make them)
+    #[arg(long, requires = "interface", help_heading = "Packets")]
     hardware: bool,
-    /// tcp: send this text once connected and wait for an answer; \r, \n and \\ are understood.
-    #[arg(long, value_name = "TEXT", conflicts_with = "size")]
+    /// tcp: send this text once connected and wait for an answer; \r, \n and \\ are understood
+    #[arg(long, value_name = "TEXT", conflicts_with = "size", help_heading = "Packets")]
     request: Option<String>,
     #[command(flatten)]
     family: Family,
@@ -131,7 +134,7 @@ impl Args {
         }
         let info = interface.timestamping_info()?;
         if !info.has_hardware_transmit() {
-            return Err(BadInput(format!("interface {name} has no hardware timestamps: omit --hardware")).into());
+            return Err(BadInput(format!("interface {name} has no hardware timestamps: remove --hardware")).into());
         }
         let config = interface.hardware()?;
         if config.transmit == TransmitType::Off || config.receive == ReceiveFilter::None {

@@ -56,7 +56,7 @@ pub struct Request {
     pub perfetto: Option<PathBuf>,
     /// The least time of what is kept and printed, where there is one.
     pub min_latency: Option<Nanos>,
-    /// Whether files that exist are written over.
+    /// Whether existing files are overwritten.
     pub force: bool,
     /// Whether the report names hosts.
     pub resolve: bool,
@@ -81,18 +81,18 @@ impl Request {
             && (args.sample != Ratio::ALL || args.max_rate.is_some())
         {
             return Err(bad(format!(
-                "{option} reports everything and takes no sample: omit --sample and --max-rate, or {option}"
+                "{option} reports everything and cannot be sampled: remove --sample and --max-rate, or {option}"
             )));
         }
         for pid in &target.pids {
             if !Path::new(&format!("/proc/{pid}")).exists() {
-                return Err(bad(format!("there is no process {pid}: look it up with ps or pgrep")));
+                return Err(bad(format!("there is no process {pid}: find it with ps or pgrep")));
             }
         }
         if let Some(pid) = target.pids.iter().find(|&&pid| is_kernel_thread(pid)) {
             return Err(bad(format!(
-                "process {pid} is a thread of the kernel, which writes to its sockets by other ways than those that are traced: name a \
-                 program's process, or trace by --port or --peer"
+                "process {pid} is a kernel thread, and its writes are not traced: name the process of a program, or trace by \
+                 --port or --peer"
             )));
         }
         if let Some(run) = &args.output.output {
@@ -189,7 +189,7 @@ impl Request {
         })
     }
 
-    /// Removes the run that is to be written over: as late as can be, so that what cannot begin removes nothing.
+    /// Removes the run that is to be overwritten: as late as possible, so that a trace that cannot start removes nothing.
     ///
     /// # Errors
     /// Where it cannot be removed.
