@@ -1,6 +1,5 @@
 //! What machines read: every line and packet decodes, and says what the records say.
 
-use crate::synthetic;
 use std::collections::HashMap;
 
 use export::ndjson::Ndjson;
