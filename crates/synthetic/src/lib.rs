@@ -1,7 +1,6 @@
 //! Records made up for tests: a trace of a path of 20 ms, the same in every run.
 //!
-//! What a test holds against them it knows from here. Records of which one property matters are made by
-//! the test itself, of [`send`] or `Record::blank`.
+//! Records of which one property matters are made by the test itself, from [`send`] or `Record::blank`.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +24,7 @@ impl Seeded {
     }
 }
 
-/// Of IPv4, or every third of IPv6; each has a process of its own.
+/// Of IPv4, or every third of IPv6; each is of another process.
 pub fn connection(id: u64) -> Connection {
     let port = 40_000 + (id % 20_000) as u16;
     let v6 = id % 3 == 2;
