@@ -3,9 +3,6 @@
 //! `cargo run --release -p wirelapse-export --example throughput [DIR [OUTPUT [RUN]]]`: what is written stays in DIR, to compare its bytes;
 //! with OUTPUT (`none`, `summary`, `ndjson`, `perfetto`, `parquet`) that one alone runs, to count its instructions.
 
-#[path = "../../report/tests/synthetic/mod.rs"]
-mod synthetic;
-
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -14,7 +11,7 @@ use std::time::Instant;
 use export::ndjson::Ndjson;
 use export::perfetto::Perfetto;
 use record::Event;
-use store::{ClockReading, Provenance, Run, SamplingAsked, SamplingMethod, Writer};
+use store::{Run, Writer};
 use summary::{Limits, TraceSummary};
 
 type Failed = Box<dyn std::error::Error>;
@@ -65,25 +62,7 @@ fn main() -> Result<(), Failed> {
     let run = arguments.nth(1).map(PathBuf::from);
     let events = run.map_or_else(|| Ok(synthetic::trace(100, 1_000)), |run| events_of(&run))?;
     fs::create_dir_all(&dir)?;
-    let provenance = Provenance {
-        version: String::new(),
-        command_line: Vec::new(),
-        kernel: String::new(),
-        machine: String::new(),
-        cpus: 1,
-        backend: String::new(),
-        target: String::new(),
-        sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
-        max_rate: None,
-        min_latency: None,
-        clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
-        start_ns: 0,
-        calls: None,
-        receiving: None,
-        connects: None,
-        http: None,
-        packets: None,
-    };
+    let provenance = synthetic::provenance();
     timed("summary", &events, Path::new(""), |events| {
         let mut summary = TraceSummary::new(Limits::default(), record::Instant::from_nanos(0));
         events.for_each(|event| summary.add(event));

@@ -221,7 +221,8 @@ macro_rules! declare_state {
 sender_state!(declare_state!);
 
 impl Send {
-    fn blank() -> Self {
+    /// A send of no bytes and without stamps, for one that is written down field by field.
+    pub fn blank() -> Self {
         Self {
             connection: ConnectionId::default(),
             owner: Owner::default(),

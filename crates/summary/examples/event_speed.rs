@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use record::{Comm, ConnectionId, Event, Merged, Owner, Send, SenderState, SeqNumber, Stamps};
+use record::{Comm, ConnectionId, Event, Owner, Send, Stamps};
 use summary::{Limits, TraceSummary};
 
 /// Short rounds, of which the best counts: a busy machine disturbs most of them, and not all.
@@ -19,7 +19,6 @@ fn sends() -> Vec<Event> {
         Event::Send(Send {
             connection: ConnectionId(i % 100),
             owner: Owner { pid: 4_000, comm: Comm::from("curl") },
-            first_seq: SeqNumber(0),
             bytes: 16_384,
             stamps: Stamps {
                 sched: time(began + 2_000 + scattered / 16),
@@ -27,11 +26,7 @@ fn sends() -> Vec<Event> {
                 ack: time(began + 20_000_000 + scattered),
                 ..Stamps::sent_at(record::Instant::from_nanos(began))
             },
-            merged: Merged::default(),
-            state: SenderState::default(),
-            buffer: None,
-            wait: None,
-            retransmissions: 0,
+            ..Send::blank()
         })
     };
     (0..SENDS).map(send).collect()

@@ -2,7 +2,6 @@
 //!
 //! `WIRELAPSE_WRITE_DOCS=1` puts the tables of `docs/records.md` in place; without it they are compared.
 
-use crate::synthetic;
 use std::collections::BTreeSet;
 
 use export::ndjson::Ndjson;

@@ -1,6 +1,5 @@
 //! What machines read: every line and packet decodes, and says what the records say.
 
-use crate::synthetic;
 use std::collections::HashMap;
 
 use export::ndjson::Ndjson;
@@ -9,7 +8,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Send, Source, Stamps, Timestamp};
 use serde_json::{Value, json};
-use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod};
+use store::{ClockReading, Provenance};
 use summary::{Limits, TraceSummary};
 
 const CLOCK: ClockReading =
@@ -17,23 +16,9 @@ const CLOCK: ClockReading =
 
 fn provenance() -> Provenance {
     Provenance {
-        version: "0.0.0".into(),
         command_line: vec!["wirelapse".into(), "\"quoted\"\n".into()],
-        kernel: "6.18.0".into(),
-        machine: "x86_64".into(),
-        cpus: 2,
-        backend: "timestamping".into(),
-        target: "port 80".into(),
-        sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
-        max_rate: None,
-        min_latency: None,
         clock: CLOCK,
-        start_ns: 1_000_000_000,
-        calls: None,
-        receiving: None,
-        connects: None,
-        http: None,
-        packets: None,
+        ..synthetic::provenance()
     }
 }
 

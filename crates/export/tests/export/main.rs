@@ -3,5 +3,3 @@
 mod documentation;
 mod exports;
 mod perfetto_schema;
-#[path = "../../../report/tests/synthetic/mod.rs"]
-mod synthetic;

@@ -3,7 +3,6 @@
 //! The package is looked for in the virtual environment `target/python` of the checkout and then in the `python3` of the
 //! machine.
 
-use crate::synthetic;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -218,8 +218,8 @@ pub(crate) fn of_receives(summary: &TraceSummary) -> Option<String> {
 mod tests {
     use super::*;
     use record::{
-        Arrival, Basis, Components, Connection, ConnectionId, Event, Instant, Merged, Message, Moments, Nanos, Opening,
-        Owner, Receive, Request, Send, SenderState, SeqNumber, Stamps, Wait,
+        Arrival, Basis, Components, Connection, ConnectionId, Event, Instant, Message, Moments, Nanos, Opening, Owner,
+        Receive, Request, Send, SenderState, SeqNumber, Stamps, Wait,
     };
     use summary::Limits;
 
@@ -244,7 +244,6 @@ mod tests {
         let time = |ms: u64| Some(Instant::from_nanos((at + ms) * MS));
         Send {
             connection: ConnectionId(1),
-            owner: Owner::default(),
             first_seq: SeqNumber(at as u32),
             bytes: 1,
             stamps: Stamps {
@@ -253,11 +252,8 @@ mod tests {
                 ack: time(tcp + network),
                 ..Stamps::sent_at(Instant::from_nanos(at * MS))
             },
-            merged: Merged::default(),
             state,
-            buffer: None,
-            wait: None,
-            retransmissions: 0,
+            ..Send::blank()
         }
     }
 

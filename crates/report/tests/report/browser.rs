@@ -1,6 +1,5 @@
 //! Pages in a real browser: Debian's Chromium without a screen, in a network namespace without interfaces.
 
-use crate::synthetic;
 use std::path::Path;
 use std::process::Command;
 

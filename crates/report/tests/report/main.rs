@@ -6,6 +6,4 @@ mod same_capture;
 mod same_text;
 mod study_pages;
 mod study_text;
-#[path = "../synthetic/mod.rs"]
-mod synthetic;
 mod views;

@@ -1,6 +1,5 @@
 //! Pages and comparisons of runs that were written for the purpose.
 
-use crate::synthetic;
 use std::path::Path;
 
 use paper::document::{Block, Document};
@@ -8,8 +7,8 @@ use paper::plot::image;
 use paper::plot::{Layer, Plot};
 use paper::{Canvas, html, terminal};
 use record::{
-    Basis, Comm, Components, Connection, ConnectionId, Coverage, Event, Instant, Lost, Merged, Message, Moments, Nanos,
-    Opening, Owner, Request, Role, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Basis, Comm, Components, Connection, ConnectionId, Coverage, Event, Instant, Lost, Message, Moments, Nanos,
+    Opening, Owner, Request, Role, Send, SenderState, Stamps, Wait, WaitReason,
 };
 use report::page::comparison::several;
 use report::page::{comparison, trace};
@@ -28,14 +27,9 @@ fn send(i: u64, [tcp, qdisc, network]: [u64; 3]) -> Send {
     Send {
         connection: ConnectionId(1 + i % 2),
         owner: Owner { pid: 7, comm: Comm::from("<b>\"&</b>") },
-        first_seq: SeqNumber(0),
         bytes: 100,
         stamps: Stamps { sched: Some(t(sched)), driver: Some(t(driver)), ack: Some(t(ack)), ..Stamps::sent_at(t(at)) },
-        merged: Merged::default(),
-        state: SenderState::default(),
-        buffer: None,
-        wait: None,
-        retransmissions: 0,
+        ..Send::blank()
     }
 }
 

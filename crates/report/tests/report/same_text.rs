@@ -3,7 +3,6 @@
 //! What a run does not hold, and the text of its report lacks: which interfaces have hardware timestamps switched off (`Facts::no_nic`), and
 //! the number of slow records that was asked for (`--slowest`).
 
-use crate::synthetic;
 use paper::{Canvas, terminal};
 use record::{Coverage, Instant, Lost, Nanos, Sampling};
 use report::page::trace::{self, SLOWEST_SHOWN, Subject};

@@ -1,6 +1,5 @@
 //! What people see: it fits the canvas, says what the records say, and nothing that they do not carry.
 
-use crate::synthetic;
 use paper::{Canvas, terminal};
 use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Ratio, Sampling};
 use report::page::trace::{self, SLOWEST_SHOWN, Subject, describe};

@@ -345,3 +345,17 @@ pub fn datagram() -> impl Strategy<Value = Datagram> {
         },
     )
 }
+
+/// With something in each field that a trace may leave empty.
+pub fn provenance() -> store::Provenance {
+    store::Provenance {
+        sampling: store::SamplingAsked { method: store::SamplingMethod::Windows, one_in: 100 },
+        clock: store::ClockReading { realtime_offset_ns: 1_700_000_000_000_000_000, realtime_offset_error_ns: 120 },
+        calls: Some(store::Observing::default()),
+        connects: Some(store::Observing::default()),
+        receiving: Some(store::Receiving { no_ready: Some("no tracepoint".into()), ..store::Receiving::default() }),
+        http: Some(store::Observing::default()),
+        packets: Some(store::Observing { missing: vec!["drops".into()], ..store::Observing::default() }),
+        ..synthetic::provenance()
+    }
+}

@@ -4,6 +4,5 @@ mod any;
 mod kinds;
 mod python;
 mod round_trip;
-mod synthetic;
 mod version_1;
 mod version_2;

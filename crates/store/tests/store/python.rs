@@ -2,7 +2,7 @@
 //!
 //! They are looked for in the virtual environment `target/python` of the checkout and then in the `python3` of the machine.
 
-use crate::synthetic;
+use crate::any;
 use std::path::Path;
 use std::process::Command;
 
@@ -140,9 +140,9 @@ fn check(reader: &str, modules: &str) {
     let Some(python) = python(reader, modules) else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let start = synthetic::provenance().start_ns;
-    let mut writer = Writer::create(&path, synthetic::provenance()).unwrap();
-    let base = synthetic::plain_send();
+    let start = any::provenance().start_ns;
+    let mut writer = Writer::create(&path, any::provenance()).unwrap();
+    let base = synthetic::send();
     let id = ConnectionId(u64::MAX);
     let connection = record::Connection {
         id,
@@ -215,9 +215,9 @@ fn check_the_rest(reader: &str, modules: &str) {
     let Some(python) = python(reader, modules) else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let mut writer = Writer::create(&path, synthetic::provenance()).unwrap();
+    let mut writer = Writer::create(&path, any::provenance()).unwrap();
     let (id, end) = (ConnectionId(7), "[2001:db8::1]:443".parse().unwrap());
-    let owner = synthetic::plain_send().owner;
+    let owner = synthetic::send().owner;
     let message = |bytes| Message { first_seq: SeqNumber(1), bytes, pieces: 1 };
     for i in 0..600_u64 {
         // Past 2⁵³ a table that went through floating point would show.

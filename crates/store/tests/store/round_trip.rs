@@ -1,11 +1,9 @@
 //! What is written reads back equal, and nothing half-written bears a final name.
 
-use crate::synthetic;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::any::{closed, connect, connection, datagram, packet, receive, request, send};
-use crate::synthetic::provenance;
+use crate::any::{closed, connect, connection, datagram, packet, provenance, receive, request, send};
 use proptest::prelude::*;
 use record::{Coverage, Event, Instant, Lost, Nanos};
 use store::{Error, Run, State, Writer};
@@ -77,7 +75,7 @@ fn many_rows_make_row_groups_and_parts_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let mut writer = Writer::create(&path, provenance()).unwrap();
-    let base = synthetic::plain_send();
+    let base = synthetic::send();
     let n = 600_000_u32;
     for i in 0..n {
         writer.event(&Event::Send(record::Send { bytes: i, ..base })).unwrap();
@@ -100,7 +98,7 @@ fn a_killed_writer_leaves_its_finished_parts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let mut writer = Writer::create(&path, provenance()).unwrap();
-    let send = synthetic::plain_send();
+    let send = synthetic::send();
     let start = provenance().start_ns;
     writer.event(&Event::Send(send)).unwrap();
     writer.tick(Instant::from_nanos(start + 9_000_000_000)).unwrap();
@@ -137,7 +135,7 @@ fn truncated_malformed_and_unsupported_are_distinguished() {
     let path = dir.path().join("run");
     let mut writer = Writer::create(&path, provenance()).unwrap();
     for _ in 0..100 {
-        writer.event(&Event::Send(synthetic::plain_send())).unwrap();
+        writer.event(&Event::Send(synthetic::send())).unwrap();
     }
     writer.finish(Instant::from_nanos(0), Lost::default(), Coverage::default()).unwrap();
 
@@ -206,7 +204,7 @@ fn a_full_disk_says_so_and_keeps_what_was_finished() {
     assert!(mounted.success(), "cannot mount a tmpfs");
     let path = dir.path().join("run");
     let mut writer = Writer::create(&path, provenance()).unwrap();
-    let base = synthetic::plain_send();
+    let base = synthetic::send();
     let start = provenance().start_ns;
     let mut written = 0_u64;
     let error = (1..=100_u64)

@@ -1,7 +1,5 @@
 use super::*;
-use record::{
-    Arrival, Component, Connect, ConnectStamps, Merged, Owner, Receive, Send, SenderState, Stamps, Wait, WaitReason,
-};
+use record::{Arrival, Component, Connect, ConnectStamps, Owner, Receive, Send, SenderState, Stamps, Wait, WaitReason};
 
 const MS: u64 = 1_000_000;
 const CLIENT: ConnectionId = ConnectionId(1);
@@ -29,7 +27,6 @@ fn connection(id: ConnectionId, opening: Opening) -> Event {
 fn send(id: ConnectionId, first: u32, bytes: u32, times: [u64; 3]) -> Event {
     Event::Send(Send {
         connection: id,
-        owner: Owner::default(),
         first_seq: SeqNumber(first),
         bytes,
         stamps: Stamps {
@@ -38,11 +35,8 @@ fn send(id: ConnectionId, first: u32, bytes: u32, times: [u64; 3]) -> Event {
             ack: Some(at(times[2])),
             ..Stamps::sent_at(at(times[0]))
         },
-        merged: Merged::default(),
         state: SenderState { srtt: Nanos::from_millis(12), ..SenderState::default() },
-        buffer: None,
-        wait: None,
-        retransmissions: 0,
+        ..Send::blank()
     })
 }
 

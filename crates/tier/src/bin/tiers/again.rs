@@ -13,7 +13,7 @@ use crate::run::Tier;
 const MOST: usize = 6;
 const RUNS: usize = 6;
 
-/// Tries once more what failed on this kernel, as a tier of its own. Gives the tests that turned out
+/// Tries once more what failed on this kernel, as a separate tier. Gives the tests that turned out
 /// unsteady; they are failures no longer.
 pub fn tier(tiers: &mut Vec<Tier>) -> Vec<String> {
     let Some(tests) = tiers.iter_mut().find(|tier| tier.name == ON_THIS_KERNEL && !tier.passed()) else {

@@ -76,7 +76,7 @@ fn on_this_kernel(tier: &mut Tier, first: &[Program], built: &Receiver<Vec<Progr
 fn beside(built: Sender<Vec<Program>>) -> Vec<Tier> {
     let mut programs = Vec::new();
     let rest = Tier::kept("rest of the build", |tier| programs = rest_of_the_build(tier));
-    // Nobody receives it where the tests on this kernel panicked, and then nothing is lost.
+    // It is not received where the tests on this kernel panicked, and then nothing is lost.
     let _ = built.send(programs.clone());
     programs.retain(Program::is_apart);
     let (queries, pure): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_of_queries);

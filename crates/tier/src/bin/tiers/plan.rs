@@ -45,7 +45,7 @@ impl Program {
         self.crate_folder() == "query"
     }
 
-    /// The program as cargo would run it, raised to root where `tests/run` has told cargo to do so.
+    /// The program as cargo would run it, raised to root where `tests/run` has set that for cargo.
     pub fn command(&self) -> Command {
         let runner = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH.to_uppercase());
         let runner = std::env::var(runner).unwrap_or_default();

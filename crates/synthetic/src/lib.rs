@@ -1,4 +1,8 @@
-//! A made-up trace, the same in every run.
+//! Records made up for tests: a trace of a path of 20 ms, the same in every run.
+//!
+//! Records of which one property matters are made by the test itself, from [`send`] or `Record::blank`.
+
+#![forbid(unsafe_code)]
 
 use record::{
     Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Datagram,
@@ -8,10 +12,11 @@ use record::{
 };
 
 /// A generator of numbers that scatter well enough for test data (xorshift, Marsaglia 2003).
-pub struct Seeded(pub u64);
+struct Seeded(u64);
 
 impl Seeded {
-    pub fn below(&mut self, n: u64) -> u64 {
+    /// From 0 to below `n`.
+    fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -19,6 +24,7 @@ impl Seeded {
     }
 }
 
+/// Of IPv4, or every third of IPv6; each is of another process.
 pub fn connection(id: u64) -> Connection {
     let port = 40_000 + (id % 20_000) as u16;
     let v6 = id % 3 == 2;
@@ -90,7 +96,6 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
 
 /// `n` receives, requests from both ends, packets and datagrams both ways, on the connections 1 and 2. The reading program is
 /// `late` ns late on the second, and on the average half as late. Each hundredth packet and datagram is dropped.
-#[allow(dead_code, reason = "not every test binary that has this module needs it")]
 pub fn others(n: u64, late: u64) -> Vec<Event> {
     let mut random = Seeded(0xface);
     let mut events = Vec::new();
@@ -201,7 +206,29 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
     events
 }
 
-#[allow(dead_code, reason = "as of `others`")]
+/// One send of 100 bytes, 1 µs after the start, acknowledged after 50 ms.
+pub fn send() -> Send {
+    let at = Instant::from_nanos;
+    Send {
+        connection: ConnectionId(7),
+        owner: Owner { pid: 4_321, comm: Comm::from("curl") },
+        first_seq: SeqNumber(1),
+        bytes: 100,
+        stamps: Stamps {
+            sched: Some(at(2_000)),
+            driver: Some(at(3_000)),
+            ack: Some(at(50_003_000)),
+            ..Stamps::sent_at(at(1_000))
+        },
+        merged: Merged::default(),
+        state: SenderState { cwnd: 10, ..SenderState::default() },
+        buffer: None,
+        wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),
+        retransmissions: 0,
+    }
+}
+
+/// Of a trace of every send that came to its end and recorded nothing beside.
 pub fn provenance() -> store::Provenance {
     store::Provenance {
         version: "0.0.0".into(),
