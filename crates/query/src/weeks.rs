@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_left_out_whatever_its_name_holds() {
+    fn a_group_is_excluded_whatever_its_name_holds() {
         let without = vec![group("service=it's = one").unwrap(), group("host=web-1").unwrap()];
         let ask = Ask { rows: Rows::Totals, runs: String::new(), start: 1000, end: 1024, without };
         let sql = ask.sql();
