@@ -2,13 +2,15 @@
 //! [`compare::fleet`] finds them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use compare::fleet::{Became, Grown, Present, Standing, Verdicts};
 use record::fleet::{FOR_P99, FleetRun, Group, GroupKind};
 use stats::Estimate;
 
+use super::NONE;
 use crate::view::capital;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Cell, Clause, Column, Document, Section, Table};
 
 /// Groups that a table lists.
 const LISTED: usize = 20;
@@ -37,36 +39,35 @@ pub struct Fleet<'a> {
 /// The page.
 pub fn document(fleet: &Fleet<'_>) -> Document {
     let Verdicts { compared, owners, .. } = fleet.verdicts;
-    let mut verdict = Vec::new();
+    let mut verdict: Vec<Clause> = Vec::new();
     let mut sections = Vec::new();
     for kind in GroupKind::ALL {
         let of_kind: Vec<&Became> = compared.iter().filter(|one| one.group.kind == kind).collect();
         if !of_kind.is_empty() {
-            verdict.push(said(kind, &of_kind, owners.more));
+            verdict.push(said(kind, &of_kind, owners.more).into());
             sections.push(section(kind, &of_kind));
         }
     }
     if compared.is_empty() {
-        verdict.push(format!(
+        verdict.push(Clause::finding(format!(
             "Nothing can be compared: no host, peer or service has two hours with {FOR_P99} sends that the week before has too."
-        ));
+        )));
     }
     if owners.more {
-        verdict.push(format!(
+        verdict.push(Clause::caveat(format!(
             "More became slower than the {} that are named: which of the others did so by themselves was not examined.",
             owners.named.len()
-        ));
+        )));
     }
     if !owners.of_few.is_empty() {
-        verdict.push(
+        verdict.push(Clause::caveat(
             "Which these few sends are is not known: they are of hosts, peers or services that are not compared, or of several of \
-             them together."
-                .to_owned(),
-        );
+             them together.",
+        ));
     }
     sections.extend(runs(fleet));
     Document {
-        title: format!("Fleet in {}", fleet.place),
+        title: format!("Fleet in {}", fleet.place).into(),
         about: format!(
             "{} h to {}, hour by hour against the week before, the same hosts, peers and services · all intervals hold together at 95 %",
             fleet.hours, fleet.until
@@ -203,35 +204,36 @@ fn section(kind: GroupKind, became: &[&Became]) -> Section {
     let mut section = Section::new(format!("{}s", capital(kind.name())));
     let mut table = Table::new(
         "p99 of a send from call to ACK, against the same hours of the week before",
-        &[
-            kind.name(),
-            "sends before",
-            "sends",
-            "p99 before",
-            "p99",
-            "ratio and interval",
-            "leg that grew most",
-            "its mean grew by",
-            "its ratio and interval",
-            "compared",
-            "slower by itself",
+        [
+            Column::text(kind.name()),
+            Column::figures("sends before").spare(0),
+            Column::figures("sends").spare(1),
+            Column::figures("p99 before"),
+            Column::figures("p99"),
+            Column::figures("ratio and interval"),
+            Column::text("leg that grew most"),
+            Column::figures("its mean grew by").spare(3),
+            Column::figures("its ratio and interval").spare(2),
+            Column::figures("compared").spare(4),
+            Column::text("slower by itself"),
         ],
     );
     for one in sorted.iter().take(LISTED) {
-        let [before, after] = one.p99.values.map(|ns| quantity::time_to(ns, 3));
+        let [before, after] = one.p99.values.map(|ns| Cell::figure(quantity::time_to(ns, 3)));
+        const NO_LEG: &str = "no leg surely grew";
         let leg = one.leg.as_ref();
-        table.rows.push(vec![
-            one.group.name.clone(),
-            quantity::count(one.sends[0]),
-            quantity::count(one.sends[1]),
+        table.push([
+            name(&one.group),
+            Cell::count(one.sends[0]),
+            Cell::count(one.sends[1]),
             before,
             after,
-            one.p99.by.as_ref().map_or_else(String::new, times),
-            leg.map_or_else(String::new, |grown| grown.leg.clone()),
-            leg.map_or_else(String::new, |grown| quantity::time_to(grown.by_ns, 3)),
-            leg.map_or_else(String::new, |grown| times(&grown.ratio)),
-            format!("{:.0} %", 100.0 * one.alike),
-            by_itself(&one.standing),
+            Cell::or(one.p99.by, |by| Cell::figure(times(&by)), NONE),
+            Cell::or(leg, |grown| Cell::from(&grown.leg), NO_LEG),
+            Cell::or(leg, |grown| Cell::figure(quantity::time_to(grown.by_ns, 3)), NO_LEG),
+            Cell::or(leg, |grown| Cell::figure(times(&grown.ratio)), NO_LEG),
+            Cell::share(one.alike),
+            by_itself(&one.standing).into(),
         ]);
     }
     section.table(table);
@@ -242,6 +244,14 @@ fn section(kind: GroupKind, became: &[&Became]) -> Section {
         ));
     }
     section
+}
+
+/// A group's name; that of a peer is its address, which can be named.
+fn name(group: &Group) -> Cell {
+    match group.name.parse::<IpAddr>() {
+        Ok(address) if group.kind == GroupKind::Peer => address.into(),
+        _ => Cell::from(&group.name),
+    }
 }
 
 /// Whether a group is slower by itself, or with which others.
@@ -263,20 +273,18 @@ fn by_itself(standing: &Standing) -> String {
 fn runs(fleet: &Fleet<'_>) -> Option<Section> {
     let named = &fleet.verdicts.owners.named;
     let slow = |host: &str| named.iter().any(|group| group.kind == GroupKind::Host && group.name == host);
-    let mut table =
-        Table::new("Runs of hosts that became slower, the slowest first", &["host", "sends", "mean", "run"]);
+    let mut table = Table::new(
+        "Runs of hosts that became slower, the slowest first",
+        [Column::text("host"), Column::figures("sends"), Column::figures("mean"), Column::text("run")],
+    );
     let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
     for run in fleet.runs.iter().filter(|run| slow(&run.host)) {
         let n = listed.entry(run.host.as_str()).or_default();
         *n += 1;
         if *n <= RUNS_A_HOST {
             let directory = format!("{}/{}", fleet.place.trim_end_matches('/'), run.directory);
-            table.rows.push(vec![
-                run.host.clone(),
-                quantity::count(run.sends),
-                quantity::time_to(run.mean_ns, 3),
-                directory,
-            ]);
+            let mean = Cell::figure(quantity::time_to(run.mean_ns, 3));
+            table.push([Cell::from(&run.host), Cell::count(run.sends), mean, directory.into()]);
         }
     }
     if table.rows.is_empty() {
@@ -327,7 +335,7 @@ mod tests {
         let run = FleetRun { host: "web-1".into(), directory: "host=web-1/run=9".into(), sends: 5, mean_ns: 2e6 };
         let present = Present { kind: GroupKind::Host, asked: 3, groups: 300, gone: 1, new: 0 };
         let page = page(vec![slow, host("web-2", 1.0, Standing::NotSeen)], &[present], &[run]);
-        let said = &page.verdict[0];
+        let said = &page.verdict[0].text;
         assert!(said.starts_with("1 of 2 hosts became slower: web-1: its p99 is 1.50 × (1."), "{said}");
         assert!(said.contains("; the mean of leg network grew most, by 1.00 ms to 1.50 × ("), "{said}");
         assert!(
@@ -349,9 +357,13 @@ mod tests {
         let all =
             vec![slow("192.0.2.1"), slow("192.0.2.2"), became(group(GroupKind::Service, "a"), 1.0, Standing::NotSeen)];
         let page = page(all, &[], &[]);
-        assert!(page.verdict[0].starts_with("None of 2 peers became slower by itself: 2 with"), "{:?}", page.verdict);
         assert!(
-            page.verdict[1].starts_with("None of 1 service is seen to have become slower; the"),
+            page.verdict[0].text.starts_with("None of 2 peers became slower by itself: 2 with"),
+            "{:?}",
+            page.verdict
+        );
+        assert!(
+            page.verdict[1].text.starts_with("None of 1 service is seen to have become slower; the"),
             "{:?}",
             page.verdict
         );
@@ -360,6 +372,6 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_compared_that_is_said() {
-        assert!(page(Vec::new(), &[], &[]).verdict[0].starts_with("Nothing can be compared"));
+        assert!(page(Vec::new(), &[], &[]).verdict[0].text.starts_with("Nothing can be compared"));
     }
 }

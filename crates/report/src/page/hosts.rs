@@ -4,8 +4,9 @@
 use record::{Component, Nanos};
 use summary::hosts::{Clock, Hosts, Piece};
 
+use super::TOO_FEW;
 use crate::view::capital;
-use paper::document::{Document, Section, Table};
+use paper::document::{Cell, Column, Document, Section, Table, clauses};
 
 /// Clocks of machines differ by less, in millionths: a wider bound says nothing.
 const PLAUSIBLE: f64 = 600.0;
@@ -102,13 +103,20 @@ pub fn json(hosts: &Hosts) -> serde_json::Result<serde_json::Value> {
 
 /// The joined runs as a document.
 pub fn document(hosts: &Hosts) -> Document {
-    let time = |ns: Option<u64>| ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string());
     let mut where_ = Section::new("Where the time of requests went");
-    let mut table = Table::new("", &["component", "n", "p50", "p90", "p99", "share", "error"]);
+    let figures = ["n", "p50", "p90", "p99", "share", "error"].map(Column::figures);
+    let mut table = Table::new("", [Column::text("component")].into_iter().chain(figures));
     for f in &hosts.components {
-        let error = if f.error_ns == 0 { "—".into() } else { format!("± {}", Nanos(f.error_ns)) };
-        let (n, share) = (quantity::count(f.n), quantity::percent(f.share));
-        table.rows.push(vec![words(f.piece).into(), n, time(f.p50_ns), time(f.p90_ns), time(f.p99_ns), share, error]);
+        let error = (f.error_ns > 0).then(|| format!("± {}", Nanos(f.error_ns)));
+        table.push([
+            Cell::from(words(f.piece)),
+            Cell::count(f.n),
+            Cell::ns_or(f.p50_ns, TOO_FEW),
+            Cell::ns_or(f.p90_ns, TOO_FEW),
+            Cell::ns_or(f.p99_ns, TOO_FEW),
+            Cell::share(f.share),
+            Cell::or(error, Cell::figure, "it does not rest on the comparison of the clocks"),
+        ]);
     }
     where_.table(table);
     where_.say(
@@ -116,19 +124,20 @@ pub fn document(hosts: &Hosts) -> Document {
          comparison of the clocks. Their difference is bounded by the traffic: no byte is on its way for less than no time.",
     );
     let mut slow = Section::new("The slowest requests");
-    let mut table =
-        Table::new("", &["connection", "whole", "longest", "client to server", "server's program", "server to client"]);
+    let columns = [
+        Column::text("connection"),
+        Column::figures("whole"),
+        Column::text("longest"),
+        Column::figures("client to server"),
+        Column::figures("server's program"),
+        Column::figures("server to client"),
+    ];
+    let mut table = Table::new("", columns);
     for s in &hosts.slowest {
         let [whole, there, peer, back] =
-            [s.whole_ns, s.network_there_ns, s.peer_application_ns, s.network_back_ns].map(|ns| Nanos(ns).to_string());
-        table.rows.push(vec![
-            s.connection_id.to_string(),
-            whole,
-            words(Piece::Component(s.longest)).into(),
-            there,
-            peer,
-            back,
-        ]);
+            [s.whole_ns, s.network_there_ns, s.peer_application_ns, s.network_back_ns].map(|ns| Cell::time(Nanos(ns)));
+        let longest = words(Piece::Component(s.longest));
+        table.push([s.connection_id.to_string().into(), whole, longest.into(), there, peer, back]);
     }
     slow.table(table);
     let by = [
@@ -138,12 +147,12 @@ pub fn document(hosts: &Hosts) -> Document {
     let by: Vec<_> =
         by.iter().filter(|b| b.0 > 0).map(|(n, how)| format!("{} by {how}", quantity::count(*n))).collect();
     Document {
-        title: format!("{} and {}", hosts.names[0], hosts.names[1]),
+        title: format!("{} and {}", hosts.names[0], hosts.names[1]).into(),
         about: format!(
             "Requests at both ends. Connections in both runs: {}.",
             if by.is_empty() { "none".into() } else { by.join(", ") }
         ),
-        verdict: verdict(hosts),
+        verdict: clauses(verdict(hosts)),
         warnings: warnings(hosts),
         sections: vec![where_, slow],
     }
