@@ -270,7 +270,7 @@ mod tests {
 
     fn series(peer: &str, program: &str, local: u16, times: &[u64]) -> Series {
         let key = SeriesKey {
-            peer: Some(peer.parse::<std::net::IpAddr>().unwrap().into()),
+            peer: Some(peer.parse::<IpAddr>().unwrap().into()),
             program: Some(program.into()),
             local_port: Some(local),
             peer_port: Some(40_000),
@@ -338,7 +338,7 @@ mod tests {
     fn rows_are_sorted_by_what_is_asked_for() {
         let row = |label: &str, times: &[u64], retransmitted| {
             let figures = Series { retransmitted_segments: retransmitted, ..series("::1", "a", 1, times) };
-            Group { label: label.into(), figures, length: Nanos(1_000) }
+            Group { label: label.into(), host: None, figures, length: Nanos(1_000) }
         };
         let mut rows = vec![row("b", &[9_000], 0), row("a", &[100, 100], 0), row("c", &[10, 10], 5)];
         let expected = [(SortBy::Rate, "acb"), (SortBy::P50, "bac"), (SortBy::P99, "bac"), (SortBy::Tcp, "abc")];

@@ -40,7 +40,7 @@ pub struct Args {
     /// second connection of the first file
     #[arg(required = true, value_name = "FILE|RUN")]
     runs: Vec<String>,
-    /// Traces of the other side: those before `--` are one side then, at least two each
+    /// Traces of the other side, at least two each: the report calls those in front of `--` BEFORE, and these AFTER
     #[arg(last = true, value_name = "RUN")]
     others: Vec<String>,
     /// Join the runs of the two hosts of the same connections, the client's first: where each request's time went at both ends and on each
