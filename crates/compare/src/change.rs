@@ -30,6 +30,17 @@ pub enum Verdict {
     TooFew,
 }
 
+impl Verdict {
+    /// Of one value of each side, where such values differ by up to `allowed` anyway.
+    pub fn beyond([first, second]: [u64; 2], allowed: u64) -> Self {
+        match second {
+            second if second > first.saturating_add(allowed) => Self::Higher,
+            second if first > second.saturating_add(allowed) => Self::Lower,
+            _ => Self::NotSeen,
+        }
+    }
+}
+
 /// One figure of both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
@@ -127,6 +138,8 @@ mod tests {
         assert_eq!(change([10.0, 11.0], 1.0).verdict(), Verdict::NotSeen);
         assert_eq!(Change { resolution: 25.0, ..change([10.0, 30.0], 1.0) }.verdict(), Verdict::NotSeen);
         assert_eq!(Change { by: None, ..change([10.0, 30.0], 1.0) }.verdict(), Verdict::TooFew);
+        let beyond = [[10, 16], [16, 10], [10, 15], [u64::MAX, 0]].map(|values| Verdict::beyond(values, 5));
+        assert_eq!(beyond, [Verdict::Higher, Verdict::Lower, Verdict::NotSeen, Verdict::Lower]);
         let rounded = Change { resolution: 25.0, ..change([10.0, 30.0], 1.0) }.allowing_for_rounding();
         assert!(rounded.by.is_some_and(|by| by.covers(0.0)) && !rounded.is_seen());
     }

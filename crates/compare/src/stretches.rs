@@ -5,7 +5,7 @@ use stats::{Distribution, Quantile, Shifted};
 use crate::{ALONE, Change, SEED, Scale};
 
 /// By how much these quantiles moved from the first run to the second, each judged with this confidence. What too few values
-/// carry is left out. The runs' stretches are in their order, of about the same number of values each.
+/// carry is omitted. The runs' stretches are in their order, of about the same number of values each.
 pub fn quantiles(
     [first, second]: [&[&Distribution]; 2],
     of: &[Quantile],

@@ -14,10 +14,10 @@
 mod acks;
 mod between;
 mod checksums;
-mod compare;
 mod connection;
 mod distance;
 mod distribution;
+mod divergence;
 mod event;
 mod findings;
 mod flight;
@@ -44,8 +44,8 @@ mod vantage;
 mod young;
 
 pub use between::{Between, Crossing};
-pub use compare::{Difference, Divergence, compare};
 pub use distribution::Distribution;
+pub use divergence::{Difference, Divergence, compare};
 pub use follower::{Follower, Keep, Options, Totals};
 pub use idle::{Idle, Longest, Pause};
 pub use kept::{Mark, Record};

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use record::Nanos;
 
 use crate::Format;
+use crate::weeks::Ask;
 
 #[cfg(feature = "cluster")]
 macro_rules! cluster {
@@ -119,6 +120,9 @@ pub enum Command {
     /// Print the manual page
     #[command(hide = true)]
     Man,
+    /// Write the rows that `wirelapse report --runs` compares, a JSON object a line
+    #[command(hide = true)]
+    Weeks(Ask),
 }
 
 /// A server of a cluster. A cluster has no authentication: restrict who reaches its ports.

@@ -43,6 +43,7 @@ mod table;
 pub mod threads;
 mod through;
 mod views;
+pub mod weeks;
 
 pub use catalog::{Catalog, Moment, Shape};
 pub use error::Error;

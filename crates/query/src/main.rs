@@ -15,6 +15,7 @@ use query::arguments::{Cli, Command, Query, Server};
 use query::drawn::{Asked, Look};
 use query::output::{Output, Wanted};
 use query::prompt::{Entered, Prompt};
+use query::weeks::Ask;
 use query::{Error, Format, NAMED, Options, Place, Session, harmless, threads};
 use tokio::runtime::RuntimeFlavor;
 
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
         match cli.command {
             Some(Command::Man) => manual::print().map_err(Error::from),
             Some(Command::Server(server)) => serve(server).await,
+            Some(Command::Weeks(ask)) => tokio::select! {
+                done = weeks(&ask) => done,
+                _ = tokio::signal::ctrl_c() => Err(Error::Cancelled),
+            },
             None => tokio::select! {
                 done = run(&cli.query) => done,
                 _ = tokio::signal::ctrl_c(), if !prompts(&cli.query) => Err(Error::Cancelled),
@@ -179,6 +184,16 @@ async fn run(query: &Query) -> Result<(), Error> {
     };
     left_out(&session);
     done
+}
+
+/// Writes rows for another program.
+async fn weeks(ask: &Ask) -> Result<(), Error> {
+    let session = Session::open(Place::new(&ask.runs)?, Options::default()).await?;
+    let mut output = Output::new(std::io::stdout(), Format::Json, false, WIDTH);
+    let schema = session.each(&ask.sql(), |batch| output.push(batch)).await;
+    let done = schema.and_then(|schema| output.finish(&schema));
+    left_out(&session);
+    done.map(drop)
 }
 
 fn options(query: &Query) -> Options {

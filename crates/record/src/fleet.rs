@@ -4,6 +4,12 @@
 
 use crate::{columns, words};
 
+/// Hours in a week.
+pub const WEEK: u64 = 168;
+
+/// Sends that an hour needs for a p99: of fewer, 1 in 100 is none.
+pub const FOR_P99: u64 = 100;
+
 /// What sends are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKind {

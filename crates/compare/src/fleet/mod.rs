@@ -12,30 +12,40 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use record::{FleetCell, FleetGroup, FleetHour, Group, GroupKind};
+use record::fleet::{FleetCell, FleetGroup, FleetHour, Group, GroupKind};
 use stats::{Estimate, Judgement, Neighbours};
 
 use crate::{Change, Scale};
 
 pub use owners::{Owners, Slow};
 
-/// Hours in a week.
-pub const WEEK: u64 = 168;
-
-/// Sends that an hour needs for a p99: of fewer, 1 in 100 is none.
-pub const FOR_P99: u64 = 100;
-
 /// What there is of one kind, beyond the groups that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
     /// The kind.
     pub kind: GroupKind,
+    /// How many groups are looked at: those with most sends.
+    pub asked: u64,
     /// How many groups there are in either week.
     pub groups: u64,
     /// Of these, how many have sends the week before and none in the period.
     pub gone: u64,
     /// How many have none the week before.
     pub new: u64,
+}
+
+impl Present {
+    /// Of each kind.
+    pub fn of(rows: &[FleetGroup]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for FleetGroup { group, names, gone, new, .. } in rows {
+            match all.iter_mut().find(|of| of.kind == group.kind) {
+                Some(of) => of.asked += 1,
+                None => all.push(Self { kind: group.kind, asked: 1, groups: *names, gone: *gone, new: *new }),
+            }
+        }
+        all
+    }
 }
 
 /// A host, a peer or a service with its hours.
@@ -58,7 +68,7 @@ pub struct Hour {
     pub seen: u64,
     /// Their mean, nanoseconds.
     pub mean_ns: f64,
-    /// 99 % of them took at most this, nanoseconds; `None` where they are fewer than [`FOR_P99`].
+    /// 99 % of them took at most this, nanoseconds; `None` where they are fewer than [`record::fleet::FOR_P99`].
     pub p99_ns: Option<f64>,
 }
 

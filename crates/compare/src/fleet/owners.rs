@@ -5,7 +5,7 @@
 //! in common explains best: a host with one slow peer among many has few slow cells, the peer has slow cells alone. What is
 //! slower for few of its sends alone is never named: those can be of a group that is not looked at.
 
-use record::{FleetCell, Group, GroupKind};
+use record::fleet::{FleetCell, Group, GroupKind};
 
 /// Groups that are named at most; each costs queries.
 const MOST: usize = 10;

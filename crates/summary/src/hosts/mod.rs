@@ -9,12 +9,14 @@
 //! **Guarantees:** pure; no negative time; the components of a request add up to its whole.
 
 mod clocks;
+mod figures;
 
 use std::collections::HashMap;
 
 use record::{Basis, Components, Connection, ConnectionId, Instant, Message, Monotonic, Nanos, Peer, Request, Role};
 
 pub use clocks::{Ahead, Clocks, Crossing, Drift};
+pub use figures::{Clock, Figure, Found, Hosts, Piece, Slow, gather};
 
 /// What one host traced.
 #[derive(Clone, Debug, Default)]

@@ -39,7 +39,7 @@ pub struct Args {
     /// first file
     #[arg(required = true, value_name = "FILE|RUN", value_hint = clap::ValueHint::AnyPath)]
     runs: Vec<String>,
-    /// Traces of the other side; at least two on each side
+    /// Traces of the other side, at least two each: the report calls those in front of `--` BEFORE, and these AFTER
     #[arg(last = true, value_name = "RUN", value_hint = clap::ValueHint::AnyPath)]
     others: Vec<String>,
     /// Join the runs of two hosts, the client first: where the time of each request went, at both

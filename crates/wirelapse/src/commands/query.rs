@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
+use record::table::{Record, object};
 
 use crate::exit::BadInput;
 
@@ -48,15 +49,16 @@ pub fn program() -> Result<PathBuf, BadInput> {
     })
 }
 
-/// The rows of a query's answer, as JSON objects.
+/// The rows that `wirelapse-query weeks` answers with, read back by their table.
 ///
 /// # Errors
-/// [`BadInput`] with what the program says where it refuses the runs or the query.
-pub fn rows(runs: &str, sql: &str) -> anyhow::Result<Vec<serde_json::Value>> {
+/// [`BadInput`] with what the program says where it refuses the runs, and a row that lacks a field.
+pub fn weeks<R: Record>(runs: &str, ask: &[String]) -> anyhow::Result<Vec<R>> {
     let program = program()?;
     let done = Command::new(&program)
-        .args(["--format", "json", "--runs", runs, sql])
-        .stdin(std::process::Stdio::null())
+        .args(["weeks", "--runs", runs])
+        .args(ask)
+        .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot start {}", program.display()))?;
     let said = String::from_utf8_lossy(&done.stderr);
@@ -67,8 +69,9 @@ pub fn rows(runs: &str, sql: &str) -> anyhow::Result<Vec<serde_json::Value>> {
     }
     // What was skipped is for the person, not for the figures.
     eprint!("{said}");
-    String::from_utf8_lossy(&done.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).context("wirelapse-query gives a line that is no JSON"))
-        .collect()
+    let row = |line: &str| {
+        let object = serde_json::from_str(line).context("wirelapse-query gives a line that is no JSON object")?;
+        object::read(&object).map_err(|why| anyhow::anyhow!("wirelapse-query gives a row in which {why}: {line}"))
+    };
+    String::from_utf8_lossy(&done.stdout).lines().map(row).collect()
 }

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 
 use diagnose::{Limit, Report};
 use record::Nanos;
-use record::conversation::{ConversationRow, FindingKind, FindingRow};
+use record::conversation::{ConversationRow, FindingKind, FindingRow, Verdict};
 use store::State;
 use store::capture::{Provenance, Run};
 
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
-use super::{Names, ends, sentence, sentences};
+use super::{Names, clauses_of, ends, sentence};
 use crate::page::{command, facts};
-use paper::document::{Block, Document, Section};
+use paper::document::{Block, Clause, Document, Row, Section, Text};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
 
 /// Connections that a terminal shows, where nothing else is asked for.
@@ -195,33 +195,39 @@ pub fn describe(of: &Subject) -> Document {
         quantity::counted(overview.connections, "connection")
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
-    Document { title, about, verdict: verdict(&overview), warnings, sections }
+    Document { title: title.into(), about, verdict: verdict(&overview), warnings, sections }
 }
 
 /// What took the time first.
-fn verdict(overview: &Overview) -> Vec<String> {
+fn verdict(overview: &Overview) -> Vec<Clause> {
     let worth = |f: &FindingRow| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
     match overview.hurt.as_slice() {
         [] => vec!["The capture holds no TCP connection.".into()],
         [only] if overview.connections == 1 => {
-            // A finding of which the verdict has neither the text nor the advice, such as a reset.
-            let verdict = &only.conversation.verdict.to_string();
-            let said = |text: &str| !text.is_empty() && verdict.contains(text);
-            let other = only.by.as_ref().filter(|f| !said(&f.text) && !said(&f.worth));
-            sentences(verdict).chain(other.map(|f| sentence(&f.text))).collect()
+            // A finding that the verdict does not have, such as a reset.
+            let verdict = &only.conversation.verdict;
+            let is_said = |f: &FindingRow| {
+                verdict.finding.is_some() || verdict.limited == f.text || verdict.step.as_ref() == Some(&f.worth)
+            };
+            let other = only.by.as_ref().filter(|f| !is_said(f)).map(|f| Clause::detail(sentence(&f.text)));
+            clauses_of(verdict).into_iter().chain(other).collect()
         }
         [Hurt { by: Some(f), .. }, ..] if f.cost_ns > Nanos::ZERO => {
             let headline =
                 format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, FindingKind::words_of(&f.kind));
-            [headline, sentence(&f.text)].into_iter().chain(worth(f)).collect()
+            let details = [sentence(&f.text)].into_iter().chain(worth(f)).map(Clause::detail);
+            [Clause::finding(headline)].into_iter().chain(details).collect()
         }
         all => {
             let rest =
                 format!("{}: no finding has a cost in time.", quantity::counted(overview.connections, "connection"));
             let longest = all.iter().max_by_key(|h| h.conversation.duration_ns);
-            let said = longest
-                .map(|h| format!("connection {} took longest: {}", h.conversation.number, h.conversation.verdict));
-            said.iter().flat_map(|said| sentences(said)).chain([rest]).collect()
+            let said = longest.map_or_else(Vec::new, |h| {
+                let verdict = &h.conversation.verdict;
+                let limited = format!("connection {} took longest: {}", h.conversation.number, verdict.limited);
+                clauses_of(&Verdict { limited, ..verdict.clone() })
+            });
+            said.into_iter().chain([Clause::finding(rest)]).collect()
         }
     }
 }
@@ -239,7 +245,7 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
     };
     let mut table = table(title, CONNECTION);
     for Hurt { conversation: c, .. } in &overview.hurt {
-        table.noted(cells(CONNECTION, c, &of.provenance.names), vec![c.verdict.to_string()]);
+        table.push(Row::of(cells(CONNECTION, c, &of.provenance.names)).noted([c.verdict.to_string()]));
     }
     table.shown = Some(of.shown);
     table.elsewhere = format!("`analyze --rows {}` or a page shows them", overview.connections);
@@ -252,7 +258,7 @@ fn budgets(overview: &Overview, shown: usize, names: &Names) -> Option<Plot> {
     let mut spans: [Vec<Span>; Limit::ALL.len()] = std::array::from_fn(|_| Vec::new());
     let mut rows = Vec::new();
     for (i, Hurt { conversation: c, .. }) in (0u32..).zip(shown) {
-        rows.push(format!("{}. {}", c.number, ends(names, c.client, c.server)));
+        rows.push(Text::from(format!("{}. ", c.number)).and(ends(names, c.client, c.server)));
         let mut from = 0u64;
         for limit in Limit::ALL {
             let took = c.limits.of(limit);
@@ -289,7 +295,13 @@ fn hue(limit: Limit) -> Hue {
     match limit {
         Limit::Unknown => Hue::NEUTRAL,
         Limit::Application => Hue(10),
-        other => Hue((other as u8 + 6) % 8),
+        Limit::Handshake => Hue(7),
+        Limit::SlowStart => Hue(0),
+        Limit::CongestionWindow => Hue(1),
+        Limit::ReceiveWindow => Hue(2),
+        Limit::LossRecovery => Hue(3),
+        Limit::AckWaiting => Hue(4),
+        Limit::PathRate => Hue(5),
     }
 }
 
@@ -304,7 +316,7 @@ fn found(overview: &Overview, names: &Names) -> Section {
         _ => "The costliest first".into(),
     };
     let mut table = table(title, FINDING);
-    overview.costliest.iter().for_each(|f| table.noted(cells(FINDING, f, names), finding_notes(f)));
+    overview.costliest.iter().for_each(|f| table.push(Row::of(cells(FINDING, f, names)).noted(finding_notes(f))));
     table.shown = Some(FINDINGS_SHOWN);
     table.elsewhere = "`analyze --story`, `--json` or a page shows them".into();
     section.table(table);
@@ -323,7 +335,7 @@ fn costs(overview: &Overview) -> Option<Plot> {
             label: format!("{}: {cost}, n = {}", FindingKind::words_of(kind), quantity::counted(*n, "finding")),
         })
         .collect();
-    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", FindingKind::words_of(kind))).collect();
+    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", FindingKind::words_of(kind)));
     Plot::new(
         "findings",
         "What the findings cost",

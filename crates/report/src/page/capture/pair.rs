@@ -3,7 +3,7 @@
 use diagnose::{Difference, Divergence, Record, Report};
 
 use super::{Names, ends, sentence};
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Cell, Clause, Column, Document, Section, Table};
 
 /// Rows shown before the point where they diverge.
 const CONTEXT: usize = 12;
@@ -35,9 +35,9 @@ pub fn document(a: &Side, b: &Side, divergence: &Divergence) -> Document {
         (None, _) => "They do not diverge.".into(),
     };
     Document {
-        title: format!("{} and {}", file(a.name), file(b.name)),
+        title: format!("{} and {}", file(a.name), file(b.name)).into(),
         about: format!("{} and {}, packet by packet, to the first point where they diverge.", a.name, b.name),
-        verdict: vec![verdict],
+        verdict: vec![Clause::finding(verdict)],
         warnings: Vec::new(),
         sections: vec![differences, packets],
     }
@@ -53,19 +53,21 @@ fn table(a: &Side, b: &Side, divergence: &Divergence) -> Table {
     let from = divergence.at.map_or(0, |at| at.saturating_sub(CONTEXT));
     let to = divergence.at.map_or(rows.min(CONTEXT), |at| rows.min(at + AFTER));
     let head = |side: &Side| ends(side.names, side.report.client, side.report.server);
-    let mut table = Table::new("", &["packet", "time", &head(a), "time", &head(b), ""]);
+    let (time, head) = (|| Column::figures("time"), |side| Column::text(head(side)));
+    let mut table = Table::new("", [Column::figures("packet"), time(), head(a), time(), head(b), "".into()]);
     for i in from..to {
         let [(t, p), (u, q)] = [a, b].map(|side| cells(side.report, i));
         let mark = if divergence.at == Some(i) { "← here they diverge" } else { "" };
-        table.rows.push(vec![(i + 1).to_string(), t, p, u, q, mark.into()]);
+        table.push([Cell::count(i as u64 + 1), t, p, u, q, mark.into()]);
     }
     table
 }
 
-fn cells(report: &Report, i: usize) -> (String, String) {
+/// When a packet came, and which it is.
+fn cells(report: &Report, i: usize) -> (Cell, Cell) {
     let Some(r) = report.records.get(i) else { return Default::default() };
     let at = r.segment.at.as_nanos().saturating_sub(report.start_ns);
-    (format!("{} µs", quantity::count(at / 1_000)), packet(r))
+    (Cell::figure(format!("{} µs", quantity::count(at / 1_000))), packet(r).into())
 }
 
 fn packet(r: &Record) -> String {

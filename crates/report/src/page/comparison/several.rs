@@ -3,14 +3,16 @@
 use stats::Quantile;
 use summary::between::{Figure, Measure, Runs, Several};
 
+use super::show::{seen, time_cell};
 use super::words::{self, interval, longer, time};
-use paper::document::{Document, Section, Table};
+use crate::page::TOO_FEW;
+use paper::document::{Cell, Column, Document, Row, Section, Table};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// The comparison as a document.
 pub fn document(several: &Several) -> Document {
     Document {
-        title: format!("{} against {}", several.names[1], several.names[0]),
+        title: format!("{} against {}", several.names[1], several.names[0]).into(),
         about: "Several traces of each side.".into(),
         verdict: words::of_several(several),
         warnings: several.unlike.iter().map(words::warning).collect(),
@@ -21,27 +23,24 @@ pub fn document(several: &Several) -> Document {
 fn section(several: &Several, runs: &Runs) -> Section {
     let mut section = Section::new(runs.kind.title());
     section.plot(plot(several, runs));
-    let [first, second] = &several.names;
-    let spreads = several.names.each_ref().map(|name| format!("run to run in {name}"));
-    let head = |of| [of, "figure", first, second, "change", "interval", &spreads[0], &spreads[1], "seen"];
-    let mut table = Table::new("What changed, each run one value", &head("leg"));
-    table.rows.extend(runs.figures.iter().map(|f| row(f.leg.into(), f)));
+    let mut table = Table::new("What changed, each run one value", columns(several, "leg"));
+    table.extend(runs.figures.iter().map(|f| row(f.leg, f)));
     section.table(table);
     section.say(
         "Values are geometric means over the runs of a side. The change is by Welch's test of their logarithms: the intervals of all figures of \
          the total hold together in 95 % of comparisons. Run to run is the deviation within a side.",
     );
     if !runs.labels.is_empty() {
-        let mut table = Table::new("By method and path, each run one value", &head("request"));
+        let mut table = Table::new("By method and path, each run one value", columns(several, "request"));
         for label in &runs.labels {
             let n = label.n.each_ref().map(|side| quantity::count(side.iter().sum()));
             let name = format!("{}, n = {} / {}", label.label, n[0], n[1]);
             if label.figures.is_empty() {
-                let mut few = vec![name.clone(), "too few".into()];
-                few.resize(9, "—".into());
-                table.rows.push(few);
+                let mut few = vec![Cell::from(&name), "too few".into()];
+                few.resize(table.columns.len(), Cell::absent(TOO_FEW));
+                table.push(few);
             }
-            table.rows.extend(label.figures.iter().map(|f| row(name.clone(), f)));
+            table.extend(label.figures.iter().map(|f| row(&name, f)));
         }
         section.table(table);
         section.say(
@@ -51,34 +50,42 @@ fn section(several: &Several, runs: &Runs) -> Section {
     }
     let total = runs.kind.legs()[runs.kind.total()].name;
     let figures: Vec<&Figure> = runs.figures.iter().filter(|f| f.leg == total).collect();
-    let mut head = vec!["run".to_owned(), "n".into()];
-    head.extend(figures.iter().map(|f| format!("{} {}", f.leg, f.measure)));
-    let mut each = Table { title: "Each run".into(), head, ..Table::default() };
+    let of_total = figures.iter().map(|f| Column::figures(format!("{} {}", f.leg, f.measure)));
+    let columns = [Column::text("run"), Column::figures("n")].into_iter().chain(of_total);
+    let mut each = Table::new("Each run", columns);
     for (side, names) in several.runs.iter().enumerate() {
         for (i, name) in names.iter().enumerate() {
-            let mut row = vec![name.clone(), quantity::count(runs.n[side][i])];
-            row.extend(figures.iter().map(|f| time(f.runs.values[side][i])));
-            each.rows.push(row);
+            let cells = [Cell::from(name), Cell::count(runs.n[side][i])];
+            each.push(Row::of(cells.into_iter().chain(figures.iter().map(|f| time_cell(f.runs.values[side][i])))));
         }
     }
     section.table(each);
     section
 }
 
-fn row(name: String, f: &Figure) -> Vec<String> {
-    let spread = f.runs.spread().map(|spread| spread.map_or_else(|| "—".into(), quantity::percent));
-    let [first, second] = f.change.values.map(time);
-    let [of_first, of_second] = spread;
-    vec![
-        name,
-        f.measure.to_string(),
+/// What [`row`] fills.
+fn columns(several: &Several, of: &str) -> [Column; 9] {
+    let [first, second] = several.names.each_ref().map(Column::figures);
+    let [of_first, of_second] =
+        several.names.each_ref().map(|name| Column::figures(format!("run to run in {name}")).spare(0));
+    let [change, interval] = ["change", "interval"].map(Column::figures);
+    [Column::text(of), "figure".into(), first, second, change, interval, of_first, of_second, "seen".into()]
+}
+
+fn row(name: &str, f: &Figure) -> [Cell; 9] {
+    const ZERO: &str = "a value is 0";
+    let [of_first, of_second] = f.runs.spread().map(|spread| Cell::or(spread, Cell::share, ZERO));
+    let [first, second] = f.change.values.map(time_cell);
+    [
+        name.into(),
+        f.measure.to_string().into(),
         first,
         second,
-        f.change.by.map_or_else(|| "—".into(), |by| longer(Some(1.0 + by.value))),
-        f.change.by.as_ref().map_or_else(|| "—".into(), interval),
+        Cell::or(f.change.by, |by| Cell::figure(longer(Some(1.0 + by.value))), ZERO),
+        Cell::or(f.change.by, |by| Cell::figure(interval(&by)), ZERO),
         of_first,
         of_second,
-        if f.change.is_seen() { "yes" } else { "no" }.into(),
+        seen(f.change.is_seen()),
     ]
 }
 

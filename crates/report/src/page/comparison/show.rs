@@ -1,13 +1,12 @@
 //! A comparison as a document.
 
-use std::net::SocketAddr;
-
 use super::words::{self, between, ends, longer, percent, signed, time};
-use crate::page::{curve, facts, shortest_note};
+use crate::page::{NONE, TOO_FEW, curve, facts, shortest_note};
 use crate::view;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Cell, Column, Document, Row, Section, Table, Text};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use paper::{Canvas, terminal};
+use record::Nanos;
 use summary::TimedKind;
 use summary::between::{Compared, Comparison, Explained, Labels, Moved, PathSplit, Side};
 
@@ -33,7 +32,7 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
         .collect();
     sections.push(runs(a, b));
     Document {
-        title: format!("{} against {}", c.names[1], c.names[0]),
+        title: format!("{} against {}", c.names[1], c.names[0]).into(),
         about: "Two traces side by side.".into(),
         verdict: words::verdict(c),
         warnings: c.unlike.iter().map(words::warning).collect(),
@@ -46,7 +45,7 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
     let (kind, thing) = (compared.kind, compared.kind.thing());
     let mut section = Section::new(kind.title());
     if c.kinds.len() > 1 {
-        section.blocks.push(Block::List(words::of_kind(&c.names, compared)));
+        section.blocks.push(Block::List(words::texts(words::of_kind(&c.names, compared))));
     }
     let total = kind.total();
     section.plot(cdf(kind, total, a, b));
@@ -191,87 +190,94 @@ fn shift_plot(compared: &Compared) -> Option<Plot> {
     )
 }
 
+/// A time in a table.
+pub(super) fn time_cell(ns: f64) -> Cell {
+    Cell::time(Nanos(ns.max(0.0).round() as u64))
+}
+
+/// Whether a difference is seen.
+pub(super) fn seen(seen: bool) -> Cell {
+    if seen { "yes" } else { "no" }.into()
+}
+
+/// A share of the difference.
+fn share(share: Option<f64>) -> Cell {
+    Cell::or(share, |share| Cell::figure(percent(share)), "no difference of the total is seen")
+}
+
 fn shift_table(c: &Comparison, compared: &Compared) -> Table {
-    let [first, second] = &c.names;
-    let mut table = Table::new(
-        "How far each leg moved",
-        &[
-            "leg",
-            "n",
-            "percentile",
-            first,
-            second,
-            "shift",
-            "change",
-            "95 % interval",
-            "seen",
-            "would have been seen from",
-        ],
-    );
+    let columns = [Column::text("leg"), Column::figures("n").spare(0)];
+    let mut table = Table::new("How far each leg moved", columns.into_iter().chain(moved_columns(c, true)));
     for leg in &compared.legs {
         for m in &leg.moved {
-            let mut row = vec![leg.leg.to_owned(), of_both(leg.n)];
-            row.extend(moved_cells(m));
-            row.push(m.change.smallest.map_or_else(|| "—".into(), time));
-            table.rows.push(row);
+            let cells = [Cell::from(leg.leg), of_both(leg.n)].into_iter().chain(moved_cells(m));
+            let smallest = Cell::or(m.change.smallest, time_cell, TOO_FEW);
+            table.push(Row::of(cells.chain([smallest])));
         }
     }
     table
 }
 
 /// Records of both runs.
-fn of_both(n: [u64; 2]) -> String {
-    format!("{} / {}", quantity::count(n[0]), quantity::count(n[1]))
+fn of_both(n: [u64; 2]) -> Cell {
+    Cell::figure(format!("{} / {}", quantity::count(n[0]), quantity::count(n[1])))
+}
+
+/// What [`moved_cells`] fills, and where asked for the change that would have been seen.
+fn moved_columns(c: &Comparison, smallest: bool) -> impl Iterator<Item = Column> {
+    let [first, second] = c.names.each_ref().map(Column::figures);
+    let [shift, change, interval] = ["shift", "change", "95 % interval"].map(Column::figures);
+    let columns = [Column::text("percentile"), first, second, shift, change, interval, Column::text("seen")];
+    columns.into_iter().chain(smallest.then(|| Column::figures("would have been seen from").spare(1)))
 }
 
 /// From the percentile to whether a difference is seen.
-fn moved_cells(m: &Moved) -> Vec<String> {
+fn moved_cells(m: &Moved) -> [Cell; 7] {
     let [first, second] = m.change.values;
-    vec![
-        m.quantile.to_string(),
-        time(first),
-        time(second),
-        signed(second - first),
-        longer(m.change.ratio()),
-        m.change.by.as_ref().map_or_else(|| "too few".into(), ends),
-        if m.is_seen() { "yes" } else { "no" }.into(),
+    [
+        m.quantile.to_string().into(),
+        time_cell(first),
+        time_cell(second),
+        Cell::figure(signed(second - first)),
+        Cell::figure(longer(m.change.ratio())),
+        Cell::figure(m.change.by.as_ref().map_or_else(|| "too few".into(), ends)),
+        seen(m.is_seen()),
     ]
 }
 
 /// Requests by method and path: one row for each percentile of each, and what is not compared.
 fn label_table(c: &Comparison, labels: &Labels) -> Table {
-    let [first, second] = &c.names;
-    let head = ["request", "n", "percentile", first, second, "shift", "change", "interval", "seen"];
-    let mut table = Table::new("By method and path", &head);
+    let columns = [Column::text("request"), Column::figures("n")];
+    let mut table = Table::new("By method and path", columns.into_iter().chain(moved_columns(c, false)));
     for label in &labels.each {
         for moved in &label.moved {
-            let mut row = vec![label.label.to_string(), of_both(label.n)];
-            row.extend(moved_cells(moved));
-            table.rows.push(row);
+            let cells = [Cell::from(label.label.to_string()), of_both(label.n)];
+            table.push(Row::of(cells.into_iter().chain(moved_cells(moved))));
         }
     }
     let not_compared = [(labels.others, "all others"), (labels.unlabelled, "not known")];
     for (counts, name) in not_compared.into_iter().filter(|(counts, _)| *counts != [0; 2]) {
-        let mut row = vec![name.to_owned(), of_both(counts)];
-        row.resize(head.len(), "—".to_owned());
-        table.rows.push(row);
+        let mut cells = vec![name.into(), of_both(counts)];
+        cells.resize(table.columns.len(), Cell::absent("these are not compared"));
+        table.push(cells);
     }
     table
 }
 
 fn explained_table(c: &Comparison, compared: &Compared) -> Table {
-    let [first, second] = &c.names;
-    let (first, second) = (format!("mean in {first}"), format!("mean in {second}"));
-    let mut table =
-        Table::new("Which leg explains it", &["leg", &first, &second, "difference", "95 % interval", "share"]);
-    let mut put = |e: &Explained, share: Option<f64>| {
-        table.rows.push(vec![
-            e.leg.clone(),
-            time(e.mean_ns[0]),
-            time(e.mean_ns[1]),
-            signed(e.mean_ns[1] - e.mean_ns[0]),
-            e.difference_ns.map_or_else(|| "too few".into(), |d| format!("{} to {}", signed(d.low), signed(d.high))),
-            share.map_or_else(|| "—".into(), percent),
+    let means = c.names.each_ref().map(|name| Column::figures(format!("mean in {name}")));
+    let others = ["difference", "95 % interval", "share"].map(Column::figures);
+    let columns = [Column::text("leg")].into_iter().chain(means).chain(others);
+    let mut table = Table::new("Which leg explains it", columns);
+    let mut put = |e: &Explained, of: Option<f64>| {
+        let [first, second] = e.mean_ns;
+        table.push([
+            Cell::from(&e.leg),
+            time_cell(first),
+            time_cell(second),
+            Cell::figure(signed(second - first)),
+            Cell::figure(e.difference_ns.as_ref().map_or_else(|| "too few".into(), ends)),
+            share(of),
         ]);
     };
     compared.explained.iter().for_each(|e| put(e, e.share));
@@ -279,37 +285,48 @@ fn explained_table(c: &Comparison, compared: &Compared) -> Table {
     table
 }
 
+/// Columns of both runs and of what differs between them.
+fn both(c: &Comparison) -> impl Iterator<Item = Column> {
+    c.names.each_ref().map(Column::figures).into_iter().chain([Column::figures("difference")])
+}
+
+/// A mean of both runs, and its difference.
+fn means([first, second]: [f64; 2]) -> [Cell; 3] {
+    [time_cell(first), time_cell(second), Cell::figure(signed(second - first))]
+}
+
 fn path_table(c: &Comparison, split: &PathSplit) -> Table {
-    let [first, second] = &c.names;
-    let mut table = Table::new("The path and what comes beyond it, in the mean", &["", first, second, "difference"]);
+    let columns = [Column::text("")].into_iter().chain(both(c));
+    let mut table = Table::new("The path and what comes beyond it, in the mean", columns);
     for (what, of) in [("minimum RTT", split.least_rtt_ns), ("network leg beyond it", split.beyond_ns)] {
-        table.rows.push(vec![what.into(), time(of[0]), time(of[1]), signed(of[1] - of[0])]);
+        table.push(Row::of([Cell::from(what)].into_iter().chain(means(of))));
     }
     table
 }
 
 fn waited_table(c: &Comparison, compared: &Compared) -> Table {
-    let [first, second] = &c.names;
-    let mut table = Table::new("What a send waited for, in the mean", &["leg", "reason", first, second, "difference"]);
+    let columns = ["leg", "reason"].map(Column::text).into_iter().chain(both(c));
+    let mut table = Table::new("What a send waited for, in the mean", columns);
     for waited in &compared.waited {
-        let [before, after] = waited.mean_ns;
-        let (leg, reason) = (waited.leg.to_owned(), waited.reason.to_string());
-        table.rows.push(vec![leg, reason, time(before), time(after), signed(after - before)]);
+        let what = [Cell::from(waited.leg), waited.reason.to_string().into()];
+        table.push(Row::of(what.into_iter().chain(means(waited.mean_ns))));
     }
     table
 }
 
 fn peer_table(c: &Comparison, compared: &Compared) -> Table {
-    let [first, second] = &c.names;
-    let head = [
-        "peer".to_owned(),
-        format!("n in {first}"),
-        format!("n in {second}"),
-        format!("mean in {first}"),
-        format!("mean in {second}"),
-        format!("its own {}s", compared.kind.thing()),
-        format!("its share of the {}s", compared.kind.thing()),
-        "share of the difference".into(),
+    let thing = compared.kind.thing();
+    let [n, other_n] = c.names.each_ref().map(|name| Column::figures(format!("n in {name}")).spare(0));
+    let [mean, other_mean] = c.names.each_ref().map(|name| Column::figures(format!("mean in {name}")));
+    let columns = [
+        Column::text("peer"),
+        n,
+        other_n,
+        mean,
+        other_mean,
+        Column::figures(format!("its own {thing}s")),
+        Column::figures(format!("its share of the {thing}s")),
+        Column::figures("share of the difference"),
     ];
     let title = match compared.peers.len() {
         n if n > PEERS => {
@@ -317,38 +334,41 @@ fn peer_table(c: &Comparison, compared: &Compared) -> Table {
         }
         _ => "Which peers".into(),
     };
-    let mut table = Table { title, head: head.into(), ..Table::default() };
-    let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), time);
+    let mut table = Table::new(title, columns);
+    let mean = |mean| Cell::or(mean, time_cell, NONE);
     for p in compared.peers.iter().take(PEERS) {
-        table.rows.push(vec![
-            p.peer.map_or_else(|| "not known".into(), |p| p.to_string()),
-            quantity::count(p.n[0]),
-            quantity::count(p.n[1]),
+        table.push([
+            p.peer.map_or_else(|| "not known".into(), Cell::from),
+            Cell::count(p.n[0]),
+            Cell::count(p.n[1]),
             mean(p.mean_ns[0]),
             mean(p.mean_ns[1]),
-            signed(p.slower_ns),
-            signed(p.mix_ns),
-            p.share.map_or_else(|| "—".into(), percent),
+            Cell::figure(signed(p.slower_ns)),
+            Cell::figure(signed(p.mix_ns)),
+            share(p.share),
         ]);
     }
     table
 }
 
 fn connection_table(c: &Comparison, compared: &Compared) -> Table {
-    let head = ["connection", "program", "n", "mean", "part of the difference", "share of the difference"];
-    let mut table = Table::new(format!("Which connections: those of {} with the largest parts", c.names[1]), &head);
-    let end = |end: Option<SocketAddr>| end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
+    let figures = ["n", "mean", "part of the difference", "share of the difference"].map(Column::figures);
+    let columns = ["connection", "program"].map(Column::text).into_iter().chain(figures);
+    let mut table = Table::new(format!("Which connections: those of {} with the largest parts", c.names[1]), columns);
     for one in &compared.connections {
-        table.rows.push(vec![
-            match one.local {
-                Some(local) => format!("{local} → {}", end(one.remote)),
-                None => end(one.remote),
-            },
-            one.comm.clone().unwrap_or_else(|| "—".into()),
-            quantity::count(one.n),
-            time(one.mean_ns),
-            signed(one.part_ns),
-            one.share.map_or_else(|| "—".into(), percent),
+        let ends = match (one.local, one.remote) {
+            (Some(local), Some(remote)) => Text::ends(local, remote),
+            (Some(local), None) => Text::from(local).and(" → not known"),
+            (None, Some(remote)) => remote.into(),
+            (None, None) => "not known".into(),
+        };
+        table.push([
+            Cell::from(ends),
+            Cell::or(one.comm.as_ref(), Cell::from, "its program is not known"),
+            Cell::count(one.n),
+            time_cell(one.mean_ns),
+            Cell::figure(signed(one.part_ns)),
+            share(one.share),
         ]);
     }
     table

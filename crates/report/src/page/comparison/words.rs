@@ -10,6 +10,7 @@ use summary::between::{
 };
 
 use crate::view;
+use paper::document::Clause;
 
 /// Quantiles that a verdict gives the values of.
 const GIVEN: [Quantile; 3] = [Quantile::P50, Quantile::P90, Quantile::P99];
@@ -81,7 +82,7 @@ fn way(verdict: Verdict) -> Option<&'static str> {
 }
 
 /// All of the first kind, and of the others the total. Requests cover the whole path, so they come first.
-pub(super) fn verdict(c: &Comparison) -> Vec<String> {
+pub(super) fn verdict(c: &Comparison) -> Vec<Clause> {
     let mut order: Vec<&Compared> = c.kinds.iter().collect();
     order.sort_by_key(|kind| !matches!(kind.kind, TimedKind::AtClient | TimedKind::AtServer));
     let Some((first, rest)) = order.split_first() else { return Vec::new() };
@@ -89,32 +90,32 @@ pub(super) fn verdict(c: &Comparison) -> Vec<String> {
     let tells = |kind: &&&Compared| kind.legs.iter().any(|leg| leg.moved.iter().any(|m| m.change.by.is_some()));
     for kind in rest.iter().filter(tells) {
         let words = Words { names: &c.names, c: kind };
-        said.push(words.headline());
+        said.push(words.headline().into());
         // Which leg it was, and of the network what is the path's alone.
         if kind.moved().is_some() {
-            said.extend(words.explanation());
-            said.extend(words.beyond_the_path());
+            said.extend(words.explanation().map(Clause::finding));
+            said.extend(words.beyond_the_path().map(Clause::finding));
         }
     }
     said
 }
 
 /// One sentence each, the most important first.
-pub(super) fn of_kind(names: &[String; 2], c: &Compared) -> Vec<String> {
+pub(super) fn of_kind(names: &[String; 2], c: &Compared) -> Vec<Clause> {
     let words = Words { names, c };
-    let mut said = vec![words.headline()];
+    let mut said = vec![words.headline().into()];
     if c.verdict().is_none() {
         return said;
     }
     if c.moved().is_some() {
-        said.extend(words.explanation());
-        said.extend(words.beyond_the_path());
-        said.extend(words.reason());
-        said.extend(words.place());
+        said.extend(words.explanation().map(Clause::finding));
+        said.extend(words.beyond_the_path().map(Clause::finding));
+        said.extend(words.reason().map(Clause::finding));
+        said.extend(words.place().map(Clause::finding));
     }
-    said.extend(c.labels.as_ref().and_then(|labels| of_labels(labels, names)));
-    said.extend(words.in_the_call());
-    said.extend(words.quantiles());
+    said.extend(c.labels.as_ref().and_then(|labels| of_labels(labels, names)).map(Clause::finding));
+    said.extend(words.in_the_call().map(Clause::finding));
+    said.extend(words.quantiles().map(Clause::detail));
     said
 }
 
@@ -332,6 +333,11 @@ fn but_few(few: usize) -> String {
     if few > 0 { format!("; there are too few requests of {}", methods(few)) } else { String::new() }
 }
 
+/// What clauses say.
+pub(super) fn texts(clauses: Vec<Clause>) -> Vec<String> {
+    clauses.into_iter().map(|clause| clause.text).collect()
+}
+
 /// What has to be known before a comparison is believed.
 pub(super) fn warning(unlike: &Unlike) -> String {
     let differ = |what: &str, [first, second]: &[String; 2], [x, y]: [String; 2], so: &str| {
@@ -385,8 +391,8 @@ pub(super) fn warning(unlike: &Unlike) -> String {
 }
 
 /// What is said of several runs of each side.
-pub(super) fn of_several(s: &Several) -> Vec<String> {
-    let verdict: Vec<String> = s.kinds.iter().flat_map(|runs| of_runs(s, runs)).collect();
+pub(super) fn of_several(s: &Several) -> Vec<Clause> {
+    let verdict: Vec<Clause> = s.kinds.iter().flat_map(|runs| of_runs(s, runs)).collect();
     if verdict.is_empty() {
         return vec!["There is nothing to compare: no kind of record is in every run.".into()];
     }
@@ -394,20 +400,19 @@ pub(super) fn of_several(s: &Several) -> Vec<String> {
 }
 
 /// One kind of several runs.
-pub(super) fn of_runs(s: &Several, runs: &Runs) -> Vec<String> {
+pub(super) fn of_runs(s: &Several, runs: &Runs) -> Vec<Clause> {
     let kind = runs.kind;
     let (total, thing) = (&kind.legs()[kind.total()], kind.thing());
-    let [first, second] = &s.names;
     let names = [0, 1].map(|side| {
         let (name, n) = (&s.names[side], quantity::counted(s.runs[side].len() as u64, "run"));
         format!("{name} ({n})")
     });
-    let mut said = Vec::new();
+    let mut said: Vec<Clause> = Vec::new();
     if let Some(main) = runs.main() {
         let most = main.runs.spread().into_iter().flatten().fold(0.0, f64::max);
         let noise = format!("Runs of one side differ by up to {}.", quantity::percent(most));
         let interval = main.change.by.as_ref().map_or_else(String::new, interval);
-        said.push(match way(main.change.verdict()) {
+        said.push(Clause::finding(match way(main.change.verdict()) {
             Some(how) => format!(
                 "{} is {how} than {}: {} of {thing}s {} → {}, {} ({}; interval {interval}). {noise}",
                 names[1],
@@ -429,17 +434,19 @@ pub(super) fn of_runs(s: &Several, runs: &Runs) -> Vec<String> {
                     format!("; these runs would have shown a change of {smallest} or more")
                 })
             ),
-        });
+        }));
         if let Some((leg, share)) = runs.most().filter(|_| main.change.is_seen()) {
-            said.push(format!("The {} leg explains {} of the difference of the means.", leg.leg, percent(share)));
+            said.push(
+                format!("The {} leg explains {} of the difference of the means.", leg.leg, percent(share)).into(),
+            );
             if leg.leg == Leg::Network.name() {
-                said.extend(beyond(kind, runs.path, &[first.clone(), second.clone()]));
+                said.extend(beyond(kind, runs.path, &s.names).map(Clause::finding));
             }
         }
     } else {
-        said.push(format!("There are too few {thing}s in a run to compare."));
+        said.push(format!("There are too few {thing}s in a run to compare.").into());
     }
-    said.extend(of_label_runs(&runs.labels, &s.names));
+    said.extend(of_label_runs(&runs.labels, &s.names).map(Clause::finding));
     said
 }
 
@@ -496,14 +503,14 @@ pub fn json_of_several(s: &Several) -> serde_json::Result<Value> {
 
 fn worded(
     mut value: Value,
-    verdict: Vec<String>,
+    verdict: Vec<Clause>,
     unlike: &[Unlike],
-    kinds: impl Iterator<Item = Vec<String>>,
+    kinds: impl Iterator<Item = Vec<Clause>>,
 ) -> serde_json::Result<Value> {
-    value["verdict"] = serde_json::to_value(verdict)?;
+    value["verdict"] = serde_json::to_value(texts(verdict))?;
     value["warnings"] = serde_json::to_value(unlike.iter().map(warning).collect::<Vec<_>>())?;
     for (kind, said) in value["kinds"].as_array_mut().into_iter().flatten().zip(kinds) {
-        kind["verdict"] = serde_json::to_value(said)?;
+        kind["verdict"] = serde_json::to_value(texts(said))?;
     }
     Ok(value)
 }

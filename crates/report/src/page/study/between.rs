@@ -7,8 +7,9 @@ use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
 
 use super::headline;
 
+use crate::page::NONE;
 use crate::view::capital;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Cell, Column, Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Differences of each kind in the verdict, and rows of a plot.
@@ -190,23 +191,31 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     let mut section = Section::new("What changed");
     section.plot(plot(Kind::WithinBlocks, between));
     section.plot(plot(Kind::Itself, between));
-    let head = ["where", "response", names[0], names[1], "change", "relative to the first, within blocks", "trials"];
-    let mut table = Table::new("", &head);
+    let columns = [
+        Column::text("where"),
+        Column::text("response"),
+        Column::figures(names[0]),
+        Column::figures(names[1]),
+        Column::figures("change"),
+        Column::figures("relative to the first, within blocks"),
+        Column::figures("trials").spare(0),
+    ];
+    let mut table = Table::new("", columns);
     for row in &between.rows {
         let within = match Kind::WithinBlocks.change(row) {
             Some(change) => percent_of(change),
             None if between.base(row) == Some(row) => "this is the first".into(),
             None => "too few blocks with both".into(),
         };
-        let [first, second] = row.change.values.map(|value| quantity(&row.response, value));
-        table.rows.push(vec![
-            place(row),
-            row.response.clone(),
+        let [first, second] = row.change.values.map(|value| Cell::figure(quantity(&row.response, value)));
+        table.push([
+            place(row).into(),
+            Cell::from(&row.response),
             first,
             second,
-            Kind::Itself.change(row).map_or_else(|| "—".into(), percent_of),
-            within,
-            format!("{} and {}", row.trials[0], row.trials[1]),
+            Cell::or(Kind::Itself.change(row), |change| Cell::figure(percent_of(change)), NONE),
+            Cell::figure(within),
+            Cell::figure(format!("{} and {}", row.trials[0], row.trials[1])),
         ]);
     }
     section.table(table);
@@ -225,9 +234,9 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
             .into(),
     ]));
     Document {
-        title: format!("{} against {}", names[1], names[0]),
+        title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two studies side by side: {n} of both."),
-        verdict,
+        verdict: clauses(verdict),
         warnings,
         sections: vec![section],
     }
@@ -248,7 +257,7 @@ fn plot(kind: Kind, between: &Between) -> Option<Plot> {
         Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
         Layer::Intervals { name: "measured".into(), hue: Hue(0), items: items.collect() },
     ];
-    let names = known.iter().map(|(row, _)| place(row)).collect();
+    let names: Vec<String> = known.iter().map(|(row, _)| place(row)).collect();
     let (id, title, what) = match kind {
         Kind::WithinBlocks => (
             "within-blocks",
@@ -293,7 +302,7 @@ mod tests {
 
     fn said(between: &Between) -> (Vec<String>, String) {
         let document = document(["old", "new"], between);
-        (document.verdict, document.warnings.join(" "))
+        (document.verdict.into_iter().map(|clause| clause.text).collect(), document.warnings.join(" "))
     }
 
     #[test]
@@ -375,7 +384,8 @@ mod tests {
         let document = document(["old", "new"], &Between { rows, ..Between::default() });
         let table =
             document.sections[0].blocks.iter().find_map(|b| if let Block::Table(t) = b { Some(t) } else { None });
-        let cells: Vec<&str> = table.unwrap().rows.iter().map(|row| row[5].as_str()).collect();
+        let table = table.unwrap();
+        let cells: Vec<String> = (0..table.rows.len()).map(|row| table.written(row)[5].clone()).collect();
         assert!(
             cells[0] == "this is the first"
                 && cells[1].starts_with("−9.52 % [")
@@ -416,7 +426,7 @@ mod tests {
         long.plan = "a plan with a name of very many words that goes on and on and on and on and on and on until the line is full".into();
         let document = document(["the first", "the second"], &Between { rows: vec![long], ..Between::default() });
         for sentence in &document.verdict {
-            assert!(sentence.split_whitespace().count() <= 34, "{sentence}");
+            assert!(sentence.text.split_whitespace().count() <= 34, "{sentence:?}");
         }
         let whole = document.sections[0]
             .blocks

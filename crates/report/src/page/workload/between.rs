@@ -6,7 +6,7 @@ use stats::Estimate;
 use traffic::between::{Between, Measure, Row, Withheld};
 
 use crate::view::capital;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Cell, Column, Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// A figure's value.
@@ -71,23 +71,24 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     );
     let mut section = Section::new("What changed");
     section.plot(plot(between));
-    let mut table = Table::new("", &["figure", names[0], names[1], "difference"]);
+    let figures = [names[0], names[1], "difference"].map(Column::figures);
+    let mut table = Table::new("", [Column::text("figure")].into_iter().chain(figures));
     for row in &between.rows {
         let difference = match (&row.change.by, row.withheld) {
             (Some(by), _) => interval(row, by),
             (None, why) => format!("— ({})", why.map_or_else(String::new, Withheld::words)),
         };
-        let [first, second] = row.change.values.map(|value| text(row, value));
-        table.rows.push(vec![row.figure.clone(), first, second, difference]);
+        let [first, second] = row.change.values.map(|value| Cell::figure(text(row, value)));
+        table.push([Cell::from(&row.figure), first, second, Cell::figure(difference)]);
     }
     section.table(table);
     section.blocks.push(Block::Words(
         "Second less first. All intervals hold at the same time in 95 % of comparisons (Bonferroni); stretches of a run are drawn whole, because neighbouring values are alike.".into(),
     ));
     Document {
-        title: format!("{} against {}", names[1], names[0]),
+        title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two runs of {} side by side.", between.workload),
-        verdict,
+        verdict: clauses(verdict),
         warnings,
         sections: vec![section],
     }
@@ -112,7 +113,7 @@ fn plot(between: &Between) -> Option<Plot> {
         Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
         Layer::Intervals { name: "measured".into(), hue: Hue(0), items: items.collect() },
     ];
-    let names = shown.iter().map(|(row, _)| row.figure.clone()).collect();
+    let names: Vec<String> = shown.iter().map(|(row, _)| row.figure.clone()).collect();
     let caption = "The second run less the first, as a share of the first, with intervals.";
     let axes = (Axis::linear("difference", Unit::Share), Axis::names("", names));
     Plot::new("between", "Differences with their intervals", caption, axes, layers)
@@ -131,7 +132,11 @@ mod tests {
     }
 
     fn said(rows: Vec<Row>) -> Vec<String> {
-        document(["A", "B"], &Between { workload: "rr", rows, differences: Vec::new() }).verdict
+        document(["A", "B"], &Between { workload: "rr", rows, differences: Vec::new() })
+            .verdict
+            .into_iter()
+            .map(|clause| clause.text)
+            .collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ::report::page::hosts;
 use store::RunKind;
-use summary::hosts::{Host, join};
+use summary::hosts::{Host, gather, join};
 
 use super::{Args, show};
 use crate::exit::BadInput;
@@ -31,8 +31,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     show(
         args,
         server,
-        |names| hosts::document(&hosts::gather(names, &joined)),
-        || output::json_event("joined_runs", &hosts::gather([client, server], &joined)),
+        |names| hosts::document(&gather(names, &joined)),
+        || output::json_event("joined_runs", &hosts::json(&gather([client, server], &joined))?),
     )
 }
 

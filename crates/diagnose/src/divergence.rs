@@ -1,5 +1,6 @@
 //! Two connections side by side, to the first point where they diverge.
 
+use compare::Verdict;
 use record::Nanos;
 use wire::Flags;
 
@@ -87,7 +88,8 @@ pub fn compare(a: &Report, b: &Report) -> Divergence {
         if kind(&x[i]) != kind(&y[i]) {
             return Some((i, Difference::Kind));
         }
-        (wait(x, i).0.abs_diff(wait(y, i).0) > allowed).then_some((i, Difference::Time))
+        let late = Verdict::beyond([wait(x, i).0, wait(y, i).0], allowed);
+        (late != Verdict::NotSeen).then_some((i, Difference::Time))
     });
     let parted = parted.or_else(|| (x.len() != y.len()).then_some((shorter, Difference::End)));
     let Some((at, difference)) = parted else {

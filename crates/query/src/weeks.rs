@@ -1,0 +1,218 @@
+//! A fleet's hours and the same hours of the week before, for `wirelapse report --runs`: the rows of `record`'s tables of a fleet.
+//!
+//! Sends are compared with sends alike: an hour of one host with one peer for one service with the same hour of the week before,
+//! each week's as often as the week's that has fewer. So what is in one week only, and another mix of what is in both, makes
+//! nothing slower or faster.
+
+use clap::ValueEnum;
+use record::fleet::{FOR_P99, FleetCell, FleetEnd, FleetGroup, FleetHour, FleetRun, Group, GroupKind, WEEK};
+use record::table::Record;
+
+/// Microseconds in an hour.
+const HOUR_US: u64 = 3_600_000_000;
+/// Groups of each kind that are compared: those with most sends.
+const MOST_GROUPS: usize = 1000;
+/// Combinations of host, peer and service that are looked at to find which group a slow-down is of.
+const MOST_CELLS: usize = 20_000;
+/// Runs that are named.
+const MOST_RUNS: usize = 200;
+
+/// Which rows are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rows {
+    /// The newest hour with sends
+    End,
+    /// The groups with most sends
+    Groups,
+    /// Each hour of each leg of these
+    Hours,
+    /// Each hour of their totals
+    Totals,
+    /// Each combination of host, peer and service
+    Cells,
+    /// The runs with the longest mean
+    Runs,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Ask {
+    /// The rows
+    #[arg(value_enum)]
+    pub rows: Rows,
+    /// Where the runs are
+    #[arg(long, value_name = "DIR|URL")]
+    pub runs: String,
+    /// The first hour of the period, in hours since 1970
+    #[arg(long, value_name = "HOUR", default_value_t = 0)]
+    pub start: u64,
+    /// The hour in which it ends, not in it
+    #[arg(long, value_name = "HOUR", default_value_t = 0)]
+    pub end: u64,
+    /// Without all sends of this group
+    #[arg(long, value_name = "KIND=NAME", value_parser = group)]
+    pub without: Vec<Group>,
+}
+
+/// `host=web-1`.
+fn group(text: &str) -> Result<Group, String> {
+    let read = || {
+        let (kind, name) = text.split_once('=')?;
+        let kind = GroupKind::ALL.into_iter().find(|of| of.name() == kind)?;
+        Some(Group { kind, name: name.to_owned() })
+    };
+    read().ok_or_else(|| "is no host=NAME, peer=NAME or service=NAME".into())
+}
+
+impl Ask {
+    /// The query.
+    pub fn sql(&self) -> String {
+        match self.rows {
+            Rows::End => {
+                let newest = format!("SELECT CAST(max(time) AS BIGINT) / {HOUR_US} AS hour FROM hours");
+                select::<FleetEnd>(&newest)
+            }
+            Rows::Groups => select::<FleetGroup>(&of_each_kind(|kind| self.groups(kind))),
+            Rows::Hours => select::<FleetHour>(&of_each_kind(|kind| self.hours(kind, ""))),
+            Rows::Totals => select::<FleetHour>(&of_each_kind(|kind| self.hours(kind, TOTAL))),
+            Rows::Cells => select::<FleetCell>(&self.cells()),
+            Rows::Runs => select::<FleetRun>(&self.longest()),
+        }
+    }
+
+    fn period_us(&self) -> (u64, u64) {
+        (self.start.saturating_mul(HOUR_US), self.end.saturating_mul(HOUR_US))
+    }
+
+    /// The rows of both weeks with who they are of, without those of some groups. Each hour is that of the period; `later` says whether it was in it. What found no room for
+    /// a series is of unknown peers, and skipped.
+    fn named(&self, and: &str) -> String {
+        let (start_us, end_us) = self.period_us();
+        let week = WEEK * HOUR_US;
+        let except: String = self
+            .without
+            .iter()
+            .map(|group| format!(" AND NOT ({} = '{}')", group.kind.name(), group.name.replace('\'', "''")))
+            .collect();
+        format!(
+        "named AS (SELECT host, peer, service, stage, CASE WHEN later THEN hour ELSE hour + {WEEK} END AS hour, later, bucket, count, sum_ns
+                   FROM (SELECT host, coalesce(peer, '') AS peer, coalesce(unit, pod, container, program, '') AS service, stage,
+                                CAST(time AS BIGINT) / {HOUR_US} AS hour, time >= to_timestamp_micros({start_us}) AS later, bucket, count, sum_ns
+                         FROM hours
+                         WHERE overflow = 0 AND ((time >= to_timestamp_micros({start_us}) AND time < to_timestamp_micros({end_us})) OR
+                               (time >= to_timestamp_micros({}) AND time < to_timestamp_micros({}))) {and}) AS r
+                   WHERE TRUE{except})",
+        start_us.saturating_sub(week),
+        end_us.saturating_sub(week)
+    )
+    }
+
+    /// The hosts, peers or services with most sends, and how many there are.
+    fn groups(&self, kind: &str) -> String {
+        format!(
+        "WITH {}
+         SELECT name, before, after, count(*) OVER () AS names, sum(CASE WHEN after = 0 THEN 1 ELSE 0 END) OVER () AS gone,
+                sum(CASE WHEN before = 0 THEN 1 ELSE 0 END) OVER () AS new
+         FROM (SELECT {kind} AS name, sum(CASE WHEN later THEN 0 ELSE count END) AS before, sum(CASE WHEN later THEN count ELSE 0 END) AS after
+               FROM named WHERE {kind} <> '' GROUP BY {kind}) AS n
+         ORDER BY before + after DESC, name LIMIT {MOST_GROUPS}",
+        self.named(TOTAL)
+    )
+    }
+
+    /// For each group, leg, hour and week: sends alike, their mean, and p99. Between the middles of two buckets p99 is interpolated at the rank 0.99 n + 0.62,
+    /// with which few sends hardly change it (docs/query.md); beyond the middle of the highest bucket, within that bucket.
+    fn hours(&self, kind: &str, and: &str) -> String {
+        format!(
+        "WITH {}, {SIZES},
+              most AS (SELECT {kind} AS name FROM named WHERE stage = 'total' AND {kind} <> ''
+                       GROUP BY {kind} ORDER BY sum(count) DESC, {kind} LIMIT {MOST_GROUPS}),
+              weights AS (SELECT s.host, s.peer, s.service, s.stage, s.hour, least(s.before, s.after) / s.before AS before, least(s.before, s.after) / s.after AS after
+                          FROM sizes s JOIN most m ON m.name = s.{kind} WHERE s.before > 0 AND s.after > 0),
+              alike AS (SELECT c.{kind} AS name, c.stage, c.hour, c.later, c.bucket, sum(c.count) AS seen,
+                               sum(c.count * CASE WHEN c.later THEN w.after ELSE w.before END) AS count,
+                               sum(c.sum_ns * CASE WHEN c.later THEN w.after ELSE w.before END) AS sum_ns
+                        FROM weights w
+                        JOIN named c ON w.host = c.host AND w.peer = c.peer AND w.service = c.service AND w.stage = c.stage AND w.hour = c.hour
+                        GROUP BY c.{kind}, c.stage, c.hour, c.later, c.bucket),
+              running AS (SELECT *, sum(count) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket
+                                                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - count / 2 AS middle,
+                                 sum(count) OVER (PARTITION BY name, stage, hour, later) AS n,
+                                 sum(seen) OVER (PARTITION BY name, stage, hour, later) AS together
+                          FROM alike),
+              ranked AS (SELECT *, 0.99 * n + 0.12 * n / together AS place,
+                                lag(middle) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS below,
+                                lag(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS under,
+                                lead(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS over
+                         FROM running)
+         SELECT name, stage AS leg, hour, later, max(n) AS sends, max(together) AS seen, sum(sum_ns) / max(n) AS mean_ns,
+                min(CASE WHEN n < {FOR_P99} THEN NULL
+                         WHEN middle >= place AND (below IS NULL OR below < place)
+                         THEN 1e9 * power(2.0, (coalesce(under + (bucket - under) * (place - below) / (middle - below), bucket) - 0.5) / 8.0)
+                         WHEN middle < place AND over IS NULL
+                         THEN 1e9 * power(2.0, (bucket + least((place - middle) / count, 0.5) - 0.5) / 8.0) END) AS p99_ns
+         FROM ranked GROUP BY name, stage, hour, later",
+        self.named(and)
+    )
+    }
+
+    /// Each combination of host, peer and service: sends alike, and their means in both weeks.
+    fn cells(&self) -> String {
+        format!(
+        "WITH {}, {SIZES}
+         SELECT host, peer, service, sum(least(before, after)) AS sends, sum(sum_before * least(before, after) / before) AS before_ns,
+                sum(sum_after * least(before, after) / after) AS after_ns
+         FROM sizes WHERE before > 0 AND after > 0 GROUP BY host, peer, service ORDER BY sends DESC, host, peer, service LIMIT {MOST_CELLS}",
+        self.named(TOTAL)
+    )
+    }
+
+    /// The runs of the period with the longest mean, by host.
+    fn longest(&self) -> String {
+        let (start_us, end_us) = self.period_us();
+        format!(
+        "SELECT h.host, h.run, max(r.directory) AS directory, sum(h.count) AS sends, CAST(sum(h.sum_ns) AS DOUBLE) / sum(h.count) AS mean_ns
+         FROM hours h JOIN runs r ON r.host = h.host AND r.run = h.run
+         WHERE h.stage = 'total' AND h.time >= to_timestamp_micros({start_us}) AND h.time < to_timestamp_micros({end_us})
+         GROUP BY h.host, h.run ORDER BY mean_ns DESC, h.host, h.run LIMIT {MOST_RUNS}"
+    )
+    }
+}
+
+/// The sends themselves, in place of each leg of them.
+const TOTAL: &str = "AND stage = 'total'";
+
+/// How many sends each combination of host, peer and service has in an hour, in both weeks. There are far fewer of them than rows of `named`, which has a
+/// row for each bucket: what is weighted by them is read from there again, so that no query holds those rows in memory.
+const SIZES: &str = "sizes AS (SELECT host, peer, service, stage, hour, CAST(sum(CASE WHEN later THEN 0 ELSE count END) AS DOUBLE) AS before,
+                               CAST(sum(CASE WHEN later THEN count ELSE 0 END) AS DOUBLE) AS after,
+                               sum(CASE WHEN later THEN 0 ELSE sum_ns END) AS sum_before, sum(CASE WHEN later THEN sum_ns ELSE 0 END) AS sum_after
+                        FROM named GROUP BY host, peer, service, stage, hour)";
+
+/// The columns of a record's table, of a query that has them.
+fn select<R: Record>(rows: &str) -> String {
+    let columns: Vec<String> = R::COLUMNS.iter().map(|column| format!("\"{}\"", column.name)).collect();
+    format!("SELECT {} FROM ({rows}) AS rows", columns.join(", "))
+}
+
+/// The rows of a query for each kind, which is the column of `named` that has its names, with the kind: one process for all.
+fn of_each_kind(sql: impl Fn(&str) -> String) -> String {
+    let of =
+        GroupKind::ALL.map(|kind| format!("SELECT '{0}' AS kind, r.* FROM ({1}) AS r", kind.name(), sql(kind.name())));
+    of.join(" UNION ALL ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_excluded_whatever_its_name_holds() {
+        let without = vec![group("service=it's = one").unwrap(), group("host=web-1").unwrap()];
+        let ask = Ask { rows: Rows::Totals, runs: String::new(), start: 1000, end: 1024, without };
+        let sql = ask.sql();
+        assert!(sql.contains("NOT (service = 'it''s = one') AND NOT (host = 'web-1')"), "{sql}");
+        assert!(sql.contains("time < to_timestamp_micros(3686400000000)"), "{sql}");
+        assert!(group("web-1").is_err() && group("pod=x").is_err());
+    }
+}
