@@ -3,6 +3,8 @@
 use record::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::hue::Hue;
+
 /// The properties of the paper that a view is drawn on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canvas {
@@ -23,29 +25,21 @@ pub enum Ink {
     Faint,
     /// Something that was lost, or that needs attention.
     Warn,
-    /// A series of a plot, by its [`crate::plot::Hue`].
-    Hue(u8),
+    /// A series of a plot.
+    Hue(Hue),
 }
 
 impl Ink {
     /// The parameters of ANSI's "select graphic rendition": colours of the terminal's own palette.
-    const fn code(self) -> &'static str {
+    fn code(self) -> String {
         match self {
-            Self::Strong => "1",
-            Self::Faint => "2",
-            Self::Warn => "33",
-            Self::Hue(hue) => match hue % 11 {
-                0 => "34",
-                1 => "36",
-                2 => "32",
-                3 => "35",
-                4 => "33",
-                5 => "31",
-                7 => "95",
-                8 => "94",
-                9 => "96",
-                10 => "92",
-                _ => "39",
+            Self::Strong => "1".into(),
+            Self::Faint => "2".into(),
+            Self::Warn => "33".into(),
+            Self::Hue(hue) => match hue.on_terminal() {
+                Some(dark @ 0..8) => (30 + dark).to_string(),
+                Some(bright) => (82 + bright).to_string(),
+                None => "39".into(),
             },
         }
     }

@@ -42,19 +42,19 @@ fn cell(text: &str) -> String {
     if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-fn line<'c>(cells: impl Iterator<Item = &'c str>) -> String {
-    let mut line = cells.map(cell).collect::<Vec<_>>().join(",");
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let mut line = cells.map(|text| cell(&text)).collect::<Vec<_>>().join(",");
     line.push_str("\r\n");
     line
 }
 
-/// The head and the rows; sentences under a row stand in a last column.
+/// The head and the rows; paragraphs under a row stand in a last column.
 fn values(table: &Table) -> String {
-    let noted = table.notes.iter().any(|notes| !notes.is_empty());
-    let mut text = line(table.head.iter().map(String::as_str).chain(noted.then_some("notes")));
-    for (n, row) in table.rows.iter().enumerate() {
-        let notes = noted.then(|| table.notes.get(n).map(|notes| notes.join(" ")).unwrap_or_default());
-        text.push_str(&line(row.iter().map(String::as_str).chain(notes.as_deref())));
+    let noted = table.rows.iter().any(|row| !row.notes.is_empty());
+    let mut text = line(table.columns.iter().map(|c| c.name.clone()).chain(noted.then(|| "notes".to_owned())));
+    for row in &table.rows {
+        let notes = || row.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        text.push_str(&line(row.cells.iter().map(ToString::to_string).chain(noted.then(notes))));
     }
     text
 }
@@ -68,12 +68,13 @@ pub fn address(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Row;
 
     #[test]
     fn cells_with_commas_quotes_and_line_ends_are_quoted() {
-        let mut table = Table::new("t", &["delay, ms", "goodput"]);
-        table.rows.push(vec!["5".into(), "9 \"and\" 8".into()]);
-        table.noted(vec!["7".into(), "two\nlines".into()], vec!["one.".into(), "two.".into()]);
+        let mut table = Table::new("t", ["delay, ms", "goodput"]);
+        table.push(["5", "9 \"and\" 8"]);
+        table.push(Row::of(["7", "two\nlines"]).noted(["one.", "two."]));
         assert_eq!(
             values(&table),
             "\"delay, ms\",goodput,notes\r\n5,\"9 \"\"and\"\" 8\",\r\n7,\"two\nlines\",one. two.\r\n"

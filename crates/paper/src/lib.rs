@@ -18,6 +18,7 @@ mod hue;
 pub mod plot;
 mod table;
 pub mod terminal;
+mod text;
 
 pub use canvas::{Canvas, Ink};
 pub use record::steers;

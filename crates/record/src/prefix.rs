@@ -33,6 +33,12 @@ impl IpPrefix {
         self.address
     }
 
+    /// The address, where it is one alone.
+    pub fn host(self) -> Option<IpAddr> {
+        let whole = if self.address.is_ipv4() { 32 } else { 128 };
+        (self.bits == whole).then_some(self.address)
+    }
+
     /// How many bits its addresses share.
     pub fn bits(self) -> u8 {
         self.bits

@@ -17,7 +17,7 @@ pub(crate) fn hue_of(leg: &TimedLeg) -> Hue {
 pub(crate) fn ink_of(leg: &TimedLeg) -> Ink {
     match leg.place {
         LegPlace::Total => Ink::Strong,
-        _ => Ink::Hue(named(leg.name).0),
+        _ => Ink::Hue(named(leg.name)),
     }
 }
 

@@ -92,8 +92,8 @@ fn everything() -> Document {
     ];
     let mut section = Section::new(HOSTILE);
     plots.into_iter().for_each(|p| section.plot(p));
-    let mut table = Table::new(HOSTILE, &["a", HOSTILE]);
-    table.rows.push(vec!["1".into(), label()]);
+    let mut table = Table::new(HOSTILE, ["a", HOSTILE]);
+    table.push(vec!["1".into(), label()]);
     section.table(table);
     section.blocks.push(Block::Code { title: label(), text: label() });
     Document {
@@ -232,8 +232,8 @@ fn a_plot_is_saved_and_its_points_lead_to_their_rows() {
     let dots = Layer::Dots { name: "trial".into(), hue: Hue(2), points: vec![[1.0, 2.0]], links };
     let axes = (Axis::linear("x", Unit::Plain).reaching(0.0), Axis::linear("y", Unit::Rate).reaching(0.0));
     section.plot(Plot::new("blocks", "by block", "", axes, vec![dots]));
-    let mut table = Table::new("trials", &["trial"]);
-    table.rows.push(vec!["7".into()]);
+    let mut table = Table::new("trials", ["trial"]);
+    table.push(vec!["7".into()]);
     table.anchors.push("trial-7".into());
     section.blocks.push(Block::OnPage(table));
     let document = Document { title: "t".into(), sections: vec![section], ..Document::default() };

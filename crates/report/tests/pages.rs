@@ -656,7 +656,7 @@ fn a_link_to_a_table_holds_where_figures_in_its_title_change() {
             format!("(all {n})"),
         ];
         let mut section = Section::new("tables");
-        section.blocks.extend(titles.iter().map(|title| Block::OnPage(Table::new(title, &["what"]))));
+        section.blocks.extend(titles.iter().map(|title| Block::OnPage(Table::new(title, ["what"]))));
         let document = Document { sections: vec![section], ..Document::default() };
         let page = html::page(&[document], "test");
         for name in ["plan-effects-on-goodput", "loss-over-time", &format!("all-{n}")] {

@@ -1,9 +1,10 @@
 //! Series of histograms over the last intervals, put together by what a person asks for: peers, programs, ports, cgroups or connections.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
 
 use record::histogram::{Series, SeriesKey};
-use record::{Leg, Nanos, WaitReason};
+use record::{IpPrefix, Leg, Nanos, WaitReason};
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,21 @@ impl GroupBy {
             }
         }
     }
+
+    /// The host that the row of a series is of, and what stands around its name; `None` where it is of no host, or of several.
+    fn host(self, key: &SeriesKey) -> Option<GroupHost> {
+        let at = key.peer.filter(|_| !key.overflow).and_then(IpPrefix::host)?;
+        let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
+        match self {
+            Self::Peer => Some(GroupHost { at, before: String::new(), after: String::new() }),
+            Self::Connection => Some(GroupHost {
+                at,
+                before: format!(":{} → ", port(key.local_port)),
+                after: format!(":{}", port(key.peer_port)),
+            }),
+            Self::Program | Self::Port | Self::Cgroup => None,
+        }
+    }
 }
 
 /// The row of sends that found no room for a series.
@@ -68,11 +84,29 @@ pub const OVERFLOW: &str = "(no room: other keys)";
 /// Where a series does not say.
 const UNKNOWN: &str = "(not known)";
 
+/// The host that a row is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupHost {
+    /// Its address.
+    pub at: IpAddr,
+    before: String,
+    after: String,
+}
+
+impl GroupHost {
+    /// The label of the row with a name in place of the address.
+    pub fn label(&self, name: &str) -> String {
+        format!("{}{name}{}", self.before, self.after)
+    }
+}
+
 /// A row: the series with one label, over some intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// What its sends have in common.
     pub label: String,
+    /// The host that all of them go to, where rows are of hosts.
+    pub host: Option<GroupHost>,
     /// Their figures together; the key is empty.
     pub figures: Series,
     /// Time of the intervals.
@@ -205,11 +239,18 @@ impl SeriesHistory {
     pub fn groups(&self, by: GroupBy, intervals: usize, cgroup: &dyn Fn(u64) -> String) -> Vec<Group> {
         let last = self.intervals.iter().rev().take(intervals);
         let length = last.clone().map(|(length, _)| *length).sum();
-        let mut groups = BTreeMap::<String, Series>::new();
+        let mut groups = BTreeMap::<String, Group>::new();
         for series in last.flat_map(|(_, changed)| changed) {
-            groups.entry(by.label(&series.key, cgroup)).or_default().merge(series);
+            let label = by.label(&series.key, cgroup);
+            let group = groups.entry(label).or_insert_with_key(|label| Group {
+                label: label.clone(),
+                host: by.host(&series.key),
+                figures: Series::default(),
+                length,
+            });
+            group.figures.merge(series);
         }
-        groups.into_iter().map(|(label, figures)| Group { label, figures, length }).collect()
+        groups.into_values().collect()
     }
 
     /// One row in each interval, the oldest first; an interval without sends has none.
@@ -217,7 +258,7 @@ impl SeriesHistory {
         let of_interval = |(length, changed): &(Nanos, Vec<Series>)| {
             let mut figures = Series::default();
             changed.iter().filter(|series| by.label(&series.key, cgroup) == label).for_each(|one| figures.merge(one));
-            Group { label: label.to_owned(), figures, length: *length }
+            Group { label: label.to_owned(), host: None, figures, length: *length }
         };
         self.intervals.iter().map(of_interval).collect()
     }

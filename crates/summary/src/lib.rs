@@ -39,7 +39,7 @@ pub use connects::{ConnectFigures, Service, SetUps};
 pub use fields::{FieldGroups, FieldHistogram};
 pub use figures::{Slow, TimedFigures};
 pub use flows::{FlowFigures, FlowTable};
-pub use groups::{Group, GroupBy, OVERFLOW, SeriesHistory, SortBy};
+pub use groups::{Group, GroupBy, GroupHost, OVERFLOW, SeriesHistory, SortBy};
 pub use joining::Requests;
 pub use kind::{LEGS, LegPlace, TimedKind, TimedLeg};
 pub use labels::{LabelFigures, LabelTable};

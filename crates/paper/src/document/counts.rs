@@ -1,8 +1,6 @@
 //! How often values occur, as bars.
 
-use quantity::count;
-
-use super::Table;
+use super::{Cell, Column, Table};
 
 /// A row for each value, or range of values, with how often it occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +16,8 @@ pub struct Counts {
 impl Counts {
     /// The same as a table.
     pub fn table(&self) -> Table {
-        let rows = self.rows.iter().map(|(value, n)| vec![value.clone(), count(*n)]).collect();
-        Table { rows, ..Table::new(self.title.clone(), &[self.value, "count"]) }
+        let mut table = Table::new(self.title.clone(), [Column::text(self.value), Column::figures("count")]);
+        table.extend(self.rows.iter().map(|(value, n)| [Cell::from(value), Cell::count(*n)]));
+        table
     }
 }

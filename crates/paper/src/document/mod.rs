@@ -5,10 +5,11 @@ mod counts;
 mod times;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use crate::plot::{Plot, Scale};
-pub use crate::table::Table;
+pub use crate::table::{Cell, Column, Row, Table, Value};
+pub use crate::text::{Piece, Text};
 pub use counts::Counts;
 pub use times::{Bar, Histograms, Series, Waterfall, Waterfalls};
 
@@ -77,15 +78,80 @@ impl Section {
     }
 }
 
+/// What kind of thing a [`Clause`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClauseKind {
+    /// What was found.
+    #[default]
+    Finding,
+    /// More on a finding.
+    Detail,
+    /// What has to be kept in mind with a finding: what is not known, or not covered.
+    Caveat,
+}
+
+/// A clause of a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clause {
+    /// What kind of thing it says.
+    pub kind: ClauseKind,
+    /// One sentence, or a few that belong together.
+    pub text: String,
+    /// What to look at or change next because of it: a sentence that begins in lower case.
+    pub next: Option<String>,
+}
+
+impl Clause {
+    /// A finding.
+    pub fn finding(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// More on a finding.
+    pub fn detail(text: impl Into<String>) -> Self {
+        Self { kind: ClauseKind::Detail, ..Self::finding(text) }
+    }
+
+    /// What has to be kept in mind with a finding.
+    pub fn caveat(text: impl Into<String>) -> Self {
+        Self { kind: ClauseKind::Caveat, ..Self::finding(text) }
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn with_next(self, next: Option<String>) -> Self {
+        Self { next, ..self }
+    }
+}
+
+/// A finding.
+impl From<String> for Clause {
+    fn from(text: String) -> Self {
+        Self::finding(text)
+    }
+}
+
+/// A finding.
+impl From<&str> for Clause {
+    fn from(text: &str) -> Self {
+        Self::finding(text)
+    }
+}
+
+/// Clauses, each a finding of this text.
+pub fn clauses(texts: impl IntoIterator<Item = impl Into<String>>) -> Vec<Clause> {
+    texts.into_iter().map(Clause::finding).collect()
+}
+
 /// What is said of one run, or of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// Its heading.
-    pub title: String,
+    pub title: Text,
     /// What it is about, in one line.
     pub about: String,
-    /// The verdict: one sentence each, the most important first.
-    pub verdict: Vec<String>,
+    /// The verdict, the most important clause first.
+    pub verdict: Vec<Clause>,
     /// What has to be known before the verdict is believed.
     pub warnings: Vec<String>,
     /// The rest.
@@ -99,44 +165,35 @@ impl Document {
         Self { sections: vec![Section { blocks: vec![text], ..Section::default() }], ..Self::default() }
     }
 
-    /// Puts names in place of addresses in tables, in the names of an axis and beside records. A word that is an address with a port, or an address
-    /// alone, is looked up.
+    /// Gives the hosts in it the names that are known.
     pub fn name_hosts(&mut self, names: &HashMap<IpAddr, String>) {
         if !names.is_empty() {
-            self.each_named(&mut |text| *text = with_names(text, names));
+            self.each_text(&mut |text| text.name_hosts(names));
         }
     }
 
-    /// The addresses that [`Self::name_hosts`] looks up, each once.
+    /// The hosts in it, each once.
     pub fn hosts(&self) -> Vec<IpAddr> {
         let mut found = Vec::new();
         let mut seen = std::collections::HashSet::new();
-        self.clone().each_named(&mut |text| {
-            found.extend(addresses(text).filter(|at| seen.insert(*at)));
-        });
+        self.clone().each_text(&mut |text| found.extend(text.hosts().filter(|at| seen.insert(*at))));
         found
     }
 
-    /// Every text in which addresses may stand for hosts.
-    fn each_named(&mut self, put: &mut impl FnMut(&mut String)) {
-        fn of_table(table: &mut Table, put: &mut impl FnMut(&mut String)) {
-            table.rows.iter_mut().flatten().for_each(&mut *put);
-            table.brief.iter_mut().for_each(put);
-        }
-        fn of_plot(plot: &mut Plot, put: &mut impl FnMut(&mut String)) {
+    /// Every text in which hosts may be named.
+    fn each_text(&mut self, put: &mut impl FnMut(&mut Text)) {
+        fn of_plot(plot: &mut Plot, put: &mut impl FnMut(&mut Text)) {
             for axis in [&mut plot.x, &mut plot.y] {
                 if let Scale::Names { names } = &mut axis.scale {
                     names.iter_mut().for_each(&mut *put);
                 }
             }
-            if let Some(table) = &mut plot.table {
-                of_table(table, put);
-            }
+            plot.table.iter_mut().flat_map(Table::texts_mut).for_each(put);
         }
         put(&mut self.title);
         for block in self.sections.iter_mut().flat_map(|section| &mut section.blocks) {
             match block {
-                Block::Table(table) | Block::OnPage(table) => of_table(table, put),
+                Block::Table(table) | Block::OnPage(table) => table.texts_mut().for_each(&mut *put),
                 Block::Plot(plot) => of_plot(plot, put),
                 Block::Waterfalls(of) => {
                     of.items.iter_mut().for_each(|item| put(&mut item.connection));
@@ -157,52 +214,23 @@ impl Document {
     }
 }
 
-/// The address in a word that is one, and its port.
-fn host(word: &str) -> Option<(IpAddr, Option<u16>)> {
-    match (word.parse::<SocketAddr>(), word.parse::<IpAddr>()) {
-        (Ok(at), _) => Some((at.ip(), Some(at.port()))),
-        (_, Ok(at)) => Some((at, None)),
-        _ => None,
-    }
-}
-
-/// The addresses in a text that [`with_names`] looks up.
-pub fn addresses(text: &str) -> impl Iterator<Item = IpAddr> + '_ {
-    text.split(' ').filter_map(host).map(|(at, _)| at)
-}
-
-/// A text with the names of hosts in place of their addresses.
-pub fn with_names(text: &str, names: &HashMap<IpAddr, String>) -> String {
-    let named = |word: &str| {
-        let (at, port) = host(word)?;
-        let name = names.get(&at)?;
-        Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
-    };
-    text.split(' ').map(|word| named(word).unwrap_or_else(|| word.to_owned())).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_take_the_place_of_addresses_alone() {
-        let names = HashMap::from([
-            ("10.0.0.2".parse().unwrap(), "db".to_owned()),
-            ("::1".parse().unwrap(), "here".to_owned()),
-        ]);
-        let of = |text: &str| with_names(text, &names);
-        assert_eq!(of("10.0.0.1:80 → 10.0.0.2:5432"), "10.0.0.1:80 → db:5432");
-        assert_eq!(of(":80 → [::1]:7"), ":80 → here:7");
-        assert_eq!(of("10.0.0.2 is not 10.0.0.23"), "db is not 10.0.0.23");
-        let mut table = Table::new("peers", &["peer"]);
-        table.rows.push(vec!["10.0.0.1:80 → 10.0.0.2:5432".into()]);
-        table.rows.push(vec!["10.0.0.2".into()]);
-        let mut document = Document { title: "Connection 1: 10.0.0.1:80 → [::1]:7".into(), ..Document::default() };
+    fn every_host_of_a_document_is_found_once_and_named() {
+        let at = |text: &str| text.parse::<std::net::SocketAddr>().unwrap();
+        let names = HashMap::from([("::1".parse().unwrap(), "here".to_owned())]);
+        let mut table = Table::new("peers", ["peer"]);
+        table.push([Text::ends(at("10.0.0.1:80"), at("10.0.0.2:5432"))]);
+        table.push([at("10.0.0.2:1").ip()]);
+        let title = Text::from("Connection 1: ").and(Text::ends(at("10.0.0.1:80"), at("[::1]:7")));
+        let mut document = Document { title, ..Document::default() };
         document.sections.push(Section { blocks: vec![Block::Table(table)], ..Section::default() });
         let hosts: Vec<String> = document.hosts().iter().map(ToString::to_string).collect();
         assert_eq!(hosts, ["10.0.0.1", "::1", "10.0.0.2"]);
         document.name_hosts(&names);
-        assert_eq!(document.title, "Connection 1: 10.0.0.1:80 → here:7");
+        assert_eq!(document.title.to_string(), "Connection 1: 10.0.0.1:80 → here:7");
     }
 }

@@ -3,6 +3,7 @@
 use record::Nanos;
 
 use crate::plot::{Hue, Plot};
+use crate::text::Text;
 
 /// Histograms over one axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,9 +46,9 @@ pub struct Waterfall {
     /// How long it took.
     pub total: Nanos,
     /// Its bytes, its program, and when it began.
-    pub what: String,
+    pub what: Vec<String>,
     /// The ends of its connection, or the number of that.
-    pub connection: String,
+    pub connection: Text,
     /// Its legs, each after the one before it.
     pub bars: Vec<Bar>,
     /// Why legs are not there.

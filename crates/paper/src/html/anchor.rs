@@ -44,11 +44,13 @@ impl Anchors {
     pub fn begin(&mut self, document: &Document, several: bool) {
         self.prefix = String::new();
         if several {
-            self.prefix = format!("{}-", self.unique(&slug(&document.title)));
+            self.prefix = format!("{}-", self.unique(&slug(&document.title.to_string())));
         }
         for block in document.sections.iter().flat_map(|s| &s.blocks) {
             if let Block::OnPage(table) = block {
-                self.used.extend(table.anchors.iter().map(|name| format!("{}{name}", self.prefix)));
+                self.used.extend(
+                    table.rows.iter().filter_map(|row| Some(format!("{}{}", self.prefix, row.anchor.as_ref()?))),
+                );
             }
         }
     }

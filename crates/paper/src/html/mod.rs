@@ -8,7 +8,7 @@ mod anchor;
 use anchor::Anchors;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::document::{Block, Document, Table};
+use crate::document::{Block, Cell, Clause, ClauseKind, Document, Row, Table, Value};
 use crate::plot::{Plot, Scale};
 
 const STYLE: &str = include_str!("style.css");
@@ -30,7 +30,7 @@ fn safe_json(value: &impl serde::Serialize) -> String {
 pub fn page(documents: &[Document], made_by: &str) -> String {
     let plots: Vec<&Plot> = documents.iter().flat_map(Document::plots).collect();
     let title = match documents {
-        [one] => one.title.clone(),
+        [one] => one.title.to_string(),
         _ => format!("{} runs", documents.len()),
     };
     let mut place = Place::default();
@@ -82,11 +82,11 @@ fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
     html! {
         article {
             header {
-                h1 { (document.title) }
+                h1 { (document.title.to_string()) }
                 p.about { (document.about) }
             }
             @if !document.verdict.is_empty() {
-                .verdict { @for sentence in &document.verdict { p { (prose(sentence)) } } }
+                .verdict { @for clause in &document.verdict { (said(clause)) } }
             }
             @for warning in &document.warnings { p.warning { (prose(warning)) } }
             @if document.sections.len() > 2 || several {
@@ -108,6 +108,14 @@ fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// A clause of a verdict, and what to do about it.
+fn said(clause: &Clause) -> Markup {
+    html! {
+        p.caveat[clause.kind == ClauseKind::Caveat] { (prose(&clause.text)) }
+        @if let Some(next) = &clause.next { p.next { b { "Next: " } (prose(next)) } }
     }
 }
 
@@ -190,36 +198,54 @@ fn figure(plot: &Plot, wide: bool, place: &mut Place) -> Markup {
     }
 }
 
-fn letters(row: &[String], column: usize) -> usize {
-    row.get(column).map_or(0, |cell| cell.chars().count())
+fn letters(row: &Row, column: usize) -> usize {
+    row.cells.get(column).map_or(0, |cell| cell.to_string().chars().count())
+}
+
+/// A cell. A part stands further to the right than what it is a part of, a bar is as long as its share, and what is absent says why
+/// when pointed at.
+fn cell(cell: &Cell, figures: bool) -> Markup {
+    let class = match (figures, cell.indent) {
+        (true, _) => Some("n"),
+        (false, 1..) => Some("part"),
+        _ => None,
+    };
+    html! {
+        @match &cell.value {
+            Value::Absent(why) => td class=[class] title=[(!why.is_empty()).then_some(why)] { (cell.to_string()) },
+            Value::Bar(share) => td class=[class] {
+                span.bar style={ "width:" (format!("{:.1}", share.clamp(0.0, 1.0) * 8.0)) "rem" } {}
+            },
+            value => td class=[class] { (value.to_string()) },
+        }
+    }
 }
 
 /// A table; `name` is what its place and its file are called after.
 fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
     let name = place.anchors.of(if name.is_empty() { "table" } else { name });
-    let row_name = |n: usize| table.anchors.get(n).map(|row| format!("{}{row}", place.anchors.prefix()));
-    let columns = table.head.len();
-    let figures: Vec<bool> = (0..columns).map(|i| table.is_figures(i)).collect();
-    let figure = |i: usize| (figures.get(i) == Some(&true)).then_some("n");
+    let row_name = |row: &Row| row.anchor.as_ref().map(|name| format!("{}{name}", place.anchors.prefix()));
+    let columns = table.columns.len();
+    let figures = |i: usize| table.columns.get(i).is_some_and(|column| column.figures);
     let widths: Vec<usize> =
         (0..columns).map(|i| table.rows.iter().map(|row| letters(row, i)).max().unwrap_or(0)).collect();
     // A column of words is as wide as they are, up to a few words, and of longer ones half as wide: what has no room scrolls.
     // Two columns have room on a telephone too.
     let wide = |letters: usize| letters.clamp(8, 24).max(if columns > 2 { letters.min(80) / 2 } else { 0 });
-    let room = |i: usize| (!figures[i]).then(|| format!("min-width:{}ch", wide(widths[i])));
+    let room = |i: usize| (!figures(i)).then(|| format!("min-width:{}ch", wide(widths[i])));
     html! {
         .scroll id=(name) {
             a.csv download={ (name) ".csv" } href=(crate::csv::address(table)) { "CSV" }
             table {
                 @if !table.title.is_empty() { caption { (table.title) } }
                 thead {
-                    tr { @for (i, name) in table.head.iter().enumerate() { th class=[figure(i)] style=[room(i)] scope="col" { (name) } } }
+                    tr { @for (i, column) in table.columns.iter().enumerate() { th class=[column.figures.then_some("n")] style=[room(i)] scope="col" { (column.name) } } }
                 }
                 tbody {
-                    @for (n, row) in table.rows.iter().enumerate() {
-                        tr id=[row_name(n)] { @for (i, cell) in row.iter().enumerate() { td class=[figure(i)] { (cell) } } }
-                        @if let Some(notes) = table.notes.get(n).filter(|notes| !notes.is_empty()) {
-                            tr.notes { td colspan=(columns) { @for note in notes { p { (note) } } } }
+                    @for row in &table.rows {
+                        tr id=[row_name(row)] { @for (i, of) in row.cells.iter().enumerate() { (cell(of, figures(i))) } }
+                        @if !row.notes.is_empty() {
+                            tr.notes { td colspan=(columns) { @for note in &row.notes { p { (note.to_string()) } } } }
                         }
                     }
                 }
@@ -238,14 +264,14 @@ mod tests {
     fn what_a_run_says_never_becomes_markup() {
         let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{0}--><!--";
         let line = Layer::line(hostile, Hue(0), vec![[1.0, 1.0], [2.0, 2.0]]);
-        let axes = (Axis::linear(hostile, Unit::Plain), Axis::names(hostile, vec![hostile.into()]));
+        let axes = (Axis::linear(hostile, Unit::Plain), Axis::names(hostile, [hostile]));
         let mut section = Section::new(hostile);
-        let mut table = Table::new(hostile, &[hostile]);
-        table.rows.push(vec![hostile.into()]);
+        let mut table = Table::new(hostile, [hostile]);
+        table.push([hostile]);
         section.plot(Plot::new("p", hostile, hostile, axes, vec![line]).map(|p| p.with_table(table.clone())));
         section.say(hostile);
-        let mut noted = Table::new(hostile, &[hostile]);
-        noted.noted(vec![hostile.into()], vec![hostile.into()]);
+        let mut noted = Table::new(hostile, [hostile]);
+        noted.push(Row::of([hostile]).noted([hostile]));
         section.table(table);
         section.table(noted);
         section.blocks.push(Block::List(vec![hostile.into()]));
@@ -254,7 +280,7 @@ mod tests {
         let document = Document {
             title: hostile.into(),
             about: hostile.into(),
-            verdict: vec![hostile.into()],
+            verdict: vec![Clause::finding(hostile).with_next(Some(hostile.into()))],
             warnings: vec![hostile.into()],
             sections: vec![section],
         };
@@ -301,16 +327,15 @@ mod tests {
                 let mut section = Section::new(text);
                 let line = Layer::line(text, Hue(0), vec![[1.0, 1.0], [2.0, 2.0]]);
                 let axes = (Axis::linear(text, Unit::Plain), Axis::linear(text, Unit::Plain));
-                let mut table = Table::new(format!("t{text}"), &[text]);
-                table.noted(vec![text.into()], vec![text.into()]);
+                let mut table = Table::new(format!("t{text}"), [text]);
+                table.push(Row::of([text]).noted([text]));
                 section.plot(Plot::new("p", text, text, axes, vec![line]).map(|p| p.with_table(table.clone())));
                 section.table(table);
                 section.say(text);
                 section.blocks.push(Block::List(vec![text.into()]));
                 section.blocks.push(Block::Warning(text.into()));
                 section.blocks.push(Block::Code { title: format!("c{text}"), text: text.into() });
-                let (title, about) = (text.to_owned(), text.to_owned());
-                let document = Document { title, about, verdict: vec![text.into()], warnings: vec![text.into()], sections: vec![section] };
+                let document = Document { title: text.into(), about: text.into(), verdict: vec![Clause::finding(text).with_next(Some(text.into()))], warnings: vec![text.into()], sections: vec![section] };
                 page(&[document.clone(), document], text)
             };
             let (page, plain) = (with(&format!("x{foreign}")), with("x"));

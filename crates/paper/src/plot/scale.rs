@@ -3,6 +3,8 @@
 use quantity::AxisUnit;
 use serde::Serialize;
 
+use crate::text::Text;
+
 /// What the numbers of an axis are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,7 +45,7 @@ pub enum Scale {
     /// One place for each name, the first on top or to the left.
     Names {
         /// The names.
-        names: Vec<String>,
+        names: Vec<Text>,
     },
 }
 
@@ -104,8 +106,8 @@ impl Axis {
     }
 
     /// An axis of names.
-    pub fn names(label: impl Into<String>, names: Vec<String>) -> Self {
-        Self::of(label, Unit::Plain, Scale::Names { names })
+    pub fn names(label: impl Into<String>, names: impl IntoIterator<Item = impl Into<Text>>) -> Self {
+        Self::of(label, Unit::Plain, Scale::Names { names: names.into_iter().map(Into::into).collect() })
     }
 
     /// One that reaches to this value whatever is drawn, and ends there where nothing lies beyond: zero, for bars. Both ends may
@@ -153,7 +155,7 @@ impl Axis {
     /// Places of ticks with their words, some `about` of them.
     pub fn ticks(&self, about: usize) -> Vec<(f64, String)> {
         match &self.scale {
-            Scale::Names { names } => (0u32..).zip(names).map(|(i, n)| (f64::from(i), n.clone())).collect(),
+            Scale::Names { names } => (0u32..).zip(names).map(|(i, n)| (f64::from(i), n.to_string())).collect(),
             Scale::Log => self.log_ticks(about),
             Scale::Linear => self.linear_ticks(about),
         }
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(words(&near, 5), ["190 µs", "192 µs", "194 µs", "196 µs", "198 µs", "200 µs"]);
         let sizes = over(Axis::linear("b", Unit::Bytes), 1_448.0, 1_449.0);
         assert_eq!(words(&sizes, 4), ["1,448.00 B", "1,448.25 B", "1,448.50 B", "1,448.75 B", "1,449.00 B"]);
-        let names = Axis::names("n", vec!["a".into(), "b".into()]).over(Reach::default());
+        let names = Axis::names("n", ["a", "b"]).over(Reach::default());
         assert_eq!((names.reach, names.place(0.0), words(&names, 1).len()), ([-0.5, 1.5], 0.25, 2));
     }
 

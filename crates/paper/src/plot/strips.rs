@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr as _;
 
 use super::names::apart;
-use super::{Axis, Layer, Plot};
+use super::{Axis, Hue, Layer, Plot};
 use crate::canvas::{Canvas, Ink};
 
 /// From nothing to the top of the scale.
@@ -15,11 +15,11 @@ const COLUMNS: usize = 60;
 
 /// Draws the title with the reach of both axes, and a row for each line, all from zero to the highest mean of a column.
 pub(super) fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
-    let lines: Vec<(&str, u8, &[[f64; 2]])> = plot
+    let lines: Vec<(&str, Hue, &[[f64; 2]])> = plot
         .layers
         .iter()
         .filter_map(|layer| match layer {
-            Layer::Line { name, hue, points, .. } => Some((name.as_str(), hue.0, points.as_slice())),
+            Layer::Line { name, hue, points, .. } => Some((name.as_str(), *hue, points.as_slice())),
             _ => None,
         })
         .collect();

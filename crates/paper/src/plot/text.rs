@@ -149,7 +149,7 @@ fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
         .iter()
         .zip(&names)
         .map(|((_, hue, mark), name)| {
-            (mark.width() + 1 + name.width(), format!("{} {name}", canvas.paint(Ink::Hue(hue.0), mark)))
+            (mark.width() + 1 + name.width(), format!("{} {name}", canvas.paint(Ink::Hue(*hue), mark)))
         })
         .collect();
     if keys.len() < 2 {
@@ -233,17 +233,17 @@ impl Drawing<'_> {
             (glyph('█', '#'), glyph('├', '|'), glyph('┤', '|'), glyph('●', 'o'), glyph('─', '-'));
         match layer {
             Layer::Line { hue, points, step, dashed, .. } => {
-                self.line(points, (*step, *dashed), Ink::Hue(hue.0), mark);
+                self.line(points, (*step, *dashed), Ink::Hue(*hue), mark);
             }
             Layer::Dots { hue, points, .. } => {
                 for p in points {
                     let (column, row) = (self.column(p[0]), self.row(p[1]));
-                    self.grid.put(column, row, if self.fine { '•' } else { mark }, Ink::Hue(hue.0));
+                    self.grid.put(column, row, if self.fine { '•' } else { mark }, Ink::Hue(*hue));
                 }
             }
             Layer::Intervals { hue, items, .. } => {
                 for i in items {
-                    let ink = Ink::Hue(hue.0);
+                    let ink = Ink::Hue(*hue);
                     if self.named {
                         let row = self.row(i.at);
                         self.stroke(i.low, i.high, row, [low_end, dash, high_end], ink);
@@ -259,7 +259,7 @@ impl Drawing<'_> {
             }
             Layer::Boxes { hue, items, .. } => {
                 for b in items {
-                    let (row, ink) = (self.row(b.at), Ink::Hue(hue.0));
+                    let (row, ink) = (self.row(b.at), Ink::Hue(*hue));
                     self.stroke(b.figures[0], b.figures[4], row, [low_end, dash, high_end], ink);
                     self.stroke(b.figures[1], b.figures[3], row, [glyph('▒', '='); 3], ink);
                     self.grid.put(self.column(b.figures[2]), row, bar, ink);
@@ -268,7 +268,7 @@ impl Drawing<'_> {
             Layer::Spans { hue, items, .. } => {
                 for s in items {
                     let row = self.row(s.at);
-                    self.stroke(s.from, s.to, row, [bar; 3], Ink::Hue(hue.0));
+                    self.stroke(s.from, s.to, row, [bar; 3], Ink::Hue(*hue));
                 }
             }
             Layer::Heat { cells, .. } => self.heat(cells),
@@ -358,7 +358,7 @@ impl Drawing<'_> {
         }
         for (i, shade) in darkest.into_iter().enumerate().filter(|s| s.1 >= 0.0) {
             let c = shades[((shade * 5.0) as usize).min(4)];
-            self.grid.put(i % self.grid.columns, i / self.grid.columns, c, Ink::Hue(Hue(0).0));
+            self.grid.put(i % self.grid.columns, i / self.grid.columns, c, Ink::Hue(Hue(0)));
         }
     }
 }
@@ -445,7 +445,7 @@ mod tests {
             Layer::Intervals { name: "i".into(), hue: Hue(1), items },
             Layer::Rule { name: "zero".into(), upright: true, value: 10.0 },
         ];
-        let axes = (Axis::linear("x", Unit::Plain), Axis::names("", vec!["first".into(), "second".into()]));
+        let axes = (Axis::linear("x", Unit::Plain), Axis::names("", ["first", "second"]));
         let text = drawn(&Plot::new("p", "t", "c", axes, layers).unwrap(), ASCII);
         let row = |name: &str| text.lines().find(|l| l.trim_start().starts_with(name)).unwrap().to_owned();
         assert!(row("first").contains("#####"), "{text}");

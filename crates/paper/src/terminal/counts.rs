@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::canvas::{Canvas, Ink};
 use crate::document::Counts;
+use crate::plot::Hue;
 
 /// A piece of a line: its text, and how it is meant.
 pub type Piece = (String, Option<Ink>);
@@ -24,7 +25,7 @@ pub fn lines(canvas: &Canvas, of: &Counts) -> Vec<Vec<Piece>> {
         vec![
             (format!("{value:>label$} "), Some(Ink::Faint)),
             (edge.to_owned(), None),
-            (bar, Some(Ink::Hue(1))),
+            (bar, Some(Ink::Hue(Hue(1)))),
             (format!("{gap} {:>figures$}", count(*n)), None),
         ]
     }));

@@ -24,7 +24,7 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Histograms) {
         for (value, n) in &series.values {
             bins[axis.column(*value)] += n;
         }
-        let ink = series.hue.map_or(Ink::Strong, |hue| Ink::Hue(hue.0));
+        let ink = series.hue.map_or(Ink::Strong, Ink::Hue);
         for row in (0..HEIGHT).rev() {
             let name = if row == 0 { series.name.as_str() } else { "" };
             let bars: String = bars(&bins, row, canvas.unicode);

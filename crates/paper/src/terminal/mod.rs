@@ -7,7 +7,7 @@ mod waterfall;
 
 use crate::Canvas;
 use crate::canvas::Ink;
-use crate::document::{Block, Document, Table, Waterfalls};
+use crate::document::{Block, Clause, Document, Table, Text, Waterfalls};
 use crate::plot;
 
 /// The documents as text, one after the other.
@@ -17,7 +17,7 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         if i > 0 {
             out.push('\n');
         }
-        canvas.title(&mut out, &document.title);
+        canvas.title(&mut out, &document.title.to_string());
         canvas.paragraph(&mut out, &document.about, 0);
         for warning in &document.warnings {
             canvas.lines(&mut out, Ink::Warn, warning);
@@ -25,7 +25,7 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         if !document.verdict.is_empty() {
             out.push('\n');
         }
-        document.verdict.iter().for_each(|v| canvas.paragraph(&mut out, v, 0));
+        document.verdict.iter().for_each(|clause| said(canvas, &mut out, clause));
         for section in &document.sections {
             let later = |b: &&Block| section.plots_last && matches!(b, Block::Plot(_));
             let mut drawn = String::new();
@@ -39,6 +39,14 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         }
     }
     out
+}
+
+/// A clause, and under it what to do about it.
+fn said(canvas: &Canvas, out: &mut String, clause: &Clause) {
+    canvas.paragraph(out, &clause.text, 0);
+    if let Some(next) = &clause.next {
+        canvas.paragraph(out, &format!("Next: {next}"), 0);
+    }
 }
 
 /// A sentence, broken at spaces to fit the width.
@@ -74,7 +82,7 @@ struct Head {
 fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let all = document.verdict.len();
     // What dominated, and what to do about it.
-    let least = document.verdict.iter().position(|v| v.starts_with("Next: ")).map_or(all.min(1), |at| at + 1);
+    let least = document.verdict.iter().position(|clause| clause.next.is_some()).map_or(all.min(1), |at| at + 1);
     let whole = Head { title: true, about: true, sentences: all, named: true };
     let shortest = Head { title: false, about: false, sentences: least, named: false };
     let heads = (least..=all).rev().map(|sentences| Head { sentences, ..whole });
@@ -86,7 +94,7 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
 
 fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> String {
     let headline = Document {
-        title: if head.title { document.title.clone() } else { String::new() },
+        title: if head.title { document.title.clone() } else { Text::default() },
         about: if head.about { document.about.clone() } else { String::new() },
         verdict: document.verdict[..head.sentences].to_vec(),
         warnings: document.warnings.clone(),
@@ -143,7 +151,13 @@ fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option
             let whole = Some(drawn(piece)).filter(fits);
             // A row says what it is by its name alone where rows have no sentences: such a table is short.
             let fewer = || (1..table.rows.len()).rev().map(of).find(fits);
-            whole.or_else(|| if table.notes.is_empty() { Some(drawn(piece)) } else { fewer().or_else(|| Some(of(1))) })
+            whole.or_else(|| {
+                if table.rows.iter().all(|row| row.notes.is_empty()) {
+                    Some(drawn(piece))
+                } else {
+                    fewer().or_else(|| Some(of(1)))
+                }
+            })
         }
         Block::List(_) => Some(drawn(piece)).filter(fits),
         Block::Waterfalls(of) => {
@@ -204,10 +218,8 @@ mod tests {
     fn one_screen_has_the_headline_what_to_do_and_the_table_whatever_else_goes() {
         let canvas = |width| Canvas { width, colour: false, unicode: true };
         let mut section = Section::new("Sends");
-        let mut table = Table::new("Time by leg", &["leg", "p50"]);
-        table
-            .rows
-            .extend(["call", "tcp", "qdisc", "network", "total", "retrans"].map(|leg| vec![leg.into(), "1 ms".into()]));
+        let mut table = Table::new("Time by leg", ["leg", "p50"]);
+        table.extend(["call", "tcp", "qdisc", "network", "total", "retrans"].map(|leg| [leg, "1 ms"]));
         section.table(table);
         let mut document = Document {
             title: "Trace".into(),
@@ -216,10 +228,11 @@ mod tests {
             sections: vec![section, Section::new("Environment")],
             ..Document::default()
         };
-        document.verdict.push(format!("Next: {}.", "trace the other end as well ".repeat(9).trim_end()));
-        document.verdict.extend(
-            (0..6).map(|_| "Something more is said of what was seen, at some length, and it can wait.".to_owned()),
-        );
+        let next = format!("{}.", "trace the other end as well ".repeat(9).trim_end());
+        document.verdict[0].next = Some(next);
+        document
+            .verdict
+            .extend((0..6).map(|_| "Something more is said of what was seen, at some length, and it can wait.".into()));
         for width in [80, 60] {
             let canvas = canvas(width);
             let shown = screen(&canvas, std::slice::from_ref(&document), 24);

@@ -28,18 +28,28 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
     let cell = |text: &str| canvas.plain(&text.replace(['\n', '\t', '\u{1b}'], " "));
     let shown = table.rows.len().min(table.shown.unwrap_or(usize::MAX));
     let rest = table.rest.iter().filter(|_| shown < table.rows.len());
-    let mut rows: Vec<Vec<String>> =
-        table.rows[..shown].iter().chain(rest).map(|r| r.iter().map(|c| cell(c)).collect()).collect();
-    let head: Vec<String> = table.head.iter().map(|h| cell(h)).collect();
+    let mut rows: Vec<Vec<String>> = table.rows[..shown]
+        .iter()
+        .chain(rest)
+        .map(|row| row.cells.iter().map(|c| cell(&c.to_string())).collect())
+        .collect();
+    let head: Vec<String> = table.columns.iter().map(|column| cell(&column.name)).collect();
     let mut columns: Vec<usize> = (0..head.len()).collect();
     if !fits(canvas, &head, &rows, &columns) {
-        rows.iter_mut().zip(&table.brief).take(shown).for_each(|(row, brief)| row[0] = cell(brief));
+        for (cells, row) in rows.iter_mut().zip(&table.rows).take(shown) {
+            if let (Some(first), Some(brief)) = (cells.first_mut(), &row.brief) {
+                *first = cell(&brief.to_string());
+            }
+        }
     }
-    let mut spare = table.spare.iter();
+    let mut spare: Vec<(u8, usize)> =
+        table.columns.iter().enumerate().filter_map(|(i, column)| Some((column.spare?, i))).collect();
+    spare.sort_unstable();
+    let mut spare = spare.into_iter();
     while !fits(canvas, &head, &rows, &columns)
-        && let Some(name) = spare.next()
+        && let Some((_, goes)) = spare.next()
     {
-        columns.retain(|i| table.head[*i] != *name);
+        columns.retain(|i| *i != goes);
     }
     let headed = head.iter().any(|h| !h.is_empty());
     let lines = arranged(canvas, table, &head, &rows, &columns);
@@ -56,12 +66,13 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
             notes(canvas, out, table, row(begun).filter(|&n| n < shown), indent);
             begun += 1;
         }
-        let hue = row(begun).and_then(|n| table.hues.get(n).copied().flatten()).filter(|_| begins);
+        let hue =
+            row(begun).and_then(|n| table.rows.get(n).filter(|_| n < shown).and_then(|row| row.hue)).filter(|_| begins);
         match (hue, row(begun)) {
             (_, None) => out.push_str(&canvas.paint(Ink::Faint, line)),
             (Some(hue), Some(n)) if line.starts_with(rows[n][0].as_str()) => {
                 let (name, others) = line.split_at(rows[n][0].len());
-                out.push_str(&canvas.paint(Ink::Hue(hue.0), name));
+                out.push_str(&canvas.paint(Ink::Hue(hue), name));
                 out.push_str(others);
             }
             _ => out.push_str(line),
@@ -103,7 +114,7 @@ fn arranged(canvas: &Canvas, table: &Table, head: &[String], rows: &[Vec<String>
         column.set_padding((0, GAP as u16));
         let width = u16::try_from(widths[n - 1] + GAP).unwrap_or(u16::MAX);
         column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
-        if table.is_figures(i) {
+        if table.columns[i].figures {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -133,6 +144,6 @@ fn widths(canvas: &Canvas, head: &[String], rows: &[Vec<String>], columns: &[usi
 
 /// What stands under a row.
 fn notes(canvas: &Canvas, out: &mut String, table: &Table, row: Option<usize>, indent: usize) {
-    let Some(notes) = row.and_then(|n| table.notes.get(n)) else { return };
-    notes.iter().for_each(|note| canvas.paragraph(out, note, indent));
+    let Some(row) = row.and_then(|n| table.rows.get(n)) else { return };
+    row.notes.iter().for_each(|note| canvas.paragraph(out, &note.to_string(), indent));
 }

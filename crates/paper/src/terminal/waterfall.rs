@@ -28,7 +28,8 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Waterfalls) {
         if let Some(why) = item.missing {
             canvas.paragraph(out, why, 3);
         }
-        canvas.paragraph(out, &item.figures.join(" · ").replace(' ', "\u{a0}").replace("\u{a0}·\u{a0}", " · "), 3);
+        let whole: Vec<String> = item.figures.iter().map(|figure| figure.replace(' ', "\u{a0}")).collect();
+        canvas.paragraph(out, &whole.join(" · "), 3);
     }
 }
 
@@ -37,8 +38,8 @@ fn headline(canvas: &Canvas, out: &mut String, index: usize, item: &Waterfall) {
     let head = canvas.plain(&format!("{}. {}", index + 1, item.total));
     out.push_str(&canvas.paint(Ink::Strong, &head));
     let mut used = head.width();
-    for piece in item.what.split(" · ").chain([item.connection.as_str()]) {
-        let piece = canvas.plain(piece);
+    for piece in item.what.iter().cloned().chain([item.connection.to_string()]) {
+        let piece = canvas.plain(&piece);
         let beside = used + 3 + piece.width() <= canvas.width;
         out.push_str(&if beside { canvas.plain(" · ") } else { "\n   ".into() });
         out.push_str(&piece);
@@ -54,7 +55,7 @@ fn bars(canvas: &Canvas, out: &mut String, item: &Waterfall) {
     let columns = (canvas.width.clamp(60, 120) - 43 - label).max(16);
     let mut done = Nanos::ZERO;
     for bar in &item.bars {
-        let ink = Ink::Hue(bar.hue.0);
+        let ink = Ink::Hue(bar.hue);
         let drawn = stroke(done, bar.time, item.total, columns, canvas.unicode);
         done += bar.time;
         let note = canvas.plain(&bar.note);

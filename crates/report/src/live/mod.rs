@@ -127,6 +127,26 @@ fn heading(text: &str) -> [Piece; 2] {
     [Piece::Line(String::new(), None), Piece::Line(text.to_owned(), Some(Ink::Strong))]
 }
 
+/// The terminal's own sixteen colours, by their usual numbers.
+const PALETTE: [Color; 16] = [
+    Color::Black,
+    Color::Red,
+    Color::Green,
+    Color::Yellow,
+    Color::Blue,
+    Color::Magenta,
+    Color::Cyan,
+    Color::Gray,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightYellow,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightCyan,
+    Color::White,
+];
+
 /// The style of an ink: the colours of [`Canvas`]'s own text.
 fn style(canvas: &Canvas, ink: Ink) -> Style {
     let style = Style::default();
@@ -137,15 +157,6 @@ fn style(canvas: &Canvas, ink: Ink) -> Style {
         Ink::Strong => style.add_modifier(Modifier::BOLD),
         Ink::Faint => style.add_modifier(Modifier::DIM),
         Ink::Warn => style.fg(Color::Yellow),
-        Ink::Hue(hue) => match hue % 8 {
-            0 => style.fg(Color::Blue),
-            1 => style.fg(Color::Cyan),
-            2 => style.fg(Color::Green),
-            3 => style.fg(Color::Magenta),
-            4 => style.fg(Color::Yellow),
-            5 => style.fg(Color::Red),
-            7 => style.fg(Color::LightMagenta),
-            _ => style,
-        },
+        Ink::Hue(hue) => hue.on_terminal().map_or(style, |colour| style.fg(PALETTE[usize::from(colour)])),
     }
 }

@@ -11,7 +11,7 @@ use super::spans::{self, left, right};
 use super::{Opened, opened, style};
 use paper::Canvas;
 use paper::Ink;
-use paper::document::{Document, Section, Table};
+use paper::document::{Document, Row, Section, Table};
 use paper::plot::names::apart;
 
 /// What the screen shows.
@@ -81,12 +81,12 @@ pub fn once(canvas: &Canvas, top: &Top<'_>) -> String {
 /// The rows with all columns, as a document of one table.
 pub fn rows(top: &Top<'_>) -> Document {
     let head = std::iter::once(top.by.name()).chain(COLUMNS.iter().map(|(_, column)| column.name));
-    let mut table = Table::new(words(top).join(" · "), &head.chain(LEGS.split(' ')).collect::<Vec<_>>());
+    let mut table = Table::new(words(top).join(" · "), head.chain(LEGS.split(' ')));
     for row in top.rows {
         let shares = row.shares().map(|all| all.map(|(_, share)| quantity::percent(share).to_string()));
         let cells = COLUMNS.iter().map(|(_, column)| (column.cell)(row, top));
         let shares = shares.unwrap_or([const { String::new() }; 3]);
-        table.rows.push(std::iter::once(row.label.clone()).chain(cells).chain(shares).collect());
+        table.push(Row::of(std::iter::once(row.label.clone()).chain(cells).chain(shares)));
     }
     let mut section = Section::new("");
     section.table(table);
@@ -296,7 +296,7 @@ mod tests {
             figures.legs.insert(Leg::Network, [Nanos(800_000)].into_iter().collect());
             figures.waited[WaitReason::Nagle as usize] = Nanos(300_000);
             figures.retransmitted_segments = 7;
-            Group { label: format!("192.0.2.{i}"), figures, length: Nanos::from_millis(10_000) }
+            Group { label: format!("192.0.2.{i}"), host: None, figures, length: Nanos::from_millis(10_000) }
         };
         (0..n).map(row).collect()
     }

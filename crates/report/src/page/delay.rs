@@ -6,7 +6,7 @@ use capture::generate::Gaps;
 use record::Nanos;
 
 use super::facts;
-use paper::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Changes of level that a verdict names.
@@ -17,7 +17,7 @@ const BUSY: f64 = 0.1;
 
 /// The page of a measured delay.
 pub fn document(delay: &Delay) -> Document {
-    let title = format!("Delay between {} and {}", delay.before, delay.after);
+    let title = format!("Delay between {} and {}", delay.before, delay.after).into();
     let by = match delay.matched_by.as_str() {
         "id" => "matched by the id in each frame",
         "nat" => "matched by what a device does not change, addresses and ports excluded",
@@ -36,7 +36,7 @@ pub fn document(delay: &Delay) -> Document {
         accuracy(delay, figures),
     ];
     sections.retain(|s| !s.blocks.is_empty());
-    Document { title, about, verdict: verdict(delay, figures), warnings: warnings(delay, figures), sections }
+    Document { title, about, verdict: clauses(verdict(delay, figures)), warnings: warnings(delay, figures), sections }
 }
 
 fn time(ns: f64) -> String {
@@ -158,8 +158,8 @@ fn warnings(delay: &Delay, figures: &Figures) -> Vec<String> {
 
 fn delays(delay: &Delay, figures: &Figures) -> Section {
     let mut section = Section::new("Delay");
-    let mut table = Table::new("Delay of matched frames", &["", "time"]);
-    let mut row = |what: &str, ns: f64| table.rows.push(vec![what.into(), time(ns)]);
+    let mut table = Table::new("Delay of matched frames", ["", "time"]);
+    let mut row = |what: &str, ns: f64| table.push(vec![what.into(), time(ns)]);
     if let (Some(mean), Some(deviation), Some(quantiles)) = (figures.mean, figures.deviation, figures.quantiles) {
         row("mean", mean.value);
         row("standard deviation", deviation);
@@ -223,9 +223,9 @@ fn over_time(figures: &Figures) -> Section {
         (Axis::linear("time since the first frame", Unit::Time), Axis::linear("delay", Unit::Time)),
         layers,
     ));
-    let mut table = Table::new("Changes of level", &["frame", "time", "size", "95 % interval"]);
+    let mut table = Table::new("Changes of level", ["frame", "time", "size", "95 % interval"]);
     for change in &figures.changes {
-        table.rows.push(vec![
+        table.push(vec![
             quantity::count(change.frame as u64),
             moment(figures, change).to_string(),
             signed(change.size.value),
@@ -238,10 +238,10 @@ fn over_time(figures: &Figures) -> Section {
 
 fn frames(delay: &Delay, figures: &Figures) -> Section {
     let a = figures.account;
-    let mut table = Table::new("Frames", &["", "frames"]);
+    let mut table = Table::new("Frames", ["", "frames"]);
     let mut row = |what: &str, n: u64, always: bool| {
         if always || n > 0 {
-            table.rows.push(vec![what.into(), quantity::count(n)]);
+            table.push(vec![what.into(), quantity::count(n)]);
         }
     };
     row("seen before the device", a.before, true);
@@ -263,15 +263,15 @@ fn frames(delay: &Delay, figures: &Figures) -> Section {
 fn gaps(figures: &Figures) -> Section {
     let mut section = Section::new("Gaps between frames");
     let [Some(before), Some(after)] = figures.gaps else { return section };
-    let mut table = Table::new("Time between frames", &["", "before the device", "behind it"]);
+    let mut table = Table::new("Time between frames", ["", "before the device", "behind it"]);
     let mut row = |what: &str, of: &dyn Fn(&Gaps) -> f64| {
-        table.rows.push(vec![what.into(), time(of(&before)), time(of(&after))]);
+        table.push(vec![what.into(), time(of(&before)), time(of(&after))]);
     };
     row("mean", &|g| g.mean_ns);
     row("standard deviation", &|g| g.deviation_ns);
     row("longest", &|g| g.max.0 as f64);
     let burstiness = |g: &Gaps| format!("{:.2}", g.deviation_ns / g.mean_ns.max(1e-9));
-    table.rows.push(vec!["burstiness: deviation ÷ mean".into(), burstiness(&before), burstiness(&after)]);
+    table.push(vec!["burstiness: deviation ÷ mean".into(), burstiness(&before), burstiness(&after)]);
     section.table(table);
     section
 }

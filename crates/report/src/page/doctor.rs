@@ -2,7 +2,7 @@
 
 use machine::{Capability, Group, Setting, State};
 
-use paper::document::{Document, Section, Table};
+use paper::document::{Document, Row, Section, Table, clauses};
 use paper::plot::Hue;
 
 /// Green, red and yellow of a terminal.
@@ -23,9 +23,9 @@ pub fn document(capabilities: &[Capability], settings: &[Setting], root: bool, t
         sections.push(section);
     }
     let mut section = Section::new("Settings");
-    let mut table = Table::new("", &["setting", "value", "for"]);
+    let mut table = Table::new("", ["setting", "value", "for"]);
     for setting in settings {
-        table.rows.push(vec![setting.name.to_string(), setting.value.clone(), setting.purpose.to_string()]);
+        table.push(vec![setting.name.to_string(), setting.value.clone(), setting.purpose.to_string()]);
     }
     section.table(table);
     sections.push(section);
@@ -44,14 +44,14 @@ pub fn document(capabilities: &[Capability], settings: &[Setting], root: bool, t
     Document {
         title: "This machine".into(),
         about: format!("{} available, {} missing{needs_root}.", count("available"), count("missing")),
-        verdict,
+        verdict: clauses(verdict),
         warnings: Vec::new(),
         sections,
     }
 }
 
 fn table(capabilities: &[Capability]) -> Table {
-    let mut table = Table::new("", &["", "", ""]);
+    let mut table = Table::new("", ["", "", ""]);
     for capability in capabilities {
         let instead = format!("instead: {}", capability.instead);
         let (mark, hue, notes) = match &capability.state {
@@ -60,8 +60,8 @@ fn table(capabilities: &[Capability]) -> Table {
             State::Missing(reason) => ("✗", MISSING, vec![format!("why: {reason}"), instead]),
             State::NeedsRoot => ("○", NEEDS_ROOT, vec![instead]),
         };
-        table.noted(vec![mark.into(), capability.name.clone(), capability.purpose.clone()], notes);
-        table.hues.push(Some(hue));
+        let cells = [mark.to_owned(), capability.name.clone(), capability.purpose.clone()];
+        table.push(Row::of(cells).noted(notes).in_hue(Some(hue)));
     }
     table
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use stats::{Estimate, Judgement};
 
 use crate::view::capital;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table, clauses};
 
 pub use own::{Cell, Name, Owners};
 
@@ -320,12 +320,12 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
         sections.push(section);
     }
     Document {
-        title: format!("Fleet in {}", fleet.place),
+        title: format!("Fleet in {}", fleet.place).into(),
         about: format!(
             "{hours} h to {}, hour by hour against the week before, the same hosts, peers and services · all intervals hold together at 95 %",
             fleet.until
         ),
-        verdict,
+        verdict: clauses(verdict),
         warnings: left_out(fleet, changes.len()),
         sections,
     }
@@ -456,7 +456,7 @@ fn section(kind: &str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> Section {
     let mut section = Section::new(format!("{}s", capital(kind)));
     let mut table = Table::new(
         "p99 of a send from call to ACK, against the same hours of the week before",
-        &[
+        [
             kind,
             "sends before",
             "sends",
@@ -472,7 +472,7 @@ fn section(kind: &str, changes: &[&Change<'_>], fleet: &Fleet<'_>) -> Section {
     );
     for change in sorted.iter().take(LISTED) {
         let leg = change.leg.as_ref();
-        table.rows.push(vec![
+        table.push(vec![
             change.group.name.clone(),
             quantity::count(change.group.sends_before),
             quantity::count(change.group.sends),
@@ -519,15 +519,14 @@ fn by_itself(change: &Change<'_>, fleet: &Fleet<'_>) -> String {
 /// The runs to look at: of the hosts that became slower, those with the longest mean.
 fn runs(fleet: &Fleet<'_>) -> Option<Section> {
     let slow = |host: &str| fleet.owners.named.iter().any(|group| group.kind == "host" && group.name == host);
-    let mut table =
-        Table::new("Runs of hosts that became slower, the slowest first", &["host", "sends", "mean", "run"]);
+    let mut table = Table::new("Runs of hosts that became slower, the slowest first", ["host", "sends", "mean", "run"]);
     let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
     for run in fleet.linked.iter().filter(|run| slow(&run.host)) {
         let n = listed.entry(run.host.as_str()).or_default();
         *n += 1;
         if *n <= RUNS_A_HOST {
             let directory = format!("{}/{}", fleet.place.trim_end_matches('/'), run.directory);
-            table.rows.push(vec![
+            table.push(vec![
                 run.host.clone(),
                 quantity::count(run.sends),
                 quantity::time_to(run.mean_ns, 3),

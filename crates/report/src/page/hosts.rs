@@ -5,7 +5,7 @@ use serde::Serialize;
 use stats::{Distribution, Precision, Quantile};
 use summary::hosts::{FoundBy, Join, Joined};
 
-use paper::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table, clauses};
 
 /// Requests that are shown one by one, the slowest.
 const SLOWEST: usize = 10;
@@ -284,19 +284,11 @@ fn warnings(hosts: &Hosts) -> Vec<String> {
 pub fn document(hosts: &Hosts) -> Document {
     let time = |ns: Option<u64>| ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string());
     let mut where_ = Section::new("Where the time of requests went");
-    let mut table = Table::new("", &["component", "n", "p50", "p90", "p99", "share", "error"]);
+    let mut table = Table::new("", ["component", "n", "p50", "p90", "p99", "share", "error"]);
     for f in &hosts.components {
         let error = if f.error_ns == 0 { "—".into() } else { format!("± {}", Nanos(f.error_ns)) };
         let (n, share) = (quantity::count(f.n), quantity::percent(f.share));
-        table.rows.push(vec![
-            words(f.component).into(),
-            n,
-            time(f.p50_ns),
-            time(f.p90_ns),
-            time(f.p99_ns),
-            share,
-            error,
-        ]);
+        table.push(vec![words(f.component).into(), n, time(f.p50_ns), time(f.p90_ns), time(f.p99_ns), share, error]);
     }
     where_.table(table);
     where_.say(
@@ -305,11 +297,11 @@ pub fn document(hosts: &Hosts) -> Document {
     );
     let mut slow = Section::new("The slowest requests");
     let mut table =
-        Table::new("", &["connection", "whole", "longest", "client to server", "server's program", "server to client"]);
+        Table::new("", ["connection", "whole", "longest", "client to server", "server's program", "server to client"]);
     for s in &hosts.slowest {
         let [whole, there, peer, back] =
             [s.whole_ns, s.network_there_ns, s.peer_application_ns, s.network_back_ns].map(|ns| Nanos(ns).to_string());
-        table.rows.push(vec![s.connection_id.to_string(), whole, words(s.longest).into(), there, peer, back]);
+        table.push(vec![s.connection_id.to_string(), whole, words(s.longest).into(), there, peer, back]);
     }
     slow.table(table);
     let by = [
@@ -319,12 +311,12 @@ pub fn document(hosts: &Hosts) -> Document {
     let by: Vec<_> =
         by.iter().filter(|b| b.0 > 0).map(|(n, how)| format!("{} by {how}", quantity::count(*n))).collect();
     Document {
-        title: format!("{} and {}", hosts.names[0], hosts.names[1]),
+        title: format!("{} and {}", hosts.names[0], hosts.names[1]).into(),
         about: format!(
             "Requests at both ends. Connections in both runs: {}.",
             if by.is_empty() { "none".into() } else { by.join(", ") }
         ),
-        verdict: hosts.verdict.clone(),
+        verdict: clauses(hosts.verdict.clone()),
         warnings: hosts.warnings.clone(),
         sections: vec![where_, slow],
     }

@@ -73,10 +73,10 @@ fn rate(bits: f64) -> String {
 
 /// A lab of two hosts as it came up. `notes` are what else is to be known of it, and `end` is what takes it down.
 pub fn up(name: &str, report: &PathReport, notes: &[String], end: &str) -> Document {
-    let mut hosts = Table::new("", &["", "", "", ""]);
+    let mut hosts = Table::new("", ["", "", "", ""]);
     for side in Side::ALL {
         let (ipv4, ipv6) = (side.ipv4().to_string(), side.ipv6().to_string());
-        hosts.rows.push(vec![format!("host {}", side.name()), ::lab::INTERFACE.into(), ipv4, ipv6]);
+        hosts.push(vec![format!("host {}", side.name()), ::lab::INTERFACE.into(), ipv4, ipv6]);
     }
     let asked = asked_of(HOSTS, report);
     let about =
@@ -86,9 +86,9 @@ pub fn up(name: &str, report: &PathReport, notes: &[String], end: &str) -> Docum
 
 /// A topology as it came up, as [`up`].
 pub fn network_up(name: &str, hosts: &[HostReport], links: &[LinkReport], notes: &[String], end: &str) -> Document {
-    let mut asked = Table::new("", &["", ""]);
+    let mut asked = Table::new("", ["", ""]);
     for link in links {
-        asked.rows.extend(asked_of(link.between.each_ref().map(String::as_str), &link.path).rows);
+        asked.extend(asked_of(link.between.each_ref().map(String::as_str), &link.path).rows);
     }
     let (first, last) = (hosts.first().map_or("", |h| &h.name), hosts.last().map_or("", |h| &h.name));
     came_up(name, format!("Up: {}.", size(hosts, links)), [host_table(hosts), asked], notes, [first, last], end)
@@ -100,7 +100,7 @@ fn came_up(name: &str, about: String, tables: [Table; 2], notes: &[String], host
     notes.iter().for_each(|note| section.say(note));
     let [from, to] = hosts;
     section.say(format!("Try `wirelapse lab exec {name}:{from} -- ping -c 3 {to}`. {end} takes it down."));
-    Document { title: format!("lab {name}"), about, sections: vec![section], ..Document::default() }
+    Document { title: format!("lab {name}").into(), about, sections: vec![section], ..Document::default() }
 }
 
 /// What a lab of two hosts achieved, beside what was asked for.
@@ -108,20 +108,20 @@ pub fn achieved(name: &str, report: &PathReport) -> Document {
     let mut section = Section::default();
     section.table(beside(HOSTS, report));
     let about = format!("Up {}, backend {}, MTU {}.", report.up, report.backend, report.mtu);
-    Document { title: format!("lab {name}"), about, sections: vec![section], ..Document::default() }
+    Document { title: format!("lab {name}").into(), about, sections: vec![section], ..Document::default() }
 }
 
 /// The hosts of a topology, and what each link achieved beside what was asked for.
 pub fn network_achieved(name: &str, hosts: &[HostReport], links: &[LinkReport]) -> Document {
     let mut section = Section::default();
     section.table(host_table(hosts));
-    let mut table = Table::new("", &["", "", ""]);
+    let mut table = Table::new("", ["", "", ""]);
     for link in links {
-        table.rows.extend(beside(link.between.each_ref().map(String::as_str), &link.path).rows);
+        table.extend(beside(link.between.each_ref().map(String::as_str), &link.path).rows);
     }
     section.table(table);
     Document {
-        title: format!("lab {name}"),
+        title: format!("lab {name}").into(),
         about: format!("{}.", size(hosts, links)),
         sections: vec![section],
         ..Document::default()
@@ -130,19 +130,19 @@ pub fn network_achieved(name: &str, hosts: &[HostReport], links: &[LinkReport]) 
 
 /// What the path between two hosts was asked to be before and after a change.
 pub fn changed(name: &str, between: [&str; 2], before: &PathReport, after: &PathReport) -> Document {
-    let mut table = Table::new("", &["", "", ""]);
+    let mut table = Table::new("", ["", "", ""]);
     let directions = [(&before.a_to_b, &after.a_to_b), (&before.b_to_a, &after.b_to_a)];
     for (way, (before, after)) in ways(between).iter().zip(directions) {
         let (was, is) = (words(&before.asked), words(&after.asked));
         if was == is {
-            table.rows.push(row(way, "as before", is));
+            table.push(row(way, "as before", is));
         } else {
-            table.rows.extend([row(way, "was", was), row("", "is now", is)]);
+            table.extend([row(way, "was", was), row("", "is now", is)]);
         }
     }
     let mut section = Section::default();
     section.table(table);
-    Document { title: format!("lab {name}"), sections: vec![section], ..Document::default() }
+    Document { title: format!("lab {name}").into(), sections: vec![section], ..Document::default() }
 }
 
 /// The hosts of a lab of two.
@@ -159,20 +159,20 @@ fn size(hosts: &[HostReport], links: &[LinkReport]) -> String {
 }
 
 fn host_table(hosts: &[HostReport]) -> Table {
-    let mut table = Table::new("", &["", "", "", ""]);
+    let mut table = Table::new("", ["", "", "", ""]);
     for host in hosts {
         for (i, (interface, ipv4, ipv6)) in host.interfaces.iter().enumerate() {
             let name = if i == 0 { format!("host {}", host.name) } else { String::new() };
-            table.rows.push(vec![name, interface.clone(), ipv4.to_string(), ipv6.to_string()]);
+            table.push(vec![name, interface.clone(), ipv4.to_string(), ipv6.to_string()]);
         }
     }
     table
 }
 
 fn asked_of(between: [&str; 2], report: &PathReport) -> Table {
-    let mut table = Table::new("", &["", ""]);
+    let mut table = Table::new("", ["", ""]);
     for (way, direction) in ways(between).into_iter().zip([&report.a_to_b, &report.b_to_a]) {
-        table.rows.push(vec![way, words(&direction.asked)]);
+        table.push(vec![way, words(&direction.asked)]);
     }
     table
 }
@@ -183,24 +183,24 @@ fn row(way: &str, what: impl Into<String>, words: impl Into<String>) -> Vec<Stri
 
 /// Each direction: what was asked, what was achieved, what this machine adds, what did not arrive as it was sent, and the steps.
 fn beside(between: [&str; 2], report: &PathReport) -> Table {
-    let mut table = Table::new("", &["", "", ""]);
+    let mut table = Table::new("", ["", "", ""]);
     for (way, direction) in ways(between).iter().zip([&report.a_to_b, &report.b_to_a]) {
         // Delays and rates of different settings have no common figure.
         let changed = !direction.steps.is_empty();
-        table.rows.push(row(way, if changed { "asked now" } else { "asked" }, words(&direction.asked)));
+        table.push(row(way, if changed { "asked now" } else { "asked" }, words(&direction.asked)));
         let of = if changed { totals } else { figures };
         let seen = direction.achieved.as_ref().map_or("not known".into(), of);
-        table.rows.push(row("", if changed { "all steps" } else { "achieved" }, seen));
+        table.push(row("", if changed { "all steps" } else { "achieved" }, seen));
         if let Some(overhead) = direction.overhead.filter(|o| *o > Nanos::ZERO) {
             let least = if direction.asked.delay < overhead {
                 "the least that the delay can be"
             } else {
                 "which the delay includes"
             };
-            table.rows.push(row("", "", format!("{overhead} added by this machine, {least}")));
+            table.push(row("", "", format!("{overhead} added by this machine, {least}")));
         }
-        table.rows.extend(direction.probes.as_ref().map(|probes| row("", "", probed(probes))));
-        table.rows.extend(direction.achieved.as_ref().and_then(losses).map(|words| row("", "", words)));
+        table.extend(direction.probes.as_ref().map(|probes| row("", "", probed(probes))));
+        table.extend(direction.achieved.as_ref().and_then(losses).map(|words| row("", "", words)));
         steps(&mut table, direction);
     }
     table
@@ -224,18 +224,18 @@ fn steps(table: &mut Table, direction: &DirectionReport) {
     let hidden = direction.steps.len().saturating_sub(SHOWN);
     if hidden > 0 {
         let earlier = quantity::counted(hidden as u64, "earlier step");
-        table.rows.push(row("", "", format!("{earlier}: see --json")));
+        table.push(row("", "", format!("{earlier}: see --json")));
     }
     for step in &direction.steps[hidden..] {
-        table.rows.push(row("", format!("from {} for {}", step.at, step.lasted), words(&step.asked)));
+        table.push(row("", format!("from {} for {}", step.at, step.lasted), words(&step.asked)));
         let any = step.achieved.offered + step.achieved.delivered > 0;
-        table.rows.push(row("", "achieved", if any { figures(&step.achieved) } else { "no packet".into() }));
-        table.rows.extend(losses(&step.achieved).map(|words| row("", "", words)));
+        table.push(row("", "achieved", if any { figures(&step.achieved) } else { "no packet".into() }));
+        table.extend(losses(&step.achieved).map(|words| row("", "", words)));
     }
     if direction.steps_refused > 0 {
         let refused = quantity::counted(direction.steps_refused, "step");
         let why = "they do not fit the path as it was changed meanwhile";
-        table.rows.push(row("", "", format!("{refused} of the schedule skipped: {why}")));
+        table.push(row("", "", format!("{refused} of the schedule skipped: {why}")));
     }
 }
 

@@ -19,10 +19,15 @@ use stats::Distribution;
 
 use paper::document::Table;
 
+/// Why a figure is missing: there are too few values for that percentile.
+pub(crate) const TOO_FEW: &str = "too few values for this percentile";
+/// Why a figure is missing: nothing was measured.
+pub(crate) const NONE: &str = "nothing was measured";
+
 /// A table of keys and values.
 pub(crate) fn facts(title: &str, rows: impl IntoIterator<Item = (&'static str, String)>) -> Table {
-    let mut table = Table::new(title, &["", ""]);
-    table.rows.extend(rows.into_iter().map(|(k, v)| vec![k.to_owned(), v]));
+    let mut table = Table::new(title, ["", ""]);
+    table.extend(rows.into_iter().map(|(k, v)| [k.to_owned(), v]));
     table
 }
 

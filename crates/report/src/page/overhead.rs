@@ -6,7 +6,7 @@ use stats::Estimate;
 use study::overhead::{LoadCosts as Load, Outcome, Plan, Row};
 
 use super::study::plan::Steps;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Column, Document, Section, Table};
 
 /// What was measured, a section for each load.
 pub fn document(outcome: &Outcome) -> Document {
@@ -57,11 +57,16 @@ fn added(ns: f64) -> String {
 
 fn costs(load: &Load) -> Table {
     let exchange = load.p99_ns.is_some();
-    let mut head = vec!["", "rate", "CPU of each", "CPU of each, absolute", "all CPUs, of each"];
-    head.extend(exchange.then_some("p99"));
-    head.push("reference");
-    let mut table = Table::new("", &head);
-    table.spare = vec!["CPU of each, absolute", "reference"];
+    let mut columns = vec![
+        Column::text(""),
+        Column::figures("rate"),
+        Column::figures("CPU of each"),
+        Column::figures("CPU of each, absolute").spare(0),
+        Column::figures("all CPUs, of each"),
+    ];
+    columns.extend(exchange.then(|| Column::figures("p99")));
+    columns.push(Column::text("reference").spare(1));
+    let mut table = Table::new("", columns);
     let row = |row: &Row| {
         let absolute = row.cpu_ns.map_or_else(String::new, |e| format!("{} ns", added(e.value)));
         let machine = row.machine_ns.map_or_else(
@@ -73,7 +78,7 @@ fn costs(load: &Load) -> Table {
         cells.push(row.reference.unwrap_or_default().to_owned());
         cells
     };
-    table.rows = load.rows.iter().map(row).collect();
+    table.extend(load.rows.iter().map(row));
     table
 }
 

@@ -6,7 +6,7 @@ use study::reception::{Beside, CPU, Levels, Outcome, Plan, Response, Series, com
 
 use super::study::plan::Steps;
 use crate::view::capital;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Row, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Effects in the table of each response, the surest first.
@@ -39,7 +39,7 @@ pub fn document(outcome: &Outcome) -> Document {
             quantity::counted(outcome.blocks.into(), "block"),
             outcome.seed
         ),
-        verdict: verdict(outcome, &beside),
+        verdict: clauses(verdict(outcome, &beside)),
         warnings,
         sections,
     }
@@ -121,14 +121,14 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
 
 fn findings(beside: &[Beside]) -> Section {
     let mut section = Section::new("The paper's findings and ours");
-    let mut table = Table::new("", &["what", "source", "here", "agree", "possible reason (not measured)"]);
+    let mut table = Table::new("", ["what", "source", "here", "agree", "possible reason (not measured)"]);
     for b in beside {
         let agree = match b.agrees {
             Some(true) => "yes",
             Some(false) => "no",
             None => "cannot be judged",
         };
-        table.rows.push(vec![b.what.into(), b.source.into(), b.here.clone(), agree.into(), b.why.into()]);
+        table.push(vec![b.what.into(), b.source.into(), b.here.clone(), agree.into(), b.why.into()]);
     }
     section.table(table);
     section
@@ -290,13 +290,13 @@ fn series(outcome: &Outcome) -> Section {
     ));
     section.say(format!("The paper's second panel, hardware timestamps: {}.", hardware_word(outcome)));
     let head = ["run", "sent", "matched", "mean", "deviation", "1 %", "50 %", "99 %", "largest"];
-    let mut table = Table::new("Delays of the series", &head);
+    let mut table = Table::new("Delays of the series", head);
     for (i, s) in outcome.series.iter().enumerate() {
         let time = |ns: Option<f64>| ns.map_or_else(|| "—".into(), |ns| quantity::time_to(ns, 3));
         let quantile = |i: usize| time(s.quantiles_ns.map(|q| q[i]));
         let counts = [(i + 1).to_string(), quantity::count(s.sent), quantity::count(s.n as u64)];
         let times = [time(s.mean_ns), time(s.deviation_ns), quantile(1), quantile(3), quantile(5), quantile(7)];
-        table.rows.push(counts.into_iter().chain(times).collect());
+        table.push(Row::of(counts.into_iter().chain(times)));
     }
     section.table(table);
     section
@@ -335,14 +335,10 @@ fn step(outcome: &Outcome) -> Section {
             measured,
         ],
     ));
-    let mut table = Table::new("Changes of level that were found", &["frame", "size", "95 % interval"]);
+    let mut table = Table::new("Changes of level that were found", ["frame", "size", "95 % interval"]);
     for [frame, size, low, high] in &step.series.changes {
         let time = |ns: f64| quantity::time_to(ns, 3);
-        table.rows.push(vec![
-            quantity::count(*frame as u64),
-            time(*size),
-            format!("{} to {}", time(*low), time(*high)),
-        ]);
+        table.push(vec![quantity::count(*frame as u64), time(*size), format!("{} to {}", time(*low), time(*high))]);
     }
     if table.rows.is_empty() {
         section.say("No change of level was found.");
@@ -353,7 +349,7 @@ fn step(outcome: &Outcome) -> Section {
 
 fn lossless(outcome: &Outcome) -> Section {
     let mut section = Section::new("The highest rates without loss");
-    let mut table = Table::new("Frames of 64 bytes a second", &["technique", "highest rate", "limit", "trials"]);
+    let mut table = Table::new("Frames of 64 bytes a second", ["technique", "highest rate", "limit", "trials"]);
     for l in &outcome.lossless {
         let limit = match (l.per_second, l.of_the_source) {
             (_, true) => "the source sends no faster",
@@ -361,7 +357,7 @@ fn lossless(outcome: &Outcome) -> Section {
             (None, false) => "every rate that was tried lost frames",
         };
         let rate = l.per_second.map_or_else(|| "—".into(), quantity::per_second);
-        table.rows.push(vec![l.technique.clone(), rate, limit.into(), l.trials.to_string()]);
+        table.push(vec![l.technique.clone(), rate, limit.into(), l.trials.to_string()]);
     }
     if !table.rows.is_empty() {
         section.say(format!(
@@ -390,7 +386,7 @@ fn effects(outcome: &Outcome) -> Section {
     let mut section = Section::new("Main effects and interactions");
     for (response, effects) in &outcome.effects {
         let title = format!("{}: effects, the surest first ({} blocks)", response.name(), effects.blocks);
-        let mut table = Table::new(title, &["of", "against", "effect, 95 % interval", "p"]);
+        let mut table = Table::new(title, ["of", "against", "effect, 95 % interval", "p"]);
         let mut sorted: Vec<_> = effects.effects.iter().collect();
         sorted.sort_by(|a, b| a.p.total_cmp(&b.p).then(b.size.value.abs().total_cmp(&a.size.value.abs())));
         for effect in sorted.iter().take(EFFECTS) {
@@ -399,7 +395,7 @@ fn effects(outcome: &Outcome) -> Section {
                 all.join(" × ")
             };
             let size = estimate_words(*response, Some(effect.size));
-            table.rows.push(vec![names(|l| l), names(|_| 0), size, quantity::p_value(effect.p)]);
+            table.push(vec![names(|l| l), names(|_| 0), size, quantity::p_value(effect.p)]);
         }
         section.table(table);
     }
@@ -421,7 +417,7 @@ fn combinations(outcome: &Outcome) -> Section {
         "deviation",
         "CPU a frame",
     ];
-    let mut table = Table::new("Means with 95 % intervals", &head);
+    let mut table = Table::new("Means with 95 % intervals", head);
     for technique in 0..outcome.techniques.len() {
         for (s, size) in outcome.frame_sizes.iter().enumerate() {
             for (r, rate) in outcome.line_rates.iter().enumerate() {
@@ -443,7 +439,7 @@ fn combinations(outcome: &Outcome) -> Section {
                             quantity::per_second(sent),
                         ];
                         row.extend(Response::ALL.map(|response| estimate_words(response, of(response))));
-                        table.rows.push(row);
+                        table.push(row);
                     }
                 }
             }
@@ -455,9 +451,9 @@ fn combinations(outcome: &Outcome) -> Section {
 
 fn missing(outcome: &Outcome) -> Section {
     let mut section = Section::new("Not measured, and why");
-    let mut table = Table::new("", &["technique", "timestamps", "reason"]);
+    let mut table = Table::new("", ["technique", "timestamps", "reason"]);
     for m in &outcome.missing {
-        table.rows.push(vec![m.technique.clone(), m.timestamps.clone(), m.reason.clone()]);
+        table.push(vec![m.technique.clone(), m.timestamps.clone(), m.reason.clone()]);
     }
     section.table(table);
     section

@@ -18,7 +18,7 @@ pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64, most: usize
     let field = groups.field();
     let sorted = groups.sorted();
     let mut document = Document {
-        title: format!("watch {field}"),
+        title: format!("watch {field}").into(),
         about: format!("{}.", capital(field.meaning())),
         ..Document::default()
     };

@@ -19,7 +19,7 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<String> {
     let total = summary.total();
     if blocked && let Some(reason) = most(&total.buffer_waits()) {
         let slower = total.buffer_full_while_slower(reason);
-        return in_tcp(summary, reason, slower).map(|next| format!("Next: {next}"));
+        return in_tcp(summary, reason, slower);
     }
     let time = total.time();
     let (leg, took) = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).max_by_key(|p| p.1)?;
@@ -50,7 +50,7 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<String> {
         }
         Leg::Call | Leg::Total => return None,
     };
-    Some(format!("Next: {next}"))
+    Some(next)
 }
 
 /// The reason that most of the time goes to.
@@ -174,7 +174,7 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
         (Component::Tcp, _) => {
             let reason = most(&of.waits())?;
             let slower = total.waited_while_slower(reason) || total.buffer_full_while_slower(reason);
-            return in_tcp(summary, reason, slower).map(|next| format!("Next: {next}"));
+            return in_tcp(summary, reason, slower);
         }
         (Component::Network, _) if is_steady(of.component(Component::Network))? && total.is_at_distance() => {
             "that is the distance to the peer: fewer round trips for each request help, or a peer that is nearer, and no setting."
@@ -195,7 +195,7 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
         (Component::PeerApplication, Role::Server) => return None,
         (Component::Kernel | Component::PeerReceive | Component::PeerSend, _) => return None,
     };
-    Some(format!("Next: {next}"))
+    Some(next.to_owned())
 }
 
 /// What a program takes at most to be woken up where nothing is wrong, ns: longer than a tick of any kernel (10 ms), it did something else.
@@ -208,7 +208,7 @@ pub(crate) fn of_receives(summary: &TraceSummary) -> Option<String> {
     // Without the moment when they were readable, what waits for bytes before it is in the same leg.
     let (socket, wakeup) = (of("socket")?, of("wakeup")?);
     (socket.n() > 0 && wakeup.quantile(Quantile::P50)? > WOKEN_UP).then(|| {
-        "Next: what came was readable, and this program had not read it yet: it was busy, reads slowly on purpose, or waited for a CPU. Look at its \
+        "what came was readable, and this program had not read it yet: it was busy, reads slowly on purpose, or waited for a CPU. Look at its \
          threads, and at how busy this host is. The peer sends on only as far as the receive buffer has room."
             .to_owned()
     })

@@ -11,6 +11,7 @@ mod times;
 mod waits;
 mod words;
 
+use paper::document::Clause;
 use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use legs::notes as leg_notes;
@@ -25,6 +26,15 @@ pub(crate) use waits::waits_for;
 pub(crate) use words::{sentences, words_of_any};
 
 use summary::TimedKind;
+
+/// Clauses as one paragraph.
+pub(crate) fn in_one(clauses: &[Clause]) -> String {
+    let each = clauses.iter().map(|clause| match &clause.next {
+        Some(next) => format!("{} Next: {next}", clause.text),
+        None => clause.text.clone(),
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
 
 /// With a capital at its beginning.
 pub(crate) fn capital(words: &str) -> String {

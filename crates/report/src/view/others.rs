@@ -1,5 +1,6 @@
 //! What is said of receives, requests, packets and datagrams in plain words.
 
+use paper::document::Clause;
 use record::{Direction, Nanos, Role};
 use stats::{Distribution, Quantile};
 use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
@@ -20,17 +21,26 @@ pub(crate) fn counted(kind: TimedKind, n: u64) -> String {
     format!("{}{how}", quantity::counted(n, kind.thing()))
 }
 
-/// One sentence each, the most important first; none where there is nothing of the kind.
-pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
+/// What was found first, with what to do about it; nothing where there is nothing of the kind.
+pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
     let n = summary.n(kind);
-    let mut words = Vec::new();
+    let mut clauses = Vec::new();
     if n > 0 {
-        words.extend(division(summary, kind));
+        clauses.push(Clause::finding(division(summary, kind)));
     }
+    let next = match kind {
+        TimedKind::Receives => of_receives(summary),
+        TimedKind::AtClient => of_requests(summary, Role::Client),
+        TimedKind::AtServer => of_requests(summary, Role::Server),
+        _ => None,
+    };
+    if let Some(last) = clauses.last_mut() {
+        last.next = next;
+    }
+    let mut words = Vec::new();
     match kind {
         TimedKind::Sends => {}
         TimedKind::Receives => {
-            words.extend(of_receives(summary));
             let out_of_order = summary.receives().out_of_order;
             if out_of_order > 0 {
                 words.push(format!(
@@ -44,8 +54,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
             }
         }
         TimedKind::AtClient | TimedKind::AtServer => {
-            let Some(of) = requests_of(summary, kind) else { return words };
-            words.extend(of_requests(summary, if kind == TimedKind::AtClient { Role::Client } else { Role::Server }));
+            let Some(of) = requests_of(summary, kind) else { return clauses };
             words.extend(view::overlapping(of));
             words.extend(view::multiplexed(of));
             words.extend(view::waited(of));
@@ -57,7 +66,8 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
         TimedKind::DatagramsReceived => words.extend(view::datagram_words(summary.datagrams(), Direction::Received)),
     }
     words.extend(drops_of(summary, kind));
-    words
+    clauses.extend(words.into_iter().map(Clause::detail));
+    clauses
 }
 
 /// What the kernel dropped of one kind, in one sentence.
@@ -84,16 +94,16 @@ pub(crate) fn requests_of(summary: &TraceSummary, kind: TimedKind) -> Option<&Ro
     }
 }
 
-/// Which legs took the time, and in a second sentence how long it was.
-fn division(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
+/// Which legs took the time, and in a second sentence how long they took together.
+fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     let times = summary.times(kind);
     let of = counted(kind, summary.n(kind));
     let (total, all) = times[kind.total()];
     if all.n() == 0 {
         return match kind {
             // Nothing acknowledges an ACK, nor a datagram.
-            TimedKind::Packets => vec![format!("Of {of}, none was seen to be acknowledged.")],
-            _ => vec![format!("Of {of}, none has the stamps that would show how long it took.")],
+            TimedKind::Packets => format!("Of {of}, none was seen to be acknowledged."),
+            _ => format!("Of {of}, none has the stamps that would show how long it took."),
         };
     }
     let mut parts: Vec<_> =
@@ -105,7 +115,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
         n if n == summary.n(kind) => of,
         n => format!("{of}, {} of them timed to their end", quantity::count(n)),
     };
-    let Some((most, took)) = parts.first() else { return vec![format!("Of {timed}, no leg is known.")] };
+    let Some((most, took)) = parts.first() else { return format!("Of {timed}, no leg is known.") };
     let mut text = format!("Of {timed}, {} ({}) took {} of the time", most.name, most.meaning, share(took));
     if let Some(reason) =
         requests_of(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
@@ -123,7 +133,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> Vec<String> {
         (Some(p50), None) => format!("median {}, at most {}", show(p50), show(all.max().unwrap_or(0))),
         _ => format!("{} in the one there is", show(all.max().unwrap_or(0))),
     };
-    vec![text, format!("{}: {long}.", capital(total.meaning))]
+    format!("{text} {}: {long}.", capital(total.meaning))
 }
 
 fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String> {

@@ -1,5 +1,6 @@
 //! The report in plain words: what dominated, why, and what cannot be said.
 
+use paper::document::{Clause, ClauseKind};
 use record::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
@@ -13,62 +14,62 @@ use summary::{SendFigures, TraceSummary};
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
-/// One sentence each, the most important first: all that is to say of a trace of sends alone; of several kinds one sentence each, and what was dropped.
-pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<String> {
+/// The most important clause first: all that is to say of a trace of sends alone; of several kinds what was found of each, and what was
+/// dropped.
+pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
     let mut all = by_family(summary, facts);
     if all.len() == 1 {
-        return all.pop().map_or_else(Vec::new, |(_, sentences)| sentences);
+        return all.pop().map_or_else(Vec::new, |(_, clauses)| clauses);
     }
     let mut said = Vec::new();
-    for (kind, sentences) in all {
-        // Of anything but sends the second sentence is how long it took, and of requests the third may be what to do; each has a line to itself
-        // only in the headline.
-        let advised = sentences.get(2).is_some_and(|s| s.starts_with("Next: "));
-        let first: Vec<String> =
-            sentences.into_iter().take(if kind == TimedKind::Sends { 1 } else { 2 + usize::from(advised) }).collect();
-        let drops = drops_of(summary, kind).filter(|drops| !first.contains(drops));
-        // What is counted there is not what it is called.
-        let exchanges = requests_of(summary, kind).and_then(multiplexed).filter(|exchanges| !first.contains(exchanges));
-        match said.is_empty() {
-            true => said.extend(first),
-            false => said.push(first.join(" ")),
+    for (kind, clauses) in all {
+        // What was found of it. What to do about sends is said where they come first, or alone.
+        let mut found: Vec<Clause> = clauses.into_iter().take_while(|c| c.kind == ClauseKind::Finding).collect();
+        if kind == TimedKind::Sends && !said.is_empty() {
+            found.iter_mut().for_each(|clause| clause.next = None);
         }
-        said.extend(exchanges.into_iter().chain(drops));
+        said.append(&mut found);
+        // What is counted there is not what it is called.
+        said.extend(requests_of(summary, kind).and_then(multiplexed).map(Clause::caveat));
+        said.extend(drops_of(summary, kind).map(Clause::finding));
     }
     said
 }
 
 /// What is to say of each kind that there is. Requests cover the whole path, so they come first.
-fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<String>)> {
+fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<Clause>)> {
     let mut order = TimedKind::ALL;
     order.sort_by_key(|kind| !matches!(kind, TimedKind::AtClient | TimedKind::AtServer));
     let mut all: Vec<_> = order.into_iter().map(|kind| (kind, words_of_any(summary, facts, kind))).collect();
-    all.retain(|(_, sentences)| !sentences.is_empty());
+    all.retain(|(_, clauses)| !clauses.is_empty());
     if all.is_empty() {
-        all.push((TimedKind::Sends, vec![nothing(summary, facts)]));
+        all.push((TimedKind::Sends, vec![nothing(summary, facts).into()]));
     }
     all
 }
 
-/// What is to say of one kind, one sentence each; nothing where there is none of it.
-pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKind) -> Vec<String> {
+/// What is to say of one kind; nothing where there is none of it. What was found comes before its details.
+pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKind) -> Vec<Clause> {
     let total = summary.total();
     match kind {
         TimedKind::Sends if total.leg(Leg::Total).times.n() > 0 => {
-            let mut sentences = dominant(total, facts);
-            let next = sentences.len().min(1);
+            let mut clauses = dominant(total, facts);
             let full = buffer(total);
             // What holds the programs up for most of the trace comes first.
             let blocked = full.is_some() && buffer_time(total) * 2 >= u128::from(facts.lasted.0);
-            sentences.splice(next..next, advice(summary, blocked));
-            if let Some(full) = full {
-                sentences.insert(if blocked { 0 } else { sentences.len() }, full);
+            match full {
+                Some(full) if blocked => clauses.insert(0, Clause::finding(full)),
+                Some(full) => clauses.push(Clause::detail(full)),
+                None => {}
             }
-            sentences.extend(waiting(total));
-            sentences.extend(exceptions(total));
-            sentences
+            if let Some(first) = clauses.first_mut() {
+                first.next = advice(summary, blocked);
+            }
+            clauses.extend(waiting(total).into_iter().map(Clause::detail));
+            clauses.extend(exceptions(total).into_iter().map(Clause::caveat));
+            clauses
         }
-        TimedKind::Sends if total.sends > 0 => vec![nothing(summary, facts)],
+        TimedKind::Sends if total.sends > 0 => vec![nothing(summary, facts).into()],
         TimedKind::Sends => Vec::new(),
         other => words_of(summary, other),
     }
@@ -105,7 +106,7 @@ fn nothing(summary: &TraceSummary, facts: &Facts) -> String {
     }
 }
 
-fn dominant(total: &SendFigures, facts: &Facts) -> Vec<String> {
+fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
     let n = total.leg(Leg::Total).times.n();
     let time = total.time();
     let mut parts: Vec<(Leg, u128)> = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
@@ -115,44 +116,43 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<String> {
         false => format!("Of {}, {} of them acknowledged,", quantity::counted(total.sends, "send"), quantity::count(n)),
     };
     let (leg, took) = parts[0];
-    let mut out = Vec::new();
     if time == 0 {
-        out.push(format!("{acknowledged} none has the stamps that would divide its time among the legs."));
-        return out;
+        return vec![format!("{acknowledged} none has the stamps that would divide its time among the legs.").into()];
     }
+    let mut out = Vec::new();
     if took * 2 >= time {
-        out.push(format!(
+        out.push(Clause::finding(format!(
             "{acknowledged} the {leg} leg ({}) took {} of the time: {}.",
             meaning(leg),
             percent(took, time),
             spread(&total.leg(leg).times, facts.sampling != Sampling::Every)
-        ));
+        )));
         let rest: Vec<String> = parts[1..]
             .iter()
             .filter(|(leg, _)| total.leg(*leg).times.n() > 0)
             .map(|&(leg, took)| format!("{leg} {}", percent(took, time)))
             .collect();
         if !rest.is_empty() {
-            out.push(format!("The rest: {}.", rest.join(", ")));
+            out.push(Clause::detail(format!("The rest: {}.", rest.join(", "))));
         }
     } else {
         let (second, then) = parts[1];
-        out.push(format!(
+        out.push(Clause::finding(format!(
             "{acknowledged} no leg took half of the time: {leg} ({}) took {}, {second} ({}) {}.",
             meaning(leg),
             percent(took, time),
             meaning(second),
             percent(then, time)
-        ));
+        )));
     }
     if leg == Leg::Network {
-        out.extend(network(&total.leg(Leg::Network).times, total.is_at_distance()));
+        out.extend(network(&total.leg(Leg::Network).times, total.is_at_distance()).map(Clause::detail));
     }
     if n < FEW {
-        out.push(format!(
+        out.push(Clause::caveat(format!(
             "With {} these figures show what happened, and little of what is usual.",
             quantity::counted(n, "send")
-        ));
+        )));
     }
     out
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::capture::output::{Output, OutputError, Rotation, Settings};
 use ::capture::{About, Counts, Direction, Error, Fanout, Options, Receiver, Stamps, Technique};
-use paper::document::{Document, Section, Table};
+use paper::document::{Cell, Clause, Column, Document, Section, Table};
 use quantity::parse;
 use record::{Nanos, Realtime};
 
@@ -322,8 +322,8 @@ fn finish(
 }
 
 fn document(over: &Ended) -> Document {
-    let mut table = Table::new("Frames", &["", "frames"]);
-    let mut row = |what: &str, frames: u64| table.rows.push(vec![what.into(), quantity::count(frames)]);
+    let mut table = Table::new("Frames", [Column::text(""), Column::figures("frames")]);
+    let mut row = |what: &str, frames: u64| table.push([what.into(), Cell::count(frames)]);
     row("received", over.received);
     row("dropped: memory for frames was full", over.dropped);
     if over.dropped_by_interface > 0 {
@@ -341,16 +341,16 @@ fn document(over: &Ended) -> Document {
         format!("{} of all were received", quantity::percent(seen))
     };
     let rate = over.received as f64 / over.lasted_ns.as_secs_f64().max(1e-9);
-    let mut verdict = vec![format!(
+    let mut verdict = vec![Clause::finding(format!(
         "{} frames, {} in {}: {}, {lost}.",
         quantity::count(over.received),
         quantity::bytes(over.bytes),
         over.lasted_ns,
         quantity::per_second(rate),
-    )];
-    verdict.extend(over.files.iter().map(|file| format!("Written to {}.", file.display())));
+    ))];
+    verdict.extend(over.files.iter().map(|file| Clause::detail(format!("Written to {}.", file.display()))));
     Document {
-        title: format!("wirelapse capture · {}", over.interface),
+        title: format!("wirelapse capture · {}", over.interface).into(),
         about: format!("{} · {} timestamps", over.technique, over.timestamps),
         verdict,
         sections: vec![section],

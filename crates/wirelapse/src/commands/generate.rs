@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ::capture::generate::replay::{self, Pace, ReplayError, Replayed};
 use ::capture::generate::{self, Plan, Sending, Sent, Shape, Spread};
-use paper::document::{Document, Section, Table};
+use paper::document::{Cell, Clause, Column, Document, Section, Table};
 use quantity::parse;
 use record::Nanos;
 
@@ -255,26 +255,27 @@ impl<'a> ReplayLine<'a> {
 
 fn replayed(args: &Args, path: &Path, sent: &Replayed) -> Document {
     let rate = sent.frames as f64 / sent.took.as_secs_f64().max(1e-9);
-    let mut table = Table::new("Frames", &["", "frames"]);
-    let mut row = |what: &str, n: u64| table.rows.push(vec![what.into(), quantity::count(n)]);
+    let mut table = Table::new("Frames", [Column::text(""), Column::figures("frames")]);
+    let mut row = |what: &str, n: u64| table.push([what.into(), Cell::count(n)]);
     row("sent", sent.frames);
     row("not sent: cut when they were captured", sent.cut);
     row("not sent: no Ethernet frame, or too long", sent.unsendable);
     row("dropped by the interface", sent.dropped);
     let mut section = Section::new("Frames");
     section.table(table);
-    let mut verdict = vec![format!(
+    let mut verdict = vec![Clause::finding(format!(
         "{} frames, {}, in {}: {}.",
         quantity::count(sent.frames),
         quantity::bytes(sent.bytes),
         sent.took,
         quantity::per_second(rate)
-    )];
+    ))];
     if sent.late[1] > Nanos::ZERO {
-        verdict.push(format!("Frames went {} later than due on average, {} at most.", sent.late[0], sent.late[1]));
+        let [mean, most] = sent.late;
+        verdict.push(Clause::detail(format!("Frames went {mean} later than due on average, {most} at most.")));
     }
     Document {
-        title: format!("wirelapse generate · {}", args.interface),
+        title: format!("wirelapse generate · {}", args.interface).into(),
         about: format!("the frames of {}", path.display()),
         verdict,
         sections: vec![section],
@@ -339,9 +340,9 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
             )
         }
     };
-    let mut table = Table::new("Gaps between frames, by their send times", &["", "time"]);
+    let mut table = Table::new("Gaps between frames, by their send times", [Column::text(""), Column::figures("time")]);
     if let Some(gaps) = sent.gaps {
-        let mut row = |what: &str, ns: f64| table.rows.push(vec![what.into(), Nanos(ns.round() as u64).to_string()]);
+        let mut row = |what: &str, ns: f64| table.push([what.into(), Cell::time(Nanos(ns.round() as u64))]);
         row("mean", gaps.mean_ns);
         row("standard deviation", gaps.deviation_ns);
         row("longest", gaps.max.0 as f64);
@@ -349,14 +350,14 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
     let mut section = Section::new("Gaps");
     section.table(table);
     Document {
-        title: format!("wirelapse generate · {}", args.interface),
+        title: format!("wirelapse generate · {}", args.interface).into(),
         about: format!("{} · frames of {} bytes", sent.sending, args.size),
-        verdict: vec![format!(
+        verdict: vec![Clause::finding(format!(
             "{} frames in {}: {}{asked}.{lost}",
             quantity::count(sent.frames),
             sent.took,
             quantity::per_second(got)
-        )],
+        ))],
         sections: vec![section],
         ..Document::default()
     }

@@ -45,13 +45,13 @@ impl Frame {
     /// Pixels for names that stand upright: the longest, within reason.
     fn upright(plot: &Plot) -> f64 {
         let Scale::Names { names } = &plot.x.scale else { return 0.0 };
-        names.iter().map(|n| text_width(n, LETTER) + LETTER).fold(66.0, f64::max).min(170.0)
+        names.iter().map(|n| text_width(&n.to_string(), LETTER) + LETTER).fold(66.0, f64::max).min(170.0)
     }
 
     fn slanted(plot: &Plot, width: u32) -> bool {
         let Scale::Names { names } = &plot.x.scale else { return false };
         let each = f64::from(width) * 0.85 / names.len().max(1) as f64;
-        names.iter().any(|n| text_width(n, LETTER) > each)
+        names.iter().any(|n| text_width(&n.to_string(), LETTER) > each)
     }
 
     pub(super) fn x(&self, axis: &Axis, value: f64) -> i32 {

@@ -25,10 +25,13 @@ impl<T> Column<T> {
 
 /// A table of these columns without rows.
 pub(super) fn table<T>(title: impl Into<String>, columns: &[Column<T>]) -> Table {
-    let heads: Vec<&str> = columns.iter().map(|c| c.head).collect();
     // The rightmost goes first.
-    let spare = columns.iter().rev().filter(|c| c.spare).map(|c| c.head).collect();
-    Table { spare, ..Table::new(title, &heads) }
+    let order = |i: usize| u8::try_from(columns.len() - i).unwrap_or(u8::MAX);
+    let columns = columns.iter().enumerate().map(|(i, c)| paper::document::Column {
+        spare: c.spare.then(|| order(i)),
+        ..paper::document::Column::text(c.head)
+    });
+    Table::new(title, columns)
 }
 
 /// The cells of a row.

@@ -5,7 +5,7 @@ use record::Nanos;
 
 use super::columns::{FINDING, cells, finding_notes, table};
 use super::{Names, direction, ends, over_time, rows, sentence, sentences};
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Clause, Document, Row, Section, Table};
 
 /// What is said of one connection. Where its packets were kept, plots over time are among it.
 pub fn document(r: &Report, names: &Names) -> Document {
@@ -20,9 +20,9 @@ pub fn document(r: &Report, names: &Names) -> Document {
         warnings.push(format!("{} found no room for the plots.", quantity::counted(r.records_left_out, "packet")));
     }
     Document {
-        title: format!("Connection {}: {}", r.number, ends(names, r.client, r.server)),
+        title: format!("Connection {}: {}", r.number, ends(names, r.client, r.server)).into(),
         about: format!("{}, {}. Captured {}.", r.duration_ns, r.ending.replace('_', " "), r.vantage.evidence()),
-        verdict: sentences(&r.verdict).collect(),
+        verdict: sentences(&r.verdict).map(Clause::finding).collect(),
         warnings,
         sections,
     }
@@ -33,7 +33,7 @@ fn found(r: &Report, names: &Names) -> Section {
     // The connection's number is in the title.
     let columns = &FINDING[1..];
     let mut table = table("", columns);
-    rows::findings(r).for_each(|f| table.noted(cells(columns, &f, names), finding_notes(&f)));
+    rows::findings(r).for_each(|f| table.push(Row::of(cells(columns, &f, names)).noted(finding_notes(&f))));
     section.table(table);
     section
 }
@@ -45,23 +45,23 @@ fn share(time: Nanos, of: Nanos) -> String {
 /// The connection's time by what limited it, and the applications' part of it by who was waited for.
 fn time(r: &Report) -> Section {
     let mut section = Section::new("Time, by what limited it");
-    let mut table = Table::new("", &["time", "share", "limited by"]);
+    let mut table = Table::new("", ["time", "share", "limited by"]);
     let mut limits: Vec<(Nanos, Limit)> =
         Limit::ALL.into_iter().map(|l| (r.limits.of(l), l)).filter(|s| s.0 > Nanos::ZERO).collect();
     limits.sort_unstable_by_key(|s| std::cmp::Reverse(s.0));
     for (time, limit) in limits {
-        table.rows.push(vec![time.to_string(), share(time, r.duration_ns), limit.words().into()]);
+        table.push(vec![time.to_string(), share(time, r.duration_ns), limit.words().into()]);
     }
     section.table(table);
-    let mut table = Table::new("The application's time", &["time", "share", "went into"]);
+    let mut table = Table::new("The application's time", ["time", "share", "went into"]);
     for (time, what) in r.idle.parts().into_iter().filter(|p| p.0 > Nanos::ZERO) {
-        table.rows.push(vec![time.to_string(), share(time, r.duration_ns), what.into()]);
+        table.push(vec![time.to_string(), share(time, r.duration_ns), what.into()]);
     }
     section.table(table);
-    let mut table = Table::new("The longest pauses", &["time", "who", "before packet"]);
+    let mut table = Table::new("The longest pauses", ["time", "who", "before packet"]);
     for p in r.idle.longest.iter().filter(|p| p.ns > Nanos::ZERO) {
         let what = if p.thinking { "thought" } else { "paused" };
-        table.rows.push(vec![p.ns.to_string(), format!("the {} {what}", p.who), p.to_packet.to_string()]);
+        table.push(vec![p.ns.to_string(), format!("the {} {what}", p.who), p.to_packet.to_string()]);
     }
     section.table(table);
     section

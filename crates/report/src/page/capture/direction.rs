@@ -90,11 +90,11 @@ fn late(d: &Direction, of: fn(&Quantiles) -> Option<Nanos>) -> Option<String> {
 
 /// Both directions beside each other.
 pub(super) fn table(to_server: &Direction, to_client: &Direction) -> Table {
-    let mut table = Table::new("", &["", "client to server", "server to client"]);
+    let mut table = Table::new("", ["", "client to server", "server to client"]);
     let mut row = |name: &str, cells: [Option<String>; 2]| {
         if cells.iter().any(Option::is_some) {
             let [a, b] = cells.map(|c| c.unwrap_or_else(|| "—".into()));
-            table.rows.push(vec![name.to_owned(), a, b]);
+            table.push(vec![name.to_owned(), a, b]);
         }
     };
     for (name, figure) in FIGURES {

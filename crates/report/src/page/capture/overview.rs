@@ -10,7 +10,7 @@ use store::capture::{Conversation, Finding, LIMITS, Provenance, Run};
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table, words};
 use super::{Names, ends, rows, sentence, sentences};
 use crate::page::{command, facts};
-use paper::document::{Block, Document, Section};
+use paper::document::{Block, Document, Row, Section, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
 
 /// Connections that a terminal shows, where nothing else is asked for.
@@ -190,7 +190,7 @@ pub fn describe(of: &Subject) -> Document {
         quantity::counted(overview.connections, "connection")
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
-    Document { title, about, verdict: verdict(&overview), warnings, sections }
+    Document { title: title.into(), about, verdict: clauses(verdict(&overview)), warnings, sections }
 }
 
 /// What took the time first.
@@ -233,7 +233,7 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
     };
     let mut table = table(title, CONNECTION);
     for Hurt { conversation: c, .. } in &overview.hurt {
-        table.noted(cells(CONNECTION, c, &of.provenance.names), vec![c.verdict.clone()]);
+        table.push(Row::of(cells(CONNECTION, c, &of.provenance.names)).noted([&c.verdict]));
     }
     table.shown = Some(of.shown);
     table.elsewhere = format!("`analyze --rows {}` or a page shows them", overview.connections);
@@ -297,7 +297,7 @@ fn found(overview: &Overview, names: &Names) -> Section {
         _ => "The costliest first".into(),
     };
     let mut table = table(title, FINDING);
-    overview.costliest.iter().for_each(|f| table.noted(cells(FINDING, f, names), finding_notes(f)));
+    overview.costliest.iter().for_each(|f| table.push(Row::of(cells(FINDING, f, names)).noted(finding_notes(f))));
     table.shown = Some(FINDINGS_SHOWN);
     table.elsewhere = "`analyze --story`, `--json` or a page shows them".into();
     section.table(table);
@@ -316,7 +316,7 @@ fn costs(overview: &Overview) -> Option<Plot> {
             label: format!("{}: {cost}, n = {}", words(kind), quantity::counted(*n, "finding")),
         })
         .collect();
-    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", words(kind))).collect();
+    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", words(kind)));
     Plot::new(
         "findings",
         "What the findings cost",

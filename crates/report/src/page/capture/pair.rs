@@ -3,7 +3,7 @@
 use diagnose::{Difference, Divergence, Record, Report};
 
 use super::{Names, ends, sentence};
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Clause, Document, Section, Table};
 
 /// Rows shown before the point where they diverge.
 const CONTEXT: usize = 12;
@@ -35,9 +35,9 @@ pub fn document(a: &Side, b: &Side, divergence: &Divergence) -> Document {
         (None, _) => "They do not diverge.".into(),
     };
     Document {
-        title: format!("{} and {}", file(a.name), file(b.name)),
+        title: format!("{} and {}", file(a.name), file(b.name)).into(),
         about: format!("{} and {}, packet by packet, to the first point where they diverge.", a.name, b.name),
-        verdict: vec![verdict],
+        verdict: vec![Clause::finding(verdict)],
         warnings: Vec::new(),
         sections: vec![differences, packets],
     }
@@ -53,11 +53,11 @@ fn table(a: &Side, b: &Side, divergence: &Divergence) -> Table {
     let from = divergence.at.map_or(0, |at| at.saturating_sub(CONTEXT));
     let to = divergence.at.map_or(rows.min(CONTEXT), |at| rows.min(at + AFTER));
     let head = |side: &Side| ends(side.names, side.report.client, side.report.server);
-    let mut table = Table::new("", &["packet", "time", &head(a), "time", &head(b), ""]);
+    let mut table = Table::new("", ["packet", "time", &head(a), "time", &head(b), ""]);
     for i in from..to {
         let [(t, p), (u, q)] = [a, b].map(|side| cells(side.report, i));
         let mark = if divergence.at == Some(i) { "← here they diverge" } else { "" };
-        table.rows.push(vec![(i + 1).to_string(), t, p, u, q, mark.into()]);
+        table.push(vec![(i + 1).to_string(), t, p, u, q, mark.into()]);
     }
     table
 }

@@ -232,13 +232,13 @@ impl Labels {
     pub(super) fn table(&self, c: &Comparison) -> Table {
         let [first, second] = &c.names;
         let head = ["request", "n", "percentile", first, second, "shift", "in %", "interval", "seen"];
-        let mut table = Table::new("By method and path", &head);
+        let mut table = Table::new("By method and path", head);
         let n = |n: [u64; 2]| format!("{} / {}", quantity::count(n[0]), quantity::count(n[1]));
         for label in &self.each {
             for moved in &label.moved {
                 let f = moved.figures;
                 let shift = f.second as f64 - f.first as f64;
-                table.rows.push(vec![
+                table.push(vec![
                     label.label.to_string(),
                     n(label.n),
                     moved.quantile.clone(),
@@ -255,7 +255,7 @@ impl Labels {
         for (counts, name) in not_compared.into_iter().filter(|(counts, _)| *counts != [0; 2]) {
             let mut row = vec![name.to_owned(), n(counts)];
             row.resize(head.len(), "—".to_owned());
-            table.rows.push(row);
+            table.push(row);
         }
         table
     }

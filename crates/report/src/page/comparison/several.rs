@@ -10,7 +10,7 @@ use summary::TimedKind;
 use super::PathSplit;
 use super::gather::{self, Side};
 use super::labels;
-use paper::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// The chance of naming any figure of a total as changed where none did.
@@ -316,9 +316,9 @@ fn most<'a>(runs: &'a Runs, total: &str) -> Option<(&'a Figure, f64)> {
 /// The comparison as a document.
 pub fn document(several: &Several) -> Document {
     Document {
-        title: format!("{} against {}", several.names[1], several.names[0]),
+        title: format!("{} against {}", several.names[1], several.names[0]).into(),
         about: "Several traces of each side.".into(),
-        verdict: several.verdict.clone(),
+        verdict: clauses(several.verdict.clone()),
         warnings: several.warnings.clone(),
         sections: several.kinds.iter().map(|runs| section(several, runs)).collect(),
     }
@@ -329,24 +329,24 @@ fn section(several: &Several, runs: &Runs) -> Section {
     section.plot(plot(several, runs));
     let [first, second] = &several.names;
     let head = |of| [of, "figure", first, second, "change", "interval", "run to run", "run to run", "seen"];
-    let mut table = Table::new("What changed, each run one value", &head("leg"));
-    table.rows.extend(runs.figures.iter().map(|f| row(f.leg.into(), f)));
+    let mut table = Table::new("What changed, each run one value", head("leg"));
+    table.extend(runs.figures.iter().map(|f| row(f.leg.into(), f)));
     section.table(table);
     section.say(
         "Values are geometric means over the runs of a side. The change is by Welch's test of their logarithms: the intervals of all figures of \
          the total hold together in 95 % of comparisons. Run to run is the deviation within a side.",
     );
     if !runs.labels.is_empty() {
-        let mut table = Table::new("By method and path, each run one value", &head("request"));
+        let mut table = Table::new("By method and path, each run one value", head("request"));
         for label in &runs.labels {
             let n = label.n.each_ref().map(|side| quantity::count(side.iter().sum()));
             let name = format!("{}, n = {} / {}", label.label, n[0], n[1]);
             if label.figures.is_empty() {
                 let mut few = vec![name.clone(), "too few".into()];
                 few.resize(9, "—".into());
-                table.rows.push(few);
+                table.push(few);
             }
-            table.rows.extend(label.figures.iter().map(|f| row(name.clone(), f)));
+            table.extend(label.figures.iter().map(|f| row(name.clone(), f)));
         }
         section.table(table);
         section.say(
@@ -358,12 +358,12 @@ fn section(several: &Several, runs: &Runs) -> Section {
     let figures: Vec<&Figure> = runs.figures.iter().filter(|f| f.leg == total).collect();
     let mut head = vec!["run".to_owned(), "n".into()];
     head.extend(figures.iter().map(|f| format!("{} {}", f.leg, f.figure)));
-    let mut each = Table { title: "Each run".into(), head, ..Table::default() };
+    let mut each = Table::new("Each run", head);
     for (side, names) in several.runs.iter().enumerate() {
         for (i, name) in names.iter().enumerate() {
             let mut row = vec![name.clone(), quantity::count(runs.n[side][i])];
             row.extend(figures.iter().map(|f| Nanos(f.values_ns[side][i].round() as u64).to_string()));
-            each.rows.push(row);
+            each.push(row);
         }
     }
     section.table(each);

@@ -8,7 +8,7 @@ use super::verdict::{between, percent, relative, signed};
 use super::{Compared, Comparison, PathSplit, Side, labels};
 use crate::page::{curve, facts, shortest_note};
 use crate::view;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use paper::{Canvas, terminal};
 use summary::TimedKind;
@@ -31,9 +31,9 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
         .collect();
     sections.push(runs(a, b));
     Document {
-        title: format!("{} against {}", c.names[1], c.names[0]),
+        title: format!("{} against {}", c.names[1], c.names[0]).into(),
         about: "Two traces side by side.".into(),
-        verdict: c.verdict.clone(),
+        verdict: clauses(c.verdict.clone()),
         warnings: c.warnings.clone(),
         sections,
     }
@@ -194,7 +194,7 @@ fn shift_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
     let mut table = Table::new(
         "How far each leg moved",
-        &[
+        [
             "leg",
             "n",
             "percentile",
@@ -210,7 +210,7 @@ fn shift_table(c: &Comparison, compared: &Compared) -> Table {
     for leg in &compared.legs {
         for m in &leg.moved {
             let f = m.figures;
-            table.rows.push(vec![
+            table.push(vec![
                 leg.leg.to_owned(),
                 format!("{} / {}", quantity::count(leg.n[0]), quantity::count(leg.n[1])),
                 m.quantile.clone(),
@@ -231,9 +231,9 @@ fn explained_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
     let (first, second) = (format!("mean in {first}"), format!("mean in {second}"));
     let mut table =
-        Table::new("Which leg explains it", &["leg", &first, &second, "difference", "95 % interval", "share"]);
+        Table::new("Which leg explains it", ["leg", &first, &second, "difference", "95 % interval", "share"]);
     let mut put = |e: &super::Explained, share: Option<f64>| {
-        table.rows.push(vec![
+        table.push(vec![
             e.leg.clone(),
             Nanos(e.mean_ns[0] as u64).to_string(),
             Nanos(e.mean_ns[1] as u64).to_string(),
@@ -249,22 +249,22 @@ fn explained_table(c: &Comparison, compared: &Compared) -> Table {
 
 fn path_table(c: &Comparison, split: &PathSplit) -> Table {
     let [first, second] = &c.names;
-    let mut table = Table::new("The path and what comes beyond it, in the mean", &["", first, second, "difference"]);
+    let mut table = Table::new("The path and what comes beyond it, in the mean", ["", first, second, "difference"]);
     for (what, of) in [("minimum RTT", split.least_rtt_ns), ("network leg beyond it", split.beyond_ns)] {
         let time = |ns: f64| Nanos(ns.round() as u64).to_string();
-        table.rows.push(vec![what.into(), time(of[0]), time(of[1]), signed(of[1] - of[0])]);
+        table.push(vec![what.into(), time(of[0]), time(of[1]), signed(of[1] - of[0])]);
     }
     table
 }
 
 fn waited_table(c: &Comparison, compared: &Compared) -> Table {
     let [first, second] = &c.names;
-    let mut table = Table::new("What a send waited for, in the mean", &["leg", "reason", first, second, "difference"]);
+    let mut table = Table::new("What a send waited for, in the mean", ["leg", "reason", first, second, "difference"]);
     for waited in &compared.waited {
         let [before, after] = waited.mean_ns;
         let time = |ns: f64| Nanos(ns.round() as u64).to_string();
         let (leg, reason) = (waited.leg.to_owned(), waited.reason.to_string());
-        table.rows.push(vec![leg, reason, time(before), time(after), signed(after - before)]);
+        table.push(vec![leg, reason, time(before), time(after), signed(after - before)]);
     }
     table
 }
@@ -287,10 +287,10 @@ fn peer_table(c: &Comparison, compared: &Compared) -> Table {
         }
         _ => "Where it sits: peers".into(),
     };
-    let mut table = Table { title, head: head.into(), ..Table::default() };
+    let mut table = Table::new(title, head);
     let mean = |m: Option<f64>| m.map_or_else(|| "—".into(), |ns| Nanos(ns as u64).to_string());
     for p in compared.peers.iter().take(PEERS) {
-        table.rows.push(vec![
+        table.push(vec![
             p.peer.map_or_else(|| "not known".into(), |p| p.to_string()),
             quantity::count(p.n[0]),
             quantity::count(p.n[1]),
@@ -306,10 +306,10 @@ fn peer_table(c: &Comparison, compared: &Compared) -> Table {
 
 fn connection_table(c: &Comparison, compared: &Compared) -> Table {
     let head = ["connection", "program", "n", "mean", "part of the difference", "share of the difference"];
-    let mut table = Table::new(format!("Where it sits: connections of {} with the largest parts", c.names[1]), &head);
+    let mut table = Table::new(format!("Where it sits: connections of {} with the largest parts", c.names[1]), head);
     let end = |end: Option<SocketAddr>| end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
     for one in &compared.connections {
-        table.rows.push(vec![
+        table.push(vec![
             match one.local {
                 Some(local) => format!("{local} → {}", end(one.remote)),
                 None => end(one.remote),

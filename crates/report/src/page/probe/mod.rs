@@ -7,11 +7,11 @@ use std::io;
 use std::net::IpAddr;
 
 use ping::{Exchange, Outcome, Probe, Prober};
-use record::Nanos;
 use stats::Quantile;
 
+use crate::page::{NONE, TOO_FEW};
 pub use figures::{Figures, MostOfTheTime, SHARES, Share};
-use paper::document::{Document, Section, Table};
+use paper::document::{Cell, Column, Document, Section, Table, clauses};
 
 /// What is probed.
 #[derive(Clone, Copy, Debug)]
@@ -129,9 +129,9 @@ pub fn document(of: &Subject, figures: &Figures) -> Document {
     let mut times = Section::new("Times");
     times.table(table(figures));
     Document {
-        title: format!("probe {} {}", of.protocol, of.target),
+        title: format!("probe {} {}", of.protocol, of.target).into(),
         about,
-        verdict: verdict(figures).into_iter().collect(),
+        verdict: clauses(verdict(figures)),
         warnings: warnings.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}.")).collect(),
         sections: [times].into_iter().filter(|s| !s.blocks.is_empty()).collect(),
     }
@@ -149,15 +149,15 @@ fn verdict(figures: &Figures) -> Option<String> {
 }
 
 fn table(figures: &Figures) -> Table {
-    let mut head: Vec<String> = ["", "n", "min"].map(str::to_owned).into();
-    head.extend(Quantile::SHOWN.map(|q| q.to_string()));
-    head.push("max".to_owned());
-    let cell = |time: Option<u64>| time.map_or("—".to_owned(), |t| Nanos(t).to_string());
-    let rows = figures.shares().map(|(share, d)| {
-        let mut row = vec![share.name.to_owned(), d.n().to_string(), cell(d.min())];
-        row.extend(Quantile::SHOWN.map(|q| cell(d.quantile(q))));
-        row.push(cell(d.max()));
+    let mut columns = vec![Column::text(""), Column::figures("n"), Column::figures("min")];
+    columns.extend(Quantile::SHOWN.map(|q| Column::figures(q.to_string())));
+    columns.push(Column::figures("max"));
+    let mut table = Table::new("", columns);
+    table.extend(figures.shares().map(|(share, d)| {
+        let mut row = vec![Cell::from(share.name), Cell::figure(d.n().to_string()), Cell::ns_or(d.min(), NONE)];
+        row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(d.quantile(q), TOO_FEW)));
+        row.push(Cell::ns_or(d.max(), NONE));
         row
-    });
-    Table { head, rows: rows.collect(), ..Table::default() }
+    }));
+    table
 }

@@ -8,7 +8,7 @@ use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
 use super::headline;
 
 use crate::view::capital;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Differences of each kind in the verdict, and rows of a plot.
@@ -223,14 +223,14 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     section.plot(plot(Kind::WithinBlocks, between));
     section.plot(plot(Kind::Itself, between));
     let head = ["where", "response", names[0], names[1], "change", "relative to the first, within blocks", "trials"];
-    let mut table = Table::new("", &head);
+    let mut table = Table::new("", head);
     for row in &between.rows {
         let within = match &row.within_blocks {
             Some(change) => percent_of(change),
             None if base(between, row) == Some(row) => "this is the first".into(),
             None => "too few blocks with both".into(),
         };
-        table.rows.push(vec![
+        table.push(vec![
             place(row),
             row.response.clone(),
             quantity(&row.response, row.first),
@@ -256,9 +256,9 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
             .into(),
     ]));
     Document {
-        title: format!("{} against {}", names[1], names[0]),
+        title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two studies side by side: {n} of both."),
-        verdict,
+        verdict: clauses(verdict),
         warnings,
         sections: vec![section],
     }
@@ -279,7 +279,7 @@ fn plot(kind: Kind, between: &Between) -> Option<Plot> {
         Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
         Layer::Intervals { name: "measured".into(), hue: Hue(0), items: items.collect() },
     ];
-    let names = known.iter().map(|(row, _)| place(row)).collect();
+    let names: Vec<String> = known.iter().map(|(row, _)| place(row)).collect();
     let (id, title, what) = match kind {
         Kind::WithinBlocks => (
             "within-blocks",

@@ -18,7 +18,9 @@ impl Steps {
     /// As a section of this heading.
     pub(crate) fn section(self, title: impl Into<String>) -> Section {
         let mut section = Section::new(title);
-        section.table(Table { rows: self.0, ..Table::new("", &["", "", ""]) });
+        let mut table = Table::new("", ["", "", ""]);
+        table.extend(self.0);
+        section.table(table);
         section
     }
 }
@@ -28,7 +30,7 @@ pub fn planned(study: &Study, seed: u64) -> Document {
     let place = study.host.as_ref().map(|(host, _)| format!(" between this host and {host}")).unwrap_or_default();
     let changed = |name| format!("{name} of this host is changed, and restored.");
     Document {
-        title: format!("Plan of study {}{place}", study.name),
+        title: format!("Plan of study {}{place}", study.name).into(),
         about: format!("Seed {seed}, takes about {}.", study.forecast()),
         warnings: study.sysctls_of_this_host().into_iter().map(changed).collect(),
         sections: study.plans.iter().map(plan).collect(),

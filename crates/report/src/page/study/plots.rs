@@ -57,7 +57,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let (mut items, mut predicted) = (Vec::new(), Vec::new());
     let mut table = Table::new(
         "Comparisons",
-        &["what", "response", "ratio less 1, 95 % interval", "blocks", "p", "predicted", "smallest that could be seen"],
+        ["what", "response", "ratio less 1, 95 % interval", "blocks", "p", "predicted", "smallest that could be seen"],
     );
     for (i, c) in (0u32..).zip(shown) {
         let (at, ratio) = (f64::from(i), &c.comparison.ratio);
@@ -73,7 +73,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
             });
         }
         predicted.extend(c.predicted.map(|p| [tidy(p), at]));
-        table.rows.push(vec![
+        table.push(vec![
             c.what.clone(),
             c.response.clone(),
             percent_of(ratio),
@@ -83,7 +83,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
             visible(c.comparison.smallest_seen).unwrap_or_else(|| "—".into()),
         ]);
     }
-    let names = shown.iter().map(|c| format!("{}: {}", c.what.trim_end_matches(','), c.response)).collect();
+    let names = shown.iter().map(|c| format!("{}: {}", c.what.trim_end_matches(','), c.response));
     let fewest = shown.iter().map(|c| c.comparison.ratio.n).min()?;
     let most = shown.iter().map(|c| c.comparison.ratio.n).max()?;
     let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
@@ -202,14 +202,14 @@ impl View<'_> {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new("", &["levels", "mean", "95 % interval", "n", "predicted", "block by block"]);
+        let mut table = Table::new("", ["levels", "mean", "95 % interval", "n", "predicted", "block by block"]);
         for levels in self.combinations {
             let mut row = vec![self.name(levels)];
             row.extend(response::quantity_of(&self.plan.response, self.estimate(levels).as_ref()));
             row.push(self.predicted(levels).map_or_else(|| "—".into(), |p| quantity(&self.plan.response, p)));
             let each: Vec<String> = self.values(levels).iter().map(|v| quantity(&self.plan.response, *v)).collect();
             row.push(each.join(", "));
-            table.rows.push(row);
+            table.push(row);
         }
         table
     }
@@ -243,7 +243,7 @@ impl View<'_> {
         layers.push(Layer::Dots { name: "trial".into(), hue: Hue::NEUTRAL, points, links });
         layers.push(Layer::Intervals { name: "mean, 95 % interval".into(), hue: Hue(0), items });
         layers.push(Layer::dots("predicted", Hue(1), predicted));
-        let names = self.combinations.iter().map(|l| self.tick(l)).collect();
+        let names = self.combinations.iter().map(|l| self.tick(l));
         Plot::new(
             &self.id("blocks"),
             format!("{}, block by block", self.plan.response.replace('_', " ")),
@@ -373,7 +373,7 @@ impl View<'_> {
                 Some(Boxed { at: f64::from(i), figures: figures.map(tidy), label })
             })
             .collect();
-        let names = with.iter().map(|l| format!("{} (n = {})", self.name(l), self.values(l).len())).collect();
+        let names = with.iter().map(|l| format!("{} (n = {})", self.name(l), self.values(l).len()));
         Plot::new(
             &self.id("boxes"),
             "Spread of the trials",

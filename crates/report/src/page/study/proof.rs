@@ -24,7 +24,7 @@ pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> 
         "TCP header bytes: frames",
         "SYN options",
     ];
-    let mut table = Table::new("By combination, from the packets", &head);
+    let mut table = Table::new("By combination, from the packets", head);
     let mut rows = 0;
     for (part, plan) in plans.iter().enumerate() {
         for levels in analysis::combinations(plan) {
@@ -52,7 +52,7 @@ pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> 
                 }
             }
             let headers = headers.iter().map(|(bytes, n)| format!("{bytes}: {}", quantity::count(*n)));
-            table.rows.push(vec![
+            table.push(vec![
                 plan.name.clone(),
                 plan.label(&levels).join(", "),
                 of.len().to_string(),
@@ -107,7 +107,7 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
         "dropped by the queue",
         "trials",
     ];
-    let mut table = Table::new("By combination, by the path's own account; ranges are over trials", &head);
+    let mut table = Table::new("By combination, by the path's own account; ranges are over trials", head);
     let ways: [(&str, Way); 2] = [("a to b", |p| &p.a_to_b), ("b to a", |p| &p.b_to_a)];
     let rate = |bits: f64| response::quantity("goodput", bits);
     for (part, plan) in plans.iter().enumerate() {
@@ -121,7 +121,7 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
             for (way, side) in ways {
                 let asked = &side(first).asked;
                 let did = || reports.iter().filter_map(|r| side(r).achieved.as_ref());
-                table.rows.push(vec![
+                table.push(vec![
                     plan.name.clone(),
                     plan.label(&levels).join(", "),
                     way.into(),

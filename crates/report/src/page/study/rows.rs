@@ -6,7 +6,7 @@ use study::response::unit;
 use study::{Study, Trial};
 
 use super::plots::row_of;
-use paper::document::Table;
+use paper::document::{Column, Row, Table};
 
 /// A table of the trials for each plan; a trial's number is that of the run's tables.
 pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
@@ -17,14 +17,14 @@ pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
         .map(|(part, plan)| {
             let own = || (0..).zip(trials).filter(move |(_, t): &(usize, &Trial)| t.part == part);
             let measured: BTreeSet<&str> = own().flat_map(|(_, t)| t.responses.keys().map(String::as_str)).collect();
-            let mut head: Vec<String> = ["trial", "block", "position"].map(String::from).to_vec();
-            head.extend(plan.factors.iter().map(|f| f.name.clone()));
-            head.extend(measured.iter().map(|name| match unit(name) {
-                "" => (*name).to_owned(),
-                unit => format!("{name} ({unit})"),
+            let mut columns = Vec::from(["trial", "block", "position"].map(Column::figures));
+            columns.extend(plan.factors.iter().map(|f| Column::text(&f.name)));
+            columns.extend(measured.iter().map(|name| match unit(name) {
+                "" => Column::figures(*name),
+                unit => Column::figures(format!("{name} ({unit})")),
             }));
-            head.extend(["took (ns)", "does not count because"].map(String::from));
-            let mut table = Table { title: format!("{}: trials", plan.name), head, ..Table::default() };
+            columns.extend([Column::figures("took (ns)"), Column::text("does not count because")]);
+            let mut table = Table::new(format!("{}: trials", plan.name), columns);
             for (number, trial) in own() {
                 let mut row = vec![number.to_string(), trial.block.to_string(), trial.position.to_string()];
                 row.extend((0..plan.factors.len()).map(|i| trial.labels.get(i).cloned().unwrap_or_default()));
@@ -32,8 +32,7 @@ pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
                     measured.iter().map(|name| trial.response(name).map_or_else(String::new, |v| v.to_string())),
                 );
                 row.extend([trial.took.0.to_string(), trial.broken.join("; ")]);
-                table.rows.push(row);
-                table.anchors.push(row_of(number));
+                table.push(Row { anchor: Some(row_of(number)), ..Row::of(row) });
             }
             table
         })

@@ -4,9 +4,9 @@ use record::{EndedBy, Ending, Opening, Outcome};
 use stats::Quantile;
 use summary::{SetUps, TraceSummary};
 
-use super::figures::time;
+use crate::page::TOO_FEW;
 use crate::view::Facts;
-use paper::document::{Section, Table};
+use paper::document::{Cell, Column, Section, Table, Text};
 
 /// Services in a table.
 const SERVICES: usize = 100;
@@ -75,42 +75,42 @@ fn said(of: &SetUps, way: &str) -> Option<String> {
 }
 
 fn services(summary: &TraceSummary) -> Table {
-    let head = [
-        "service",
-        "n",
-        "refused",
-        "timed out",
-        "failed otherwise",
-        "retried",
-        "handshake p50",
-        "p99",
-        "accept wait p50",
-        "p99",
+    let columns = [
+        Column::text("service"),
+        Column::figures("n"),
+        Column::figures("refused"),
+        Column::figures("timed out"),
+        Column::figures("failed otherwise").spare(0),
+        Column::figures("retried").spare(1),
+        Column::figures("handshake p50"),
+        Column::figures("p99"),
+        Column::figures("accept wait p50"),
+        Column::figures("p99"),
     ];
-    let mut table = Table::new("Connections set up, by service", &head);
+    let mut table = Table::new("Connections set up, by service", columns);
     for ((opening, end), of) in summary.connects().services().into_iter().take(SERVICES) {
         let way = if opening == Opening::Accepted { "at" } else { "to" };
         let otherwise: u64 = FAILURES[2..].iter().map(|(outcome, _)| of.outcome(*outcome)).sum();
-        let mut row = vec![format!("{way} {end}")];
+        let mut row = vec![Cell::from(Text::from(format!("{way} ")).and(end))];
         let counts = [of.n(), of.outcome(Outcome::Refused), of.outcome(Outcome::TimedOut), otherwise, of.retried];
-        row.extend(counts.map(quantity::count));
+        row.extend(counts.map(Cell::count));
         for times in [&of.handshake, &of.accept_wait] {
-            row.extend([Quantile::P50, Quantile::P99].map(|q| time(times.quantile(q))));
+            row.extend([Quantile::P50, Quantile::P99].map(|q| Cell::ns_or(times.quantile(q), TOO_FEW)));
         }
-        table.rows.push(row);
+        table.push(row);
     }
-    table.spare = vec!["failed otherwise", "retried"];
     table.shown = Some(SHOWN);
     table
 }
 
 fn ends(summary: &TraceSummary) -> Table {
-    let mut table = Table::new("How connections and attempts ended", &["n", "why", "by"]);
+    let mut table = Table::new(
+        "How connections and attempts ended",
+        [Column::figures("n"), Column::text("why"), Column::text("by")],
+    );
     let mut all: Vec<_> = summary.connects().ends.iter().collect();
     all.sort_by_key(|((ending, by), n)| (std::cmp::Reverse(**n), *ending, *by));
-    table.rows.extend(
-        all.into_iter().map(|((ending, by), n)| vec![quantity::count(*n), why(*ending).into(), who(*by).into()]),
-    );
+    table.extend(all.into_iter().map(|((ending, by), n)| [Cell::count(*n), why(*ending).into(), who(*by).into()]));
     table
 }
 

@@ -1,24 +1,22 @@
 //! What is drawn and tabled of any kind.
 
+use std::net::SocketAddr;
+
 use record::{ClockReading, DropReason, Instant, Monotonic, Nanos};
 use stats::{Distribution, Quantile};
 
 use super::{CONNECTIONS, id, n_of};
 use crate::colour::hue_of;
 use crate::described::Described;
-use crate::page::{SHORTEST, curve, shortest_note};
+use crate::page::{NONE, SHORTEST, TOO_FEW, curve, shortest_note};
 use crate::view;
 use crate::view::capital;
-use paper::document::{Bar, Histograms, Series, Table, Waterfall, Waterfalls};
+use paper::document::{Bar, Cell, Column, Histograms, Row, Series, Table, Text, Waterfall, Waterfalls};
 use paper::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
 use summary::{Attribution, FlowFigures, LEGS, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary};
 
 /// Connections with shares that are drawn.
 const SHARES: usize = 10;
-
-pub(super) fn time(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string())
-}
 
 /// The legs that any record has.
 fn there(summary: &TraceSummary, kind: TimedKind) -> Vec<(&'static TimedLeg, &Distribution)> {
@@ -31,18 +29,29 @@ fn whole(summary: &TraceSummary, kind: TimedKind) -> u128 {
 }
 
 pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
-    let mut table = Table::new("Time by leg", &["leg", "n", "min", "p50", "p90", "p99", "p99.9", "max", "share"]);
+    // p50, p99 and the share are the ones to keep.
+    let columns = [
+        Column::text("leg"),
+        Column::figures("n"),
+        Column::figures("min").spare(0),
+        Column::figures("p50"),
+        Column::figures("p90").spare(2),
+        Column::figures("p99"),
+        Column::figures("p99.9").spare(1),
+        Column::figures("max").spare(3),
+        Column::figures("share"),
+    ];
+    let mut table = Table::new("Time by leg", columns);
     let whole = whole(summary, kind);
     for (leg, times) in there(summary, kind) {
-        let mut row = vec![leg.name.to_owned(), quantity::count(times.n()), time(times.min())];
-        row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
-        row.push(time(times.max()));
+        let mut row = vec![leg.name.into(), Cell::count(times.n()), Cell::ns_or(times.min(), NONE)];
+        row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(times.quantile(q), TOO_FEW)));
+        row.push(Cell::ns_or(times.max(), NONE));
         row.push(match leg.place {
-            LegPlace::Adds => quantity::percent(quantity::share(times.sum(), whole)),
-            _ => String::new(),
+            LegPlace::Adds => Cell::share(quantity::share(times.sum(), whole)),
+            _ => Cell::default(),
         });
-        table.rows.push(row);
-        table.hues.push((leg.place != LegPlace::Total).then(|| hue_of(leg)));
+        table.push(Row::of(row).in_hue((leg.place != LegPlace::Total).then(|| hue_of(leg))));
     }
     if kind == TimedKind::Sends {
         // Beside the times, what happened to packets: n alone. `retrans` is what `ss` calls it, and as short as a leg.
@@ -50,14 +59,11 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
         let seen = summary.n(TimedKind::Packets) > 0;
         let counts = [("retrans", Some(summary.total().retransmitted)), ("dropped", seen.then_some(drops))];
         for (what, n) in counts.into_iter().filter_map(|(what, n)| Some((what, n?))) {
-            let mut row = vec![what.to_owned(), quantity::count(n)];
-            row.resize(table.head.len(), String::new());
-            table.rows.push(row);
-            table.hues.push(None);
+            let mut row = vec![what.into(), Cell::count(n)];
+            row.resize(table.columns.len(), Cell::default());
+            table.push(row);
         }
     }
-    // p50, p99 and the share are the ones to keep.
-    table.spare = vec!["min", "p99.9", "p90", "max"];
     table
 }
 
@@ -126,7 +132,7 @@ pub(super) fn boxes(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
             Some(Layer::Boxes { name: String::new(), hue: hue_of(leg), items })
         })
         .collect();
-    let names = legs.iter().map(|(leg, times)| format!("{} (n = {})", leg.name, quantity::count(times.n()))).collect();
+    let names = legs.iter().map(|(leg, times)| format!("{} (n = {})", leg.name, quantity::count(times.n())));
     Plot::new(
         &id(kind, "boxes"),
         "Spread of each leg",
@@ -142,7 +148,7 @@ pub(super) fn boxes(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
 
 /// How the time of a row is divided among the parts.
 struct Divided {
-    name: String,
+    name: Text,
     n: u64,
     sums: [u128; LEGS],
 }
@@ -152,8 +158,8 @@ fn divided(summary: &TraceSummary, kind: TimedKind) -> Vec<Divided> {
     for (sum, (_, times)) in all.sums.iter_mut().zip(summary.times(kind)) {
         *sum = times.sum();
     }
-    let name = |ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow| {
-        ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!(":{} → {remote}", local.port()))
+    let name = |ends: Option<(SocketAddr, SocketAddr)>, flow| {
+        ends.map_or_else(|| format!("connection {flow}").into(), |(local, remote)| Text::to_peer(local, remote))
     };
     let mut rows = vec![all];
     match summary.tallies(kind) {
@@ -202,14 +208,14 @@ pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
         });
         Layer::Spans { name: leg.name.into(), hue: hue_of(leg), items: items.collect() }
     });
-    let mut table = Table::new("Shares of the time", &["connection", "n"]);
+    let mut table = Table::new("Shares of the time", [Column::text("connection"), Column::figures("n")]);
     let named: Vec<_> = kind.adding().filter(|(i, _)| rows.iter().any(|row| row.sums[*i] > 0)).collect();
-    table.head.extend(named.iter().map(|(_, leg)| leg.name.to_owned()));
+    table.columns.extend(named.iter().map(|(_, leg)| Column::figures(leg.name)));
     for row in &rows {
-        let mut cells = vec![row.name.clone(), quantity::count(row.n)];
+        let mut cells = vec![row.name.clone().into(), Cell::count(row.n)];
         let of = whole(row);
-        cells.extend(named.iter().map(|(i, _)| quantity::percent(quantity::share(row.sums[*i], of))));
-        table.rows.push(cells);
+        cells.extend(named.iter().map(|(i, _)| Cell::share(quantity::share(row.sums[*i], of))));
+        table.push(cells);
     }
     let which = if rows.len() > 1 { " All together, and the busiest connections." } else { "" };
     Plot::new(
@@ -222,7 +228,7 @@ pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
         ),
         (
             Axis::linear("share of the time", Unit::Share).reaching(0.0).reaching(1.0),
-            Axis::names("", rows.iter().map(|row| format!("{} (n = {})", row.name, quantity::count(row.n))).collect()),
+            Axis::names("", rows.iter().map(|row| row.name.clone().and(format!(" (n = {})", quantity::count(row.n))))),
         ),
         layers.collect(),
     )
@@ -254,10 +260,11 @@ pub(super) fn waterfalls<T: Described>(
         .iter()
         .map(|slow| {
             let (at, (record, times)) = (when(&slow.record, times), (&slow.record, slow.record.times()));
-            let owner = slow.whose.owner.map_or_else(String::new, |o| format!(" · {}[{}]", o.comm, o.pid));
+            let owner = slow.whose.owner.map(|o| format!("{}[{}]", o.comm, o.pid));
+            let what = record.name().into_iter().chain([quantity::bytes(record.bytes())]).chain(owner);
             Waterfall {
                 total: slow.total,
-                what: format!("{}{}{owner} · at {at}", named(record), quantity::bytes(record.bytes())),
+                what: what.chain([format!("at {at}")]).collect(),
                 connection: ends(slow.whose.ends, record.flow()),
                 bars: kind
                     .adding()
@@ -282,8 +289,8 @@ pub(super) fn waterfalls<T: Described>(
     Some(Waterfalls { thing: kind.thing(), which, shown: slowest.len(), items, plot: Box::new(plot) })
 }
 
-fn ends(ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>, flow: record::ConnectionId) -> String {
-    ends.map_or_else(|| format!("connection {flow}"), |(local, remote)| format!("{local} → {remote}"))
+fn ends(ends: Option<(SocketAddr, SocketAddr)>, flow: record::ConnectionId) -> Text {
+    ends.map_or_else(|| format!("connection {flow}").into(), |(local, remote)| Text::ends(local, remote))
 }
 
 /// What a record is called, in front of what else is said of it.
@@ -312,27 +319,28 @@ fn waterfall_plot<T: Described>(
     let reasons = slowest.iter().any(|s| s.record.reason().is_some());
     let names_of_own = slowest.iter().any(|s| s.record.name().is_some());
     let figures = slowest.first().map(|s| s.record.figures()).unwrap_or_default();
-    let mut head = vec!["#", total.name];
+    let mut columns = vec![Column::figures("#"), Column::figures(total.name)];
     if names_of_own {
-        head.push(thing);
+        columns.push(thing.into());
     }
-    head.extend(parts.iter().map(|(_, leg)| leg.name));
+    columns.extend(parts.iter().map(|(_, leg)| Column::figures(leg.name)));
     if reasons {
-        head.push(if kind == TimedKind::Sends { "waited for" } else { "why" });
+        columns.push(if kind == TimedKind::Sends { "waited for" } else { "why" }.into());
     }
-    head.extend(["bytes", "at", "program", "connection"]);
-    head.extend(figures.iter().map(|f| f.0));
-    let mut table = Table::new(format!("The slowest {thing}s"), &head);
+    columns.push(Column::figures("bytes"));
+    columns.extend(["at", "program", "connection"].map(Column::text));
+    columns.extend(figures.iter().map(|f| Column::figures(f.0)));
+    let mut table = Table::new(format!("The slowest {thing}s"), columns);
     let mut spans: Vec<Vec<Span>> = parts.iter().map(|_| Vec::new()).collect();
     let mut names = Vec::new();
     for (i, slow) in (0u32..).zip(slowest) {
         let (record, times) = (&slow.record, slow.record.times());
-        let ends =
-            slow.whose.ends.map_or_else(|| format!("connection {}", record.flow()), |(l, r)| format!("{l} → {r}"));
+        let ends = ends(slow.whose.ends, record.flow());
         let why = record.reason();
-        let program = slow.whose.owner.map_or_else(|| "—".into(), |o| format!("{}[{}]", o.comm, o.pid));
-        let who = slow.whose.owner.map_or_else(|| ends.clone(), |o| o.comm.to_string());
-        names.push(format!("{}. {who} {}", i + 1, slow.total));
+        let program =
+            Cell::or(slow.whose.owner, |o| format!("{}[{}]", o.comm, o.pid).into(), "the program is not known");
+        let who = slow.whose.owner.map_or_else(|| ends.clone(), |o| o.comm.to_string().into());
+        names.push(Text::from(format!("{}. ", i + 1)).and(who).and(format!(" {}", slow.total)));
         let mut from = Nanos::ZERO;
         for ((part, leg), spans) in parts.iter().zip(&mut spans) {
             let Some(took) = times[*part].map(Nanos) else { continue };
@@ -348,20 +356,19 @@ fn waterfall_plot<T: Described>(
             spans.push(Span { at: f64::from(i), from: from.0 as f64, to: (from + took).0 as f64, label });
             from += took;
         }
-        let mut row = vec![(i + 1).to_string(), slow.total.to_string()];
+        let mut row = vec![Cell::count(i + 1), slow.total.into()];
         if names_of_own {
-            row.push(record.name().unwrap_or_else(|| "—".into()));
+            row.push(Cell::or(record.name(), Cell::from, "it has no name"));
         }
-        row.extend(parts.iter().map(|(part, _)| match times[*part] {
-            Some(took) => record.took(*part, Nanos(took)),
-            None => time(None),
+        row.extend(parts.iter().map(|(part, _)| {
+            Cell::or(times[*part], |took| Cell::figure(record.took(*part, Nanos(took))), "a stage of it is missing")
         }));
         if reasons {
-            row.push(why.unwrap_or_else(|| "—".into()));
+            row.push(Cell::or(why, Cell::from, "no reason is known"));
         }
-        row.extend([quantity::count(record.bytes()), when(record, when_begun), program, ends]);
-        row.extend(record.figures().into_iter().map(|f| f.1));
-        table.rows.push(row);
+        row.extend([Cell::count(record.bytes()), when(record, when_begun).into(), program, ends.into()]);
+        row.extend(record.figures().into_iter().map(|f| Cell::figure(f.1)));
+        table.push(row);
     }
     let layers = parts
         .iter()
@@ -398,63 +405,49 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
     };
     let things = format!("{}s", kind.thing());
     let beside = kind.legs().iter().find(|leg| leg.place == LegPlace::Beside);
-    let mut head: Vec<String> = ["local → remote", "program", &things, "bytes"].map(String::from).into();
-    head.extend(kind.counted().iter().map(|c| (*c).to_owned()));
-    head.extend(beside.iter().flat_map(|leg| ["p50", "p99"].map(|q| format!("{} {q}", leg.name))));
-    head.extend(["p50".into(), "p99".into(), "max".into(), "mostly".into()]);
-    let mut table = Table {
-        title,
-        head,
-        spare: vec![
-            "mostly",
-            "max",
-            "gap p99",
-            "gap p50",
-            "out of order",
-            "never read",
-            "without components",
-            "retransmitted",
-            "dropped",
-            "bytes",
-            "program",
-        ],
-        shown: Some(super::CONNECTIONS_SHOWN),
-        ..Table::default()
-    };
-    let row = |who: String, program: String, tally: &FlowFigures| {
-        let mut row = vec![who, program, quantity::count(tally.n), quantity::bytes(tally.bytes)];
-        row.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| quantity::count(n)));
+    // On a narrow terminal what most of the time went to goes first, then the largest time, the leg beside the others, the counts, and
+    // last what says who it is.
+    let mut columns = vec![
+        Column::text("local → remote"),
+        Column::text("program").spare(u8::MAX),
+        Column::figures(things),
+        Column::figures("bytes").spare(u8::MAX - 1),
+    ];
+    columns.extend((4..).zip(kind.counted()).map(|(order, count)| Column::figures(*count).spare(order)));
+    columns.extend(beside.iter().flat_map(|leg| {
+        [("p50", 3), ("p99", 2)].map(|(q, order)| Column::figures(format!("{} {q}", leg.name)).spare(order))
+    }));
+    columns.extend([Column::figures("p50"), Column::figures("p99"), Column::figures("max").spare(1)]);
+    columns.push(Column::text("mostly").spare(0));
+    let mut table = Table { shown: Some(super::CONNECTIONS_SHOWN), ..Table::new(title, columns) };
+    let row = |who: Text, program: String, tally: &FlowFigures| {
+        let mut row = vec![who.into(), program.into(), Cell::count(tally.n), Cell::bytes(tally.bytes)];
+        row.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| Cell::count(n)));
         if beside.is_some() {
-            row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.beside.quantile(q))));
+            row.extend([Quantile::P50, Quantile::P99].map(|q| Cell::ns_or(tally.beside.quantile(q), TOO_FEW)));
         }
-        row.extend([Quantile::P50, Quantile::P99].map(|q| time(tally.total.quantile(q))));
-        row.extend([time(tally.total.max()), view::mostly(kind, tally)]);
-        row
+        row.extend([Quantile::P50, Quantile::P99].map(|q| Cell::ns_or(tally.total.quantile(q), TOO_FEW)));
+        row.extend([Cell::ns_or(tally.total.max(), NONE), view::mostly(kind, tally).into()]);
+        Row::of(row)
     };
     let together = |listed: usize| {
         let mut rest = all.iter().skip(listed).copied().chain(tallies.others().map(|(others, _)| others));
         let mut together = rest.next()?.clone();
         rest.for_each(|tally| together.merge(tally));
-        Some(row(format!("all other {what} together"), String::new(), &together))
+        Some(row(format!("all other {what} together").into(), String::new(), &together))
     };
-    table.rows.extend(all.iter().take(CONNECTIONS).map(|tally| {
-        let ends = tally.ends.map_or_else(|| format!("connection {}", tally.flow), |(l, r)| format!("{l} → {r}"));
-        row(ends, view::owner(tally), tally)
+    table.extend(all.iter().take(CONNECTIONS).map(|tally| {
+        let brief = tally.ends.map(|(local, remote)| Text::to_peer(local, remote));
+        Row { brief, ..row(ends(tally.ends, tally.flow), view::owner(tally), tally) }
     }));
-    // Where there is little room the local address goes: it is this host's.
-    table.brief = all
-        .iter()
-        .take(CONNECTIONS)
-        .map(|t| t.ends.map_or_else(|| format!("connection {}", t.flow), |(l, r)| format!(":{} → {r}", l.port())))
-        .collect();
-    table.rows.extend(together(CONNECTIONS));
+    table.extend(together(CONNECTIONS));
     table.rest = together(super::CONNECTIONS_SHOWN);
     table
 }
 
 /// How many were dropped, by what and by the kernel's reason.
 pub(super) fn drops(rows: &[(u64, String, &DropReason)]) -> Option<Plot> {
-    let names = rows.iter().map(|(_, what, reason)| format!("{reason} ({what})")).collect();
+    let names = rows.iter().map(|(_, what, reason)| format!("{reason} ({what})"));
     let span = |(at, (n, what, reason)): (u32, &(u64, String, &DropReason))| Span {
         at: f64::from(at),
         from: 0.0,

@@ -3,8 +3,8 @@
 use stats::Quantile;
 use summary::{LabelFigures, RoleFigures};
 
-use super::figures::time;
-use paper::document::Table;
+use crate::page::{NONE, TOO_FEW};
+use paper::document::{Cell, Column, Row, Table};
 
 /// Labels that are listed, and of those the ones that a terminal shows.
 const LISTED: usize = 50;
@@ -13,8 +13,18 @@ const SHOWN: usize = 15;
 /// One row each, those with the most requests first; none where no request has a label.
 pub(super) fn table(of: &RoleFigures) -> Table {
     let all = of.labels.sorted();
-    let mut table = Table::new("By method and path", &["request", "n", "p50", "p99", "max", "answers"]);
-    table.rows.extend(all.iter().take(LISTED).map(|(label, figures)| row(label.to_string(), figures)));
+    let mut table = Table::new(
+        "By method and path",
+        [
+            Column::text("request"),
+            Column::figures("n"),
+            Column::figures("p50"),
+            Column::figures("p99"),
+            Column::figures("max").spare(0),
+            Column::text("answers").spare(1),
+        ],
+    );
+    table.extend(all.iter().take(LISTED).map(|(label, figures)| row(label.to_string(), figures)));
     let together = |listed: usize| {
         let rest =
             all.iter().skip(listed).map(|(_, figures)| *figures).chain(of.labels.others().map(|(others, _)| others));
@@ -23,19 +33,16 @@ pub(super) fn table(of: &RoleFigures) -> Table {
         rest.for_each(|figures| together.merge(&figures));
         Some(row("all others together".into(), &together))
     };
-    table.rows.extend(together(LISTED));
+    table.extend(together(LISTED));
     table.rest = together(SHOWN);
     table.shown = Some(SHOWN);
-    table.spare = vec!["max", "answers"];
     table
 }
 
-fn row(name: String, figures: &LabelFigures) -> Vec<String> {
-    let mut row = vec![name, quantity::count(figures.n)];
-    row.extend([Quantile::P50, Quantile::P99].map(|q| time(figures.total.quantile(q))));
-    row.push(time(figures.total.max()));
-    row.push(answers(figures));
-    row
+fn row(name: String, figures: &LabelFigures) -> Row {
+    let [p50, p99] = [Quantile::P50, Quantile::P99].map(|q| Cell::ns_or(figures.total.quantile(q), TOO_FEW));
+    let max = Cell::ns_or(figures.total.max(), NONE);
+    Row::of([name.into(), Cell::count(figures.n), p50, p99, max, answers(figures).into()])
 }
 
 /// `2xx 38, 5xx 2`.

@@ -11,7 +11,7 @@ use store::{Error, Provenance, Run, SamplingMethod, State};
 
 use super::{command, facts};
 use crate::view::{self, Facts};
-use paper::document::{Block, Document, Section, Table, Waterfalls};
+use paper::document::{Block, Cell, Clause, Column, Document, Section, Table, Waterfalls};
 use summary::{Limits, TimedKind, Timeline, TraceSummary};
 
 /// Connections in a table.
@@ -221,10 +221,10 @@ pub fn describe(of: &Subject) -> Document {
     if of.finished {
         let missing = [view::partial(&facts.coverage), view::unrecorded(&facts.lost)];
         let at = verdict.len().min(1);
-        verdict.splice(at..at, missing.into_iter().flatten());
+        verdict.splice(at..at, missing.into_iter().flatten().map(Clause::caveat));
     }
     let title = of.name.map_or_else(|| "Trace".to_owned(), |name| format!("Trace {name}"));
-    Document { title, about, verdict, warnings: Vec::new(), sections }
+    Document { title: title.into(), about, verdict, warnings: Vec::new(), sections }
 }
 
 /// All that is said of one kind.
@@ -236,7 +236,7 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
     }
     if TimedKind::ALL.into_iter().any(|other| other != kind && summary.n(other) > 0) {
         // The verdict has one sentence for each of several kinds.
-        section.say(view::words_of_any(summary, facts, kind).join(" "));
+        section.say(view::in_one(&view::words_of_any(summary, facts, kind)));
     }
     section.plot(figures::cdf(summary, kind));
     section.plot(figures::boxes(summary, kind));
@@ -333,14 +333,17 @@ fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: Tim
 /// What the kernel dropped on this host, by its reason.
 fn drops(summary: &TraceSummary) -> Section {
     let mut section = Section::new("Dropped on this host");
-    let mut table = Table::new("Drops by the kernel's reason", &["n", "what", "reason"]);
+    let mut table = Table::new(
+        "Drops by the kernel's reason",
+        [Column::figures("n"), Column::text("what"), Column::text("reason")],
+    );
     let (packets, datagrams) = (&summary.packets().drops, &summary.datagrams().drops);
     let all = packets.iter().map(|d| ("packets", d)).chain(datagrams.iter().map(|d| ("datagrams", d)));
     let mut rows: Vec<_> =
         all.map(|(what, ((direction, reason), n))| (*n, format!("{what} {direction}"), reason)).collect();
     rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2))));
     section.plot(figures::drops(&rows));
-    table.rows.extend(rows.into_iter().map(|(n, what, reason)| vec![quantity::count(n), what, reason.to_string()]));
+    table.extend(rows.into_iter().map(|(n, what, reason)| [Cell::count(n), what.into(), reason.to_string().into()]));
     section.table(table);
     section
 }
@@ -362,9 +365,12 @@ fn losses(section: &mut Section, lost: Option<Lost>, facts: &Facts) {
         section.say("What was lost is not known, because the run was never finished.");
         return;
     };
-    let mut table = Table::new("Counters of losses that are not zero", &["n", "what", "key"]);
+    let mut table = Table::new(
+        "Counters of losses that are not zero",
+        [Column::figures("n"), Column::text("what"), Column::text("key")],
+    );
     for (key, words, n) in lost.entries().filter(|e| e.2 > 0) {
-        table.rows.push(vec![quantity::count(n), words.into(), key.into()]);
+        table.push([Cell::count(n), words.into(), key.into()]);
     }
     if table.rows.is_empty() {
         section.say("Nothing was lost: every counter of losses is zero.");

@@ -3,11 +3,12 @@
 use record::{ClockReading, Leg};
 use stats::{Precision, Quantile};
 
-use super::figures::{Slowest, time};
+use super::figures::Slowest;
 use super::{CONNECTIONS, n_of};
 use crate::colour::hue_of;
+use crate::page::{NONE, TOO_FEW};
 use crate::view;
-use paper::document::{Table, Waterfalls};
+use paper::document::{Cell, Column, Row, Table, Text, Waterfalls};
 use paper::plot::{Axis, Layer, Plot, Span, Unit};
 use summary::{Attribution, SendFigures, TimedKind, TraceSummary};
 
@@ -21,10 +22,13 @@ pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
         .zip(&waits)
         .map(|(i, w)| Span { at: f64::from(i), from: 0.0, to: w.1.time.0 as f64, label: label(w) })
         .collect();
-    let mut table = Table::new("Waiting in TCP", &["reason", "sends", "time", "share"]);
-    table.rows.extend(waits.iter().map(|(reason, w)| {
-        let share = quantity::percent(quantity::share(w.time.0.into(), whole));
-        vec![reason.to_string(), quantity::count(w.sends), w.time.to_string(), share]
+    let mut table = Table::new(
+        "Waiting in TCP",
+        [Column::text("reason"), Column::figures("sends"), Column::figures("time"), Column::figures("share")],
+    );
+    table.extend(waits.iter().map(|(reason, w)| {
+        let share = quantity::share(w.time.0.into(), whole);
+        [Cell::from(reason.to_string()), Cell::count(w.sends), w.time.into(), Cell::share(share)]
     }));
     let waited = waits.iter().map(|w| w.1.sends).sum();
     Plot::new(
@@ -36,7 +40,7 @@ pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
         ),
         (
             Axis::linear("time, all sends together", Unit::Time).reaching(0.0),
-            Axis::names("", waits.iter().map(|w| w.0.to_string()).collect()),
+            Axis::names("", waits.iter().map(|w| w.0.to_string())),
         ),
         vec![Layer::Spans { name: String::new(), hue: hue_of(&TimedKind::Sends.legs()[0]), items }],
     )
@@ -62,7 +66,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
     };
     let mut table = Table::new(
         title,
-        &[
+        [
             "local → remote",
             "program",
             "opened",
@@ -78,25 +82,24 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             "waits for",
         ],
     );
-    let row =
-        |who: String, [program, opened, control]: [String; 3], sends: &SendFigures, retransmitted: Option<u64>| {
-            let p = |leg, q| time(sends.leg(leg).times.quantile(q));
-            vec![
-                who,
-                program,
-                opened,
-                control,
-                quantity::count(sends.sends),
-                quantity::bytes(sends.bytes),
-                p(Leg::Tcp, Quantile::P50),
-                p(Leg::Network, Quantile::P50),
-                p(Leg::Total, Quantile::P50),
-                p(Leg::Total, Quantile::P99),
-                time(sends.leg(Leg::Total).times.max()),
-                retransmitted.map_or_else(|| "—".into(), quantity::count),
-                view::waits_for(sends),
-            ]
-        };
+    let row = |who: Text, [program, opened, control]: [String; 3], sends: &SendFigures, retransmitted: Option<u64>| {
+        let p = |leg, q| Cell::ns_or(sends.leg(leg).times.quantile(q), TOO_FEW);
+        Row::of([
+            who.into(),
+            program.into(),
+            opened.into(),
+            control.into(),
+            Cell::count(sends.sends),
+            Cell::bytes(sends.bytes),
+            p(Leg::Tcp, Quantile::P50),
+            p(Leg::Network, Quantile::P50),
+            p(Leg::Total, Quantile::P50),
+            p(Leg::Total, Quantile::P99),
+            Cell::ns_or(sends.leg(Leg::Total).times.max(), NONE),
+            Cell::or(retransmitted, Cell::count, "the kernel's count was not read"),
+            view::waits_for(sends).into(),
+        ])
+    };
     let together = |listed: usize| {
         let others = summary.others();
         (all.len() > listed || others.connections > 0).then(|| {
@@ -106,26 +109,22 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             row("all other connections together".into(), Default::default(), &together, None)
         })
     };
-    table.rows.extend(all.iter().take(CONNECTIONS).map(|c| {
+    table.extend(all.iter().take(CONNECTIONS).map(|c| {
         let program = match c.connection.owner.pid {
             0 => "not known".into(),
             pid => format!("{}[{pid}]", c.connection.owner.comm),
         };
         let opened = format!("{:?}", c.connection.opening).to_lowercase();
         row(
-            format!("{} → {}", c.connection.local, c.connection.remote),
+            Text::ends(c.connection.local, c.connection.remote),
             [program, opened, c.connection.congestion_control.clone()],
             &c.sends,
             c.totals.map(|t| t.segments_retransmitted.into()),
         )
+        .or_brief(Text::to_peer(c.connection.local, c.connection.remote))
     }));
-    // Where there is little room the local address goes: it is this host's.
-    let brief = all.iter().take(CONNECTIONS).map(|c| (c.connection.local.port(), c.connection.remote));
-    table.brief = brief.map(|(port, remote)| format!(":{port} → {remote}")).collect();
-    table.rows.extend(together(CONNECTIONS));
+    table.extend(together(CONNECTIONS));
     table.rest = together(super::CONNECTIONS_SHOWN);
     table.shown = Some(super::CONNECTIONS_SHOWN);
-    table.spare =
-        vec!["control", "opened", "waits for", "max", "tcp p50", "network p50", "bytes", "retransmitted", "program"];
     table
 }

@@ -14,7 +14,7 @@ use traffic::responsiveness::{self, ProbeKind};
 use traffic::stream::Sample;
 use traffic::{load, rr, stream, udp};
 
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Stretches that a phase's probes are cut into: neighbouring round trips are alike.
@@ -351,20 +351,20 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     );
     let mut section = Section::new("What changed");
     section.plot(plot(between));
-    let mut table = Table::new("", &["figure", names[0], names[1], "difference"]);
+    let mut table = Table::new("", ["figure", names[0], names[1], "difference"]);
     for row in &between.rows {
         let difference = row.withheld.as_ref().map_or_else(|| interval(row), |why| format!("— ({why})"));
         let [first, second] = [row.first, row.second].map(|value| row.measure.text(value));
-        table.rows.push(vec![row.figure.clone(), first, second, difference]);
+        table.push(vec![row.figure.clone(), first, second, difference]);
     }
     section.table(table);
     section.blocks.push(Block::Words(
         "Second less first. All intervals hold at the same time in 95 % of comparisons (Bonferroni); stretches of a run are drawn whole, because neighbouring values are alike.".into(),
     ));
     Document {
-        title: format!("{} against {}", names[1], names[0]),
+        title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two runs of {} side by side.", between.workload),
-        verdict,
+        verdict: clauses(verdict),
         warnings,
         sections: vec![section],
     }
@@ -390,7 +390,7 @@ fn plot(between: &Between) -> Option<Plot> {
         Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
         Layer::Intervals { name: "measured".into(), hue: Hue(0), items: items.collect() },
     ];
-    let names = shown.iter().map(|(row, _)| row.figure.clone()).collect();
+    let names = shown.iter().map(|(row, _)| row.figure.clone());
     let caption = "The second run less the first, as a share of the first, with intervals.";
     let axes = (Axis::linear("difference", Unit::Share), Axis::names("", names));
     Plot::new("between", "Differences with their intervals", caption, axes, layers)

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use traffic::load::{Config, Outcome, Phase, Probed, parts};
 
 use super::{carried, ended_early, withheld};
+use crate::page::{NONE, TOO_FEW};
 use crate::page::{curve, shortest_note};
-use paper::document::{Document, Section, Table};
+use paper::document::{Cell, Column, Document, Section, Table, Text, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Above this, the probes' own lateness is worth a sentence: a wake-up of an idle host takes some 0.1 ms.
@@ -37,20 +38,21 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         warnings.extend(lateness(probed));
     }
     let mut trips = Section::new("Round trips");
-    let head = ["probe", "phase", "median", "p99", "max", "round trips a minute", "n", "lost"];
-    let mut table = Table::new("", &head);
+    let text = ["probe", "phase"].map(Column::text).into_iter();
+    let figures = ["median", "p99", "max", "round trips a minute", "n", "lost"].map(Column::figures);
+    let mut table = Table::new("", text.chain(figures));
     for probed in &outcome.probes {
         for (name, phase) in phases(probed).into_iter().filter(|(_, phase)| phase.sent > 0) {
             let s = &phase.round_trip;
-            table.rows.push(vec![
-                probed.probe.to_string(),
-                name.to_owned(),
+            table.push([
+                Cell::from(probed.probe.to_string()),
+                name.into(),
                 carried(s, Quantile::P50, s.p50),
                 carried(s, Quantile::P99, s.p99),
-                if s.n == 0 { "—".into() } else { s.max.to_string() },
-                phase.round_trips_per_minute.map_or_else(|| "—".into(), |n| count(n as u64)),
-                count(s.n),
-                count(phase.lost),
+                Cell::time_or((s.n > 0).then_some(s.max), NONE),
+                Cell::or(phase.round_trips_per_minute, |n| Cell::count(n as u64), TOO_FEW),
+                Cell::count(s.n),
+                Cell::count(phase.lost),
             ]);
         }
     }
@@ -69,8 +71,8 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         config.after,
         counted(config.flows.into(), "stream")
     );
-    let title = format!("ping-under-load to {}", config.target.server);
-    Document { title, about, verdict, warnings, sections: vec![trips] }
+    let title = Text::from("ping-under-load to ").and(config.target.server);
+    Document { title, about, verdict: clauses(verdict), warnings, sections: vec![trips] }
 }
 
 fn sentence(probed: &Probed) -> Option<String> {

@@ -15,8 +15,8 @@ use stats::{Distribution, DurationSummary, Precision, Quantile};
 
 use traffic::kept::Run;
 
-use super::curve;
-use paper::document::{Document, Table};
+use super::{TOO_FEW, curve};
+use paper::document::{Cell, Column, Document, Table};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit};
 
 pub use flent::document as flent;
@@ -39,28 +39,36 @@ pub fn document(run: &Run) -> Document {
 
 /// Rows for distributions of durations: a percentile that too few values carry is not shown.
 fn distributions(title: &str, rows: &[(&str, &DurationSummary)]) -> Table {
-    let head = ["", "n", "min", "median", "p90", "p99", "p99.9", "max"];
-    let mut table = Table::new(title, &head);
+    let columns = [
+        Column::text(""),
+        Column::figures("n"),
+        Column::figures("min").spare(0),
+        Column::figures("median"),
+        Column::figures("p90").spare(2),
+        Column::figures("p99"),
+        Column::figures("p99.9").spare(1),
+        Column::figures("max"),
+    ];
+    let mut table = Table::new(title, columns);
     for (name, s) in rows {
         let carried = |q: Quantile, at: Nanos| carried(s, q, at);
-        table.rows.push(vec![
-            (*name).to_owned(),
-            count(s.n),
-            s.min.to_string(),
+        table.push([
+            Cell::from(*name),
+            Cell::count(s.n),
+            s.min.into(),
             carried(Quantile::P50, s.p50),
             carried(Quantile::P90, s.p90),
             carried(Quantile::P99, s.p99),
             carried(Quantile::P999, s.p999),
-            s.max.to_string(),
+            s.max.into(),
         ]);
     }
-    table.spare = vec!["min", "p99.9", "p90"];
     table
 }
 
 /// A percentile, where enough values carry it: the same number in every command.
-fn carried(s: &DurationSummary, quantile: Quantile, at: Nanos) -> String {
-    if s.n >= quantile.needs() { at.to_string() } else { "—".into() }
+fn carried(s: &DurationSummary, quantile: Quantile, at: Nanos) -> Cell {
+    Cell::time_or((s.n >= quantile.needs()).then_some(at), TOO_FEW)
 }
 
 /// Why percentiles of these distributions are withheld, where any is that a table shows.
@@ -107,8 +115,8 @@ mod tests {
         (1..=50).for_each(|ms| times.record(ms * 1_000_000));
         let summary = DurationSummary::of(&times).unwrap_or_default();
         let table = distributions("", &[("latency", &summary)]);
-        let cell = |name: &str| table.rows[0][table.head.iter().position(|head| head == name).unwrap()].as_str();
-        assert_eq!([cell("n"), cell("median"), cell("p90"), cell("p99")], ["50", "25.0 ms", "45.0 ms", "—"]);
-        assert_eq!((cell("p99.9"), cell("max")), ("—", "50.0 ms"));
+        let cell = |name: &str| table.rows[0].cells[table.column(name).unwrap()].to_string();
+        assert_eq!(["n", "median", "p90", "p99"].map(cell), ["50", "25.0 ms", "45.0 ms", "—"]);
+        assert_eq!(["p99.9", "max"].map(cell), ["—", "50.0 ms"]);
     }
 }

@@ -6,7 +6,7 @@ use traffic::responsiveness::{Config, Figures, Load, Outcome, Probe, ProbeKind, 
 
 use super::ended_early;
 use crate::page::facts;
-use paper::document::{Document, Section, Table};
+use paper::document::{Column, Document, Section, Table, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 fn loaded(load: Load) -> &'static str {
@@ -32,11 +32,12 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         warnings.push(format!("{} failed and are in no figure.", counted(failed, "probe")));
     }
     let mut trips = Section::new("Round trips");
-    let head =
-        ["", "TCP handshake", "TLS round trip", "request", "request on the load", "foreign probes", "self probes"];
-    let mut table = Table::new("Trimmed means (the lowest 95 % of each)", &head);
-    table.rows.push(row("without load", &o.idle));
-    table.rows.extend(o.stages.iter().map(|stage| row(loaded(stage.load), &stage.figures)));
+    let figures =
+        ["TCP handshake", "TLS round trip", "request", "request on the load", "foreign probes", "self probes"];
+    let columns = [Column::text("")].into_iter().chain(figures.map(Column::figures));
+    let mut table = Table::new("Trimmed means (the lowest 95 % of each)", columns);
+    table.push(row("without load", &o.idle));
+    table.extend(o.stages.iter().map(|stage| row(loaded(stage.load), &stage.figures)));
     trips.table(table);
     trips.plot(over_time(o));
     trips.plot(goodput(o));
@@ -61,9 +62,9 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         ],
     ));
     Document {
-        title: format!("responsiveness to {}", o.server),
+        title: format!("responsiveness to {}", o.server).into(),
         about: format!("Round trips a minute under working conditions, in {}.", o.elapsed),
-        verdict,
+        verdict: clauses(verdict),
         warnings,
         sections: vec![trips, settings],
     }

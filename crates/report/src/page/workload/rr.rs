@@ -6,7 +6,7 @@ use traffic::rr::{Config, Outcome};
 
 use super::{DISTRIBUTED, buckets_curve, distributions, ended_early, withheld};
 use crate::page::facts;
-use paper::document::{Document, Section, Table};
+use paper::document::{Cell, Column, Document, Section, Table, Text, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// One line of progress: what was done until then, and how fast since the last one.
@@ -59,9 +59,9 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
     kept.extend(o.cpu_per_transaction.map(|cpu| ("CPU", format!("{cpu} a transaction on this side"))));
     settings.table(facts("", kept));
     Document {
-        title: format!("{name} to {}", config.target.server),
+        title: Text::from(format!("{name} to ")).and(config.target.server),
         about,
-        verdict,
+        verdict: clauses(verdict),
         warnings,
         sections: vec![times, settings],
     }
@@ -98,17 +98,17 @@ fn over_time(o: &Outcome) -> Option<Plot> {
 }
 
 fn slowest(o: &Outcome) -> Table {
-    let head = ["latency", "queued", "handshake", "first byte", "rest", "port"];
-    let mut table = Table::new("The slowest transactions, and where their time went", &head);
+    let columns = ["latency", "queued", "handshake", "first byte", "rest", "port"].map(Column::figures);
+    let mut table = Table::new("The slowest transactions, and where their time went", columns);
     for slow in &o.slowest {
-        let time = |time: Nanos| if time == Nanos::ZERO { String::new() } else { time.to_string() };
-        table.rows.push(vec![
-            slow.latency.to_string(),
+        let time = |time: Nanos| if time == Nanos::ZERO { Cell::default() } else { Cell::time(time) };
+        table.push([
+            Cell::time(slow.latency),
             time(slow.queued),
             time(slow.connect),
             time(slow.first_byte),
             time(slow.rest),
-            slow.local_port.to_string(),
+            Cell::figure(slow.local_port.to_string()),
         ]);
     }
     table.shown = Some(3);

@@ -33,7 +33,7 @@ pub fn line(event: &Event) -> String {
 /// What it did in all.
 pub fn document(counts: &Counts) -> Document {
     Document {
-        title: format!("Served {}", counted(counts.tests, "test")),
+        title: format!("Served {}", counted(counts.tests, "test")).into(),
         about: format!(
             "{} ended early, {} refused; connections: {} turned away, {} silent, {} of another protocol.",
             count(counts.broken_off),

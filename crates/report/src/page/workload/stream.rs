@@ -1,11 +1,11 @@
 //! Bulk transfer.
 
-use quantity::{bit_rate, bytes, count, counted, percent, share};
+use quantity::{bit_rate, bytes, count, counted, share};
 use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, Total};
 
 use super::{ended_early, flows};
 use crate::page::facts;
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Cell, Column, Document, Section, Table, Text, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// One line of progress: what a flow did in an interval.
@@ -65,7 +65,8 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         section.blocks.push(Block::Code { title: String::new(), text: text.clone() });
         sections.push(section);
     }
-    Document { title: format!("stream to {}", config.target.server), about, verdict, warnings, sections }
+    let title = Text::from("stream to ").and(config.target.server);
+    Document { title, about, verdict: clauses(verdict), warnings, sections }
 }
 
 fn sentence(way: &str, total: &Total) -> String {
@@ -88,38 +89,35 @@ fn sentence(way: &str, total: &Total) -> String {
 
 /// A row for each flow, where there is more to say than the totals do.
 fn table(config: &Config, outcome: &Outcome) -> Table {
-    let mut table = if config.udp {
-        let head = ["flow", "direction", "goodput", "lost", "of", "share", "reordered", "duplicated", "jitter"];
-        Table::new("", &head)
-    } else {
-        Table::new("", &["flow", "direction", "goodput", "received", "retransmitted", "last RTT"])
+    let figures: &[&str] = match config.udp {
+        true => &["goodput", "lost", "of", "share", "reordered", "duplicated", "jitter"],
+        false => &["goodput", "received", "retransmitted", "last RTT"],
     };
+    let columns = [Column::figures("flow"), Column::text("direction")].into_iter();
+    let mut table = Table::new("", columns.chain(figures.iter().map(|name| Column::figures(*name))));
     if !config.udp && outcome.flows.len() < 2 {
         return table;
     }
     let goodput = |f: &FlowOutcome| {
         let received = f.received_bytes.zip(f.received_in).filter(|(_, time)| time.0 > 0);
-        received.map_or_else(|| "—".into(), |(n, time)| bit_rate(n as f64 * 8e9 / time.0 as f64))
+        let rate = received.map(|(n, time)| n as f64 * 8e9 / time.0 as f64);
+        Cell::or(rate, Cell::bit_rate, "the receiver did not say what arrived")
     };
     for f in &outcome.flows {
-        let mut row = vec![f.flow.to_string(), way(f.client_sends).to_owned(), goodput(f)];
+        let mut row = vec![Cell::from(f.flow.to_string()), way(f.client_sends).into(), goodput(f)];
         if config.udp {
             let Some(d) = f.datagrams else { continue };
-            let lost = percent(share(d.lost.into(), d.expected.into()));
-            row.extend([
-                count(d.lost),
-                count(d.expected),
-                lost,
-                count(d.reordered),
-                count(d.duplicated),
-                d.jitter.to_string(),
-            ]);
+            row.extend([d.lost, d.expected].map(Cell::count));
+            row.push(Cell::share(share(d.lost.into(), d.expected.into())));
+            row.extend([d.reordered, d.duplicated].map(Cell::count));
+            row.push(d.jitter.into());
         } else {
-            row.push(f.received_bytes.map_or_else(|| "—".into(), bytes));
-            row.push(f.retransmitted_segments.map_or_else(|| "—".into(), count));
-            row.push(f.tcp.filter(|_| f.client_sends).map_or_else(|| "—".into(), |t| t.srtt.to_string()));
+            row.push(Cell::or(f.received_bytes, Cell::bytes, "the receiver did not say what arrived"));
+            row.push(Cell::or(f.retransmitted_segments, Cell::count, "the sender's kernel was not asked"));
+            let rtt = f.tcp.filter(|_| f.client_sends).map(|t| t.srtt);
+            row.push(Cell::time_or(rtt, "only this host's sending side knows it"));
         }
-        table.rows.push(row);
+        table.push(row);
     }
     table
 }

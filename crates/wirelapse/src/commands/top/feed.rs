@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use machine::who::{self, Hierarchy};
-use paper::document::{addresses, with_names};
 use record::histogram::SeriesKey;
 use record::{ConnectionId, Coverage, Event, IpPrefix, Leg, Nanos, Send};
 use report::live::{Opened, SlowestSend, Top};
@@ -132,7 +131,7 @@ impl Feed {
         let mut rows = self.history.groups(state.by, SHOWN, &|id| self.cgroup(id));
         let wanted = state.filter.to_lowercase();
         let has = |label: &str| label.to_lowercase().contains(&wanted);
-        rows.retain(|row| has(&row.label) || has(&self.name(&row.label)));
+        rows.retain(|row| has(&row.label) || has(&self.name(row)));
         state.sort.sort(&mut rows);
         rows
     }
@@ -143,20 +142,25 @@ impl Feed {
             return;
         }
         let rows = self.rows(state);
-        let shown = rows.iter().flat_map(|row| addresses(&row.label));
+        let shown = rows.iter().filter_map(|row| Some(row.host.as_ref()?.at));
         if let Some(answer) = tracer.aside(&hosts::request(shown, wait)) {
             self.names = Some(hosts::answered(&answer));
         }
     }
 
-    fn name(&self, label: &str) -> String {
-        self.names.as_ref().map_or_else(|| label.to_owned(), |names| with_names(label, names))
+    /// The label of a row, with the name of its host where it is known.
+    fn name(&self, row: &Group) -> String {
+        let named = || {
+            let host = row.host.as_ref()?;
+            Some(host.label(self.names.as_ref()?.get(&host.at)?))
+        };
+        named().unwrap_or_else(|| row.label.clone())
     }
 
     /// The rows with the names of hosts, as they are shown.
     pub fn named(&self, mut rows: Vec<Group>) -> Vec<Group> {
         if self.names.is_some() {
-            rows.iter_mut().for_each(|row| row.label = self.name(&row.label));
+            rows.iter_mut().for_each(|row| row.label = self.name(row));
         }
         rows
     }
@@ -179,8 +183,8 @@ impl Feed {
         }
     }
 
-    /// The row with this label, opened.
-    fn opened(&self, state: &State, label: &str) -> Opened {
+    /// The row with this label, opened; `shown` is what it is called.
+    fn opened(&self, state: &State, label: &str, shown: String) -> Opened {
         let cgroup = |id| self.cgroup(id);
         let over_time = self.history.over_time(state.by, label, &cgroup);
         let cgroups: HashMap<_, _> = self.history.keys().map(|key| (without_cgroup(key), key.cgroup)).collect();
@@ -205,7 +209,7 @@ impl Feed {
             .collect();
         slowest.sort_by_key(|slow| std::cmp::Reverse(slow.send.leg(Leg::Total).ok().flatten()));
         slowest.truncate(SLOWEST);
-        Opened { label: self.name(label), over_time, slowest }
+        Opened { label: shown, over_time, slowest }
     }
 
     /// The next frame shows what was changed.
@@ -231,7 +235,10 @@ impl Feed {
         }
         let rows = self.rows(state);
         state.show(rows.iter().map(|row| row.label.clone()).collect());
-        let opened = state.opened.as_deref().map(|label| self.opened(state, label));
+        let opened = state.opened.as_deref().map(|label| {
+            let row = rows.iter().find(|row| row.label == label);
+            self.opened(state, label, row.map_or_else(|| label.to_owned(), |row| self.name(row)))
+        });
         let rows = self.named(rows);
         let shown = Top { opened: opened.as_ref(), ..self.shown(state, &rows, target, message) };
         screen.frame(|frame, canvas| report::live::top(frame, canvas, &shown));

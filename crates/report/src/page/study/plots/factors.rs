@@ -39,10 +39,10 @@ impl View<'_> {
             };
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
         }
-        let mut table = Table::new("Effects", &["factors and levels", "change, 95 % interval", "p", "blocks"]);
+        let mut table = Table::new("Effects", ["factors and levels", "change, 95 % interval", "p", "blocks"]);
         let row =
             |(e, size): &(&Effect, Estimate)| vec![name(&e.of), percent_of(size), p_value(e.p), size.n.to_string()];
-        table.rows.extend(effects.iter().map(row));
+        table.extend(effects.iter().map(row));
         let note = not_drawn(known.len() - shown.len(), effects.len() - known.len(), effects.len());
         Plot::new(
             &self.id("main-effects"),
@@ -52,7 +52,7 @@ impl View<'_> {
                 self.plan.response.replace('_', " "),
                 found.blocks
             ),
-            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)).collect())),
+            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)))),
             vec![
                 Layer::Rule { name: "no effect".into(), upright: true, value: 0.0 },
                 Layer::Intervals { name: "main effect".into(), hue: Hue(0), items: main },
