@@ -128,7 +128,7 @@ pub fn compare(a: &Report, b: &Report) -> Divergence {
     }
     for (which, report, n) in [("first", a, number(x)), ("second", b, number(y))] {
         for f in report.findings.iter().filter(|f| n.is_some_and(|n| f.packets.contains(&n))) {
-            text.push(format!("in the {which}, this is {}: {}", f.words, f.text));
+            text.push(format!("in the {which}, this is {}: {}", f.kind.words(), f.text));
             text.push(format!("what helps: {}", f.worth));
         }
     }

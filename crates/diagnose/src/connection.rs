@@ -14,7 +14,6 @@ use limit::State;
 use plain::Undisturbed;
 use wire::{Flags, Integrity, Segment};
 
-use crate::budget::{Budget, Limit};
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
 use crate::half::{Data, Half};
@@ -25,6 +24,7 @@ use crate::ranges::START;
 use crate::stall::Heard;
 use crate::steps::{self, Steps};
 use crate::unclear::Unclear;
+use record::conversation::{Budget, Limit};
 
 /// The direction from the client to the server, and back.
 pub(crate) const TO_SERVER: usize = 0;

@@ -4,7 +4,7 @@
 //! connections, most with a few values each, and this is on the way of every packet.
 
 use record::Nanos;
-use serde::Serialize;
+use record::conversation::Quantiles;
 
 /// How many values are kept one by one before buckets take over.
 const EXACT: usize = 32;
@@ -45,21 +45,6 @@ impl Default for Kept {
     fn default() -> Self {
         Self::Exact(Vec::new())
     }
-}
-
-/// A distribution in five figures, as the output gives it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Quantiles {
-    /// How many values.
-    pub samples: u64,
-    /// The smallest.
-    pub min_ns: Option<Nanos>,
-    /// The median.
-    pub median_ns: Option<Nanos>,
-    /// The 99th percentile.
-    pub p99_ns: Option<Nanos>,
-    /// The largest.
-    pub max_ns: Option<Nanos>,
 }
 
 impl Distribution {

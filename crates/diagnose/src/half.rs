@@ -7,7 +7,6 @@ use record::SeqNumber;
 use wire::{Ecn, Flags, Segment};
 
 use crate::acks::Habits;
-use crate::budget::Limit;
 use crate::checksums::Checksums;
 use crate::flight::{Flight, Sent};
 use crate::ranges::{Range, Ranges, START};
@@ -17,6 +16,7 @@ use crate::rounds::{Release, Rounds, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
+use record::conversation::Limit;
 
 /// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as long as can be
 /// expected; runs of smaller ones are what the application wrote.

@@ -1,11 +1,12 @@
 //! Which side took the time while nothing was ready to be sent: a side that had been asked and thought, a side that paused within what it
 //! sent, or the path that question and answer crossed.
 
-use record::Nanos;
-use serde::Serialize;
+use record::conversation::Side;
+use record::table::{Cell, Kind, Value};
+use record::{Nanos, columns, inside, json};
 
 /// The time without data, by who was waited for. Adds up to the application's share of the duration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
     /// The client had the server's data and had not sent yet.
     pub client_thinking_ns: Nanos,
@@ -18,18 +19,31 @@ pub struct Idle {
     /// Question and answer crossed the path.
     pub round_trips_ns: Nanos,
     /// Waited for, up to an ACK or a window: the next data show who was waited for.
-    #[serde(skip)]
     open: u64,
-    /// The longest pauses, the longest first.
-    #[serde(serialize_with = "known")]
-    pub longest: [Pause; 3],
+    /// The longest pauses.
+    pub longest: Longest,
 }
 
+/// The longest pauses, the longest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Longest([Option<Pause>; 3]);
+
+columns! {
+    Idle: "idle", "", blank = Self::default();
+    client_thinking_ns = client_thinking_ns, "the client had the server's data and had not sent yet";
+    server_thinking_ns = server_thinking_ns, "the server had the client's data and had not answered yet";
+    client_pausing_ns = client_pausing_ns, "the client paused between two pieces of what it sent";
+    server_pausing_ns = server_pausing_ns, "the server did";
+    round_trips_ns = round_trips_ns, "question and answer crossed the path";
+    longest = longest, "the longest pauses, the longest first";
+}
+inside!(Idle);
+
 /// One time without data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Who was waited for: `client`, `server`.
-    pub who: &'static str,
+    /// Who was waited for.
+    pub who: Side,
     /// It had been asked, and did not merely send no more.
     pub thinking: bool,
     /// How long, the path not counted.
@@ -40,8 +54,56 @@ pub struct Pause {
     pub to_packet: u64,
 }
 
-fn known<S: serde::Serializer>(pauses: &[Pause; 3], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(pauses.iter().filter(|p| p.ns > Nanos::ZERO))
+columns! {
+    Pause: "pause", "", blank = Self { who: Side::Client, thinking: false, ns: Nanos::ZERO, from_packet: 0, to_packet: 0 };
+    who = who, "who was waited for";
+    thinking = thinking, "it had been asked, and did not merely send no more";
+    ns = ns, "how long, the path not counted";
+    from_packet = from_packet, "the last packet with data before it";
+    to_packet = to_packet, "the packet that ended it";
+}
+inside!(Pause);
+
+impl Longest {
+    /// Those that there are.
+    pub fn iter(&self) -> impl Iterator<Item = &Pause> {
+        self.0.iter().flatten()
+    }
+
+    /// The longest.
+    pub fn first(&self) -> Option<Pause> {
+        self.0[0]
+    }
+
+    /// Takes the pauses out that are none after all.
+    fn remove(&mut self, no_pause: impl Fn(&Pause) -> bool) {
+        self.0 = self.0.map(|p| p.filter(|p| !no_pause(p)));
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        self.0.sort_by_key(|p| std::cmp::Reverse(p.map(|p| p.ns)));
+    }
+}
+
+impl Cell for Longest {
+    const KIND: Kind = Kind::Json;
+    const INSIDE: Option<&'static str> = Vec::<Pause>::INSIDE;
+    fn value(&self) -> Value<'_> {
+        let list: Vec<Pause> = self.iter().copied().collect();
+        match list.value() {
+            Value::Json(list) => Value::Json(std::borrow::Cow::Owned(list.into_owned())),
+            _ => Value::Null,
+        }
+    }
+    fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
+        let mut longest = Self::default();
+        longest.0.iter_mut().zip(Vec::from_value(value)?).for_each(|(place, pause)| *place = Some(pause));
+        Ok(longest)
+    }
+    fn write_json(&self, out: &mut Vec<u8>) {
+        json::array(out, self.iter(), json::object);
+    }
 }
 
 impl Idle {
@@ -70,27 +132,25 @@ impl Idle {
         };
         *sum += rest;
         // What no packet ended is in the sum alone.
-        if rest > self.longest[2].ns && packets[1] > 0 {
+        if rest > self.longest.0[2].map_or(Nanos::ZERO, |p| p.ns) && packets[1] > 0 {
             self.keep(who, thinking, rest, packets);
         }
     }
 
     #[cold]
     fn keep(&mut self, who: usize, thinking: bool, ns: Nanos, [from_packet, to_packet]: [u64; 2]) {
-        let who = if who == 0 { "client" } else { "server" };
-        self.longest[2] = Pause { who, thinking, ns, from_packet, to_packet };
-        self.longest.sort_by_key(|p| std::cmp::Reverse(p.ns));
+        self.longest.0[2] = Some(Pause { who: Side::ALL[who], thinking, ns, from_packet, to_packet });
+        self.longest.sort();
     }
 
     /// The time that the client (0) or the server thought, which is not known to be any: something nearer than it acknowledges, and the
     /// path beyond that is in it.
     pub(crate) fn take_thinking(&mut self, who: usize) -> u64 {
-        let (thinking, name) = match who {
-            0 => (&mut self.client_thinking_ns, "client"),
-            _ => (&mut self.server_thinking_ns, "server"),
+        let (thinking, side) = match who {
+            0 => (&mut self.client_thinking_ns, Side::Client),
+            _ => (&mut self.server_thinking_ns, Side::Server),
         };
-        self.longest = self.longest.map(|p| if p.thinking && p.who == name { Pause::default() } else { p });
-        self.longest.sort_by_key(|p| std::cmp::Reverse(p.ns));
+        self.longest.remove(|p| p.thinking && p.who == side);
         std::mem::take(&mut thinking.0)
     }
 
@@ -102,8 +162,7 @@ impl Idle {
             let taken = pauses.0.min(time);
             (pauses.0, time) = (pauses.0 - taken, time - taken);
         }
-        self.longest = self.longest.map(|p| if p.thinking { p } else { Pause::default() });
-        self.longest.sort_by_key(|p| std::cmp::Reverse(p.ns));
+        self.longest.remove(|p| !p.thinking);
     }
 
     /// Makes the parts add up to the application's share: what its last packets left open are pauses of the sender `who`, and what was

@@ -13,7 +13,6 @@
 
 mod acks;
 mod between;
-mod budget;
 mod checksums;
 mod compare;
 mod connection;
@@ -27,7 +26,6 @@ mod follower;
 pub mod fuzzed;
 mod half;
 mod idle;
-mod json;
 mod kept;
 mod key;
 mod next;
@@ -46,13 +44,16 @@ mod vantage;
 mod young;
 
 pub use between::{Between, Crossing};
-pub use budget::{Budget, Limit};
 pub use compare::{Difference, Divergence, compare};
-pub use distribution::{Distribution, Quantiles};
-pub use findings::{Finding, Kind, Withheld, kinds};
+pub use distribution::Distribution;
 pub use follower::{Follower, Keep, Options, Totals};
-pub use idle::{Idle, Pause};
+pub use idle::{Idle, Longest, Pause};
 pub use kept::{Mark, Record};
-pub use report::{Acknowledging, Direction, HeaderBytes, OptionState, Report, Retransmissions};
+pub use record::conversation::{
+    Acknowledging, Budget, Direction, Ending, Finding, FindingKind, HeaderBytes, Limit, OptionState, Quantiles,
+    Retransmissions, Side, Verdict, Way, Withheld,
+};
+pub use report::Report;
 pub use retransmission::Class;
+pub use unclear::Unclear;
 pub use vantage::{Place, Vantage};

@@ -1,22 +1,37 @@
 //! What to do next: one sentence for each connection.
 
-use crate::budget::{Budget, Limit};
-use crate::findings::{Case, Finding};
+use std::fmt;
+
+use record::Nanos;
+use record::conversation::{Budget, Finding, FindingKind, Limit};
+
+use crate::findings::Case;
+use crate::idle::Pause;
 use crate::unclear::Unclear;
 
 /// What to do, and the limit to which the time belongs that it would save.
 pub(crate) struct Step {
     pub(crate) text: String,
     pub(crate) shortens: Limit,
+    /// Why it is not the largest limit; `None` where it is.
+    pub(crate) instead: Option<String>,
 }
 
-/// What stands between advice that does not concern the largest limit and the reason.
-pub(crate) const INSTEAD: &str = "this concerns";
+/// The sentence: what to do, and why not on the largest limit.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.instead {
+            Some(why) => write!(f, " (this concerns {}, since {why})", self.shortens.words()),
+            None => Ok(()),
+        }
+    }
+}
 
 /// What would help most, by the findings; by the largest limit where none of them does. Advice on another limit than the largest says so, and why.
 pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Step {
     let largest = limits.largest();
-    let on_largest = |text: String| Step { text, shortens: largest };
+    let on_largest = |text: String| Step { text, shortens: largest, instead: None };
     if !case.c.established && case.vantage.only_direction.is_none() {
         return on_largest(never_opened(case, findings));
     }
@@ -26,7 +41,12 @@ pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> St
         );
     }
     // A window without a burst that shows what the path carries: what it held back is the most that can be gained.
-    let windows = ["window_scaling_missing", "receive_window", "send_buffer", "congestion_window"];
+    let windows = [
+        FindingKind::WindowScalingMissing,
+        FindingKind::ReceiveWindow,
+        FindingKind::SendBuffer,
+        FindingKind::CongestionWindow,
+    ];
     let gain = |f: &Finding| match f.saves_ns {
         None if windows.contains(&f.kind) => f.cost_ns,
         saved => saved.unwrap_or_default(),
@@ -45,8 +65,8 @@ pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> St
             return on_largest(named.worth.clone());
         }
         let shortens = best.shortens.first().copied().unwrap_or(largest);
-        let text = format!("{} ({INSTEAD} {}, since {})", best.worth, shortens.words(), left_alone(largest));
-        return Step { text, shortens };
+        let instead = (shortens != largest).then(|| left_alone(largest));
+        return Step { text: best.worth.clone(), shortens, instead };
     }
     on_largest(by_limit(case, largest, findings))
 }
@@ -63,8 +83,8 @@ fn left_alone(largest: Limit) -> String {
 
 fn never_opened(case: &Case<'_>, findings: &[Finding]) -> String {
     let answered = case.c.halves[1].count.packets > 0;
-    match findings.iter().find(|f| f.kind == "syn_retries" || f.kind == "reset") {
-        Some(f) if f.kind == "syn_retries" => f.worth.clone(),
+    match findings.iter().find(|f| matches!(f.kind, FindingKind::SynRetries | FindingKind::Reset)) {
+        Some(f) if f.kind == FindingKind::SynRetries => f.worth.clone(),
         Some(_) => "find what listens at the server's address and port, and which firewall is before it".into(),
         None if answered => {
             "find what became of the client's answer to the SYN-ACK: the capture ends, or it was lost".into()
@@ -83,30 +103,29 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
     }
     match largest {
         Limit::Application => {
-            let longest = case.idle.longest[0];
-            let who = if longest.who.is_empty() { "an application" } else { longest.who };
+            let pause = case.idle.longest.first();
+            let longest = pause.map_or(Nanos::ZERO, |p| p.ns);
             let (most, words) = case.idle.parts()[0];
-            if longest.ns.0 < most.0 / 20 && most > case.idle.round_trips_ns {
-                let longest = longest.ns;
+            if longest.0 < most.0 / 20 && most > case.idle.round_trips_ns {
                 return format!("find what sets the application's pace: {words}, {most} in all, none longer than {longest}");
             }
-            match (longest.thinking, longest.from_packet) {
-                (_, 0) if case.budgets.iter().map(|b| b.of(Limit::Application).0).sum::<u64>() > case.duration.0 / 2 => {
+            match pause.filter(|p| p.from_packet > 0) {
+                None if case.budgets.iter().map(|b| b.of(Limit::Application).0).sum::<u64>() > case.duration.0 / 2 => {
                     "the network and TCP have nothing to gain here".into()
                 }
-                (_, 0) => "find what the applications waited for".into(),
-                (true, from) => {
-                    format!("find what the {who} did for {} between packets {from} and {}", longest.ns, longest.to_packet)
+                None => "find what the applications waited for".into(),
+                Some(Pause { who, thinking: true, ns, from_packet, to_packet }) => {
+                    format!("find what the {who} did for {ns} between packets {from_packet} and {to_packet}")
                 }
-                (false, from) => {
-                    format!("find why the {who} sent nothing for {} after packet {from}", longest.ns)
+                Some(Pause { who, ns, from_packet, .. }) => {
+                    format!("find why the {who} sent nothing for {ns} after packet {from_packet}")
                 }
             }
         }
         Limit::Unknown if case.vantage.is_subflow => {
             "look at the MPTCP connection as a whole: `ss -Mi` on a host, and captures of its other subflows".into()
         }
-        Limit::Unknown | Limit::ReceiveWindow if findings.iter().any(|f| f.kind == "intermediary") => {
+        Limit::Unknown | Limit::ReceiveWindow if findings.iter().any(|f| f.kind == FindingKind::Intermediary) => {
             "capture beyond what acknowledges on the way, too".into()
         }
         Limit::Handshake => "reuse connections: the handshake took most of the time".into(),
@@ -117,7 +136,7 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
         Limit::ReceiveWindow => "raise the receiver's buffer, or let its application read faster".into(),
         Limit::LossRecovery => "find where packets are dropped: counters of interfaces, policers and queues on the path".into(),
         Limit::AckWaiting => "set TCP_NODELAY, or write what belongs together in one call".into(),
-        Limit::PathRate if findings.iter().any(|f| f.kind == "path_stalls") => {
+        Limit::PathRate if findings.iter().any(|f| f.kind == FindingKind::PathStalls) => {
             "find what makes the path stand still; beside that, only a faster one helps".into()
         }
         Limit::PathRate => "only a faster path helps: this one was in use all the time".into(),

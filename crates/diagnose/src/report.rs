@@ -1,15 +1,16 @@
 //! What is said of one connection.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use record::Nanos;
-use serde::Serialize;
+use record::conversation::{
+    Acknowledging, Budget, ConversationRow, Direction, Ending, Finding, FindingKind, FindingRow, HeaderBytes, Limit,
+    OptionState, Retransmissions, Side, Verdict, Withheld,
+};
+use record::{Nanos, columns, json};
 use wire::Flags;
 
-use crate::budget::{Budget, Limit};
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER, scale, segment_limit};
-use crate::distribution::Quantiles;
-use crate::findings::{self, Case, Finding, Withheld};
+use crate::findings::{self, Case};
 use crate::half::Half;
 use crate::idle::Idle;
 use crate::kept::Record;
@@ -18,178 +19,9 @@ use crate::retransmission::Class;
 use crate::unclear::Unclear;
 use crate::vantage::Vantage;
 
-/// TCP header lengths: bytes and how many packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeaderBytes(pub Vec<(u8, u32)>);
-
-/// As an object with the lengths as keys.
-impl Serialize for HeaderBytes {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
-    }
-}
-
-/// Retransmissions by what brought them about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Retransmissions {
-    /// The timer.
-    pub timeout: u32,
-    /// Duplicate ACKs or SACK.
-    pub fast: u32,
-    /// Further holes in the same recovery.
-    pub sack_recovery: u32,
-    /// Tail-loss probes.
-    pub tail_loss_probe: u32,
-    /// A timer of which it is not known whether it was the retransmission timer or a probe's.
-    pub timer: u32,
-    /// SYNs; not among `retransmitted_packets`.
-    pub syn: u32,
-    /// Not known from this capture.
-    pub unclear: u32,
-}
-
-/// How this side acknowledges what it receives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Acknowledging {
-    /// Pure ACKs that moved the window on.
-    pub acks: u64,
-    /// Segments that they acknowledged.
-    pub segments: u64,
-    /// Delayed ACKs: how much later than the path's own delay they came.
-    pub delayed: Quantiles,
-    /// ACKs of a single segment that came at once.
-    pub at_once: u64,
-    /// Runs of four or more such ACKs.
-    pub quick_ack_phases: u32,
-    /// The longest run.
-    pub longest_quick_ack_phase: u32,
-}
-
-/// One handshake option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OptionState {
-    /// The client offered it; `None` where its SYN is not in the capture or was cut short.
-    pub client: Option<bool>,
-    /// The server did.
-    pub server: Option<bool>,
-    /// It is in use.
-    pub in_use: Option<bool>,
-    /// The side that left it out where it is not in use: `client`, `server`. A server may answer only what it was asked,
-    /// so where the client left it out, that is the one. A box on the way may have taken it out instead.
-    pub left_out_by: Option<&'static str>,
-}
-
-/// One direction of a connection; the sender's side of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Direction {
-    /// Packets, copies made by the capture not among them.
-    pub packets: u64,
-    /// Packets with payload.
-    pub payload_packets: u64,
-    /// Payload bytes that were seen for the first time.
-    pub unique_bytes: u64,
-    /// Payload bytes that were seen before. Both together are all payload.
-    pub retransmitted_bytes: u64,
-    /// Packets that brought data (or a FIN) again, whether or not the capture saw the original.
-    pub retransmitted_packets: u64,
-    /// Of them, those that were not needed by DSACK or Eifel.
-    pub spurious_retransmissions: u32,
-    /// Retransmissions by class.
-    pub retransmissions: Retransmissions,
-    /// Retransmissions of segments that were lost before it reached the capture.
-    pub lost_before_capture: u32,
-    /// Packets that changed places before the capture.
-    pub out_of_order_packets: u32,
-    /// Cases where packets changed places beyond the capture, by duplicate ACKs or SACK without a retransmission.
-    pub reordered_beyond: u32,
-    /// How many bytes a packet was overtaken by at most.
-    pub reorder_extent_bytes: u64,
-    /// ACKs without payload.
-    pub pure_acks: u64,
-    /// Duplicate ACKs that this side sent (RFC 5681, section 2).
-    pub duplicate_acks: u64,
-    /// ACKs with SACK blocks that this side sent.
-    pub sack_acks: u64,
-    /// Packets that advertise a window of zero.
-    pub zero_window_packets: u64,
-    /// Keep-alives.
-    pub keep_alives: u32,
-    /// Probes of the peer's closed window.
-    pub window_probes: u32,
-    /// Packets larger than the MSS: offload left them whole.
-    pub larger_than_mss: u64,
-    /// Copies of packets that the capture made itself.
-    pub capture_copies: u64,
-    /// Bytes that the peer acknowledged and the capture does not hold.
-    pub unseen_bytes: u64,
-    /// The MSS that this side announced.
-    pub mss: Option<u16>,
-    /// The largest payload of one segment that was sent.
-    pub segment_bytes: u32,
-    /// The payload that the handshake lets a segment of this direction carry, timestamps taken off.
-    pub segment_limit: Option<u32>,
-    /// The window scale that this side offered.
-    pub window_scale: Option<u8>,
-    /// The scale applied to its windows: 0 without scaling, `None` where the handshake does not show.
-    pub window_scale_in_use: Option<u8>,
-    /// The least scale that fits what the peer had in flight, where the handshake does not show.
-    pub window_scale_inferred: Option<u8>,
-    /// This side announced SACK.
-    pub sack_permitted: bool,
-    /// This side announced timestamps.
-    pub timestamps: bool,
-    /// This side's SYN has an MPTCP option.
-    pub mptcp: bool,
-    /// Fast Open on its SYN: the cookie's length, 0 for a request.
-    pub fast_open: Option<u8>,
-    /// Packets marked "congestion experienced" on their way to the capture.
-    pub ce_marks: u32,
-    /// Packets with a wrong TCP checksum where checksums are right otherwise: damaged on the way, and not delivered. Their data are among
-    /// neither the unique nor the retransmitted bytes.
-    pub damaged_packets: u32,
-    /// Packets with a wrong TCP checksum of which it cannot be said whether they were damaged: too many are wrong, a packet is larger than
-    /// any with a right one, or what was in one arrived all the same.
-    pub wrong_checksums: u32,
-    /// Its checksums wait for the network card (offload) in some packets, so nothing is known from these.
-    pub checksum_offload: bool,
-    /// TCP header lengths.
-    pub header_bytes: HeaderBytes,
-    /// The largest window that this side advertised, in bytes.
-    pub max_window: u64,
-    /// The most that this side had in flight by its own view, in bytes.
-    pub max_in_flight: u32,
-    /// From its data passing the capture to the ACK passing it (Karn's rule).
-    pub rtt: Quantiles,
-    /// The same from timestamp echoes, for connections with 16 samples or more.
-    pub rtt_timestamps: Quantiles,
-    /// From its SYN (or SYN-ACK) to the answer.
-    pub handshake_rtt_ns: Option<Nanos>,
-    /// How it acknowledges the other direction's data.
-    pub acknowledging: Acknowledging,
-    /// Pauses longer than the retransmission timeout with nothing outstanding.
-    pub idle_times: u32,
-    /// Their sum.
-    pub idle_ns: Nanos,
-    /// The longest.
-    pub longest_idle_ns: Nanos,
-    /// How often the sender had filled the receiver's window.
-    pub window_full_packets: u64,
-    /// Rounds of one RTT with data in them, as the sender went through them.
-    pub rounds: u32,
-    /// ACKs of this side that echo a congestion mark (ECE), and packets on which it says that it reduced its window (CWR).
-    pub ecn_echoes: u32,
-    /// The latter.
-    pub window_reductions: u32,
-    /// From the capture to this direction's sender and back, by its timestamp echoes: with the queue in between. None where the
-    /// sender is beside the capture.
-    pub rtt_to_sender: Quantiles,
-}
-
 /// All about one connection.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Report {
-    /// `connection`.
-    pub kind: &'static str,
     /// Its number, from 1 in the order of first packets.
     pub number: usize,
     /// Who opened it; by the ports where the handshake is not in the capture.
@@ -200,22 +32,24 @@ pub struct Report {
     pub start_ns: u64,
     /// From its first packet to its last.
     pub duration_ns: Nanos,
-    /// One line, which ends in what to do.
-    pub verdict: String,
-    /// The limit to which the time belongs that what to do would save: the largest one, or the line says why it is another.
+    /// What is said of it in one line, which ends in what to do.
+    pub verdict: Verdict,
+    /// The limit to which the time belongs that what to do would save: the largest one, or `step_instead` says why it is another.
     pub step_shortens: Limit,
+    /// Why what to do does not shorten the largest limit; `None` where it does.
+    pub step_instead: Option<String>,
     /// Its duration by what limited it; adds up exactly.
     pub limits: Budget,
     /// Why most of the time that is not known is not known, where several causes look the same.
-    pub unclear: Option<&'static str>,
+    pub unclear: Option<Unclear>,
     /// The sides that the application's share of it belongs to; they add up to it.
     pub idle: Idle,
     /// The handshake is in the capture, both ways.
     pub handshake_seen: bool,
     /// Both sides opened it at once.
     pub simultaneous_open: bool,
-    /// How it ended: `closed`, `reset`, `half_closed` or `open`.
-    pub ending: &'static str,
+    /// How it ended.
+    pub ending: Ending,
     /// Where the capture was taken.
     pub vantage: Vantage,
     /// Window scaling.
@@ -239,10 +73,38 @@ pub struct Report {
     /// What this capture can neither show nor rule out, and why.
     pub withheld: Vec<Withheld>,
     /// Its packets, where they were kept.
-    #[serde(skip)]
     pub records: Vec<Record>,
     /// Packets that found no room among the kept ones.
     pub records_left_out: u64,
+}
+
+columns! {
+    Report: "connection", "connection", blank = Self::blank();
+    number = |r| r.number as u64, "its number, from 1 in the order of first packets";
+    client = client, "who opened it; by the ports where the handshake is not in the capture";
+    server = server, "who was called";
+    start_ns = start_ns, "its first packet, on the capture's clock";
+    duration_ns = duration_ns, "from its first packet to its last";
+    verdict = |r| r.verdict.to_string(), "what is said of it in one line, which ends in what to do";
+    step_shortens = |r| r.step_shortens, "the limit to which the time belongs that what to do would save: the largest one, or the line says why it is another";
+    limits = limits, "its duration by what limited it; adds up exactly";
+    unclear = |r| r.unclear.map(Unclear::reason), null "no time is, or its cause is plain", "why most of the time that is not known is not known, where several causes look the same";
+    idle = idle, "the sides that the application's share of it belongs to; they add up to it";
+    handshake_seen = handshake_seen, "the handshake is in the capture, both ways";
+    simultaneous_open = simultaneous_open, "both sides opened it at once";
+    ending = ending, "how it ended";
+    vantage = vantage, "where the capture was taken";
+    window_scaling = window_scaling, "window scaling";
+    sack = sack, "SACK";
+    timestamps = timestamps, "timestamps";
+    ecn = ecn, "ECN, classic (RFC 3168) or accurate (RFC 9768)";
+    accurate_ecn = accurate_ecn, "accurate ECN was asked for and answered";
+    backwards = backwards, "packets that have an earlier time than the one before";
+    to_server = to_server, "from the client to the server";
+    to_client = to_client, "from the server to the client";
+    findings = findings, "what was found, the costliest first";
+    withheld = withheld, "what this capture can neither show nor rule out, and why";
+    records_left_out = records_left_out, "packets that found no room among the kept ones";
 }
 
 pub(crate) fn make(number: usize, c: &Connection) -> Report {
@@ -254,22 +116,22 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
     let [client, server] = &c.halves;
     let reset = client.rare.reset.is_some() || server.rare.reset.is_some();
     let ending = match (client.fin.is_some(), server.fin.is_some()) {
-        _ if reset => "reset",
-        (true, true) => "closed",
-        (false, false) => "open",
-        _ => "half_closed",
+        _ if reset => Ending::Reset,
+        (true, true) => Ending::Closed,
+        (false, false) => Ending::Open,
+        _ => Ending::HalfClosed,
     };
     let report = Report {
-        kind: "connection",
         number,
         client: c.client(),
         server: c.server(),
         start_ns: c.first_at,
         duration_ns: duration,
-        verdict: format!("{}; what to do: {}", verdict(&case, &limits, &findings), step.text),
+        verdict: Verdict { step: Some(step.to_string()), ..verdict(&case, &limits, &findings) },
         step_shortens: step.shortens,
+        step_instead: step.instead,
         limits,
-        unclear: case.unclear().map(Unclear::reason),
+        unclear: case.unclear(),
         idle: case.idle,
         handshake_seen: client.offered.seen && server.offered.seen,
         simultaneous_open: c.halves.iter().any(|h| h.rare.simultaneous),
@@ -293,6 +155,65 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
 }
 
 impl Report {
+    /// Appends it as one JSON object, without a line's end.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        json::object(out, self);
+    }
+
+    /// Its row in a run.
+    pub fn row(&self) -> ConversationRow {
+        ConversationRow {
+            number: self.number as u64,
+            client: self.client,
+            server: self.server,
+            start_ns: Nanos(self.start_ns),
+            duration_ns: self.duration_ns,
+            verdict: self.verdict.clone(),
+            ending: self.ending,
+            to_server: (&self.to_server).into(),
+            to_client: (&self.to_client).into(),
+            limits: self.limits,
+        }
+    }
+
+    /// The rows of its findings.
+    pub fn finding_rows(&self) -> impl Iterator<Item = FindingRow> {
+        self.findings.iter().map(|f| f.row(self.number as u64))
+    }
+
+    fn blank() -> Self {
+        let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        Self {
+            number: 0,
+            client: nowhere,
+            server: nowhere,
+            start_ns: 0,
+            duration_ns: Nanos::ZERO,
+            verdict: Verdict::default(),
+            step_shortens: Limit::Unknown,
+            step_instead: None,
+            limits: Budget::default(),
+            unclear: None,
+            idle: Idle::default(),
+            handshake_seen: false,
+            simultaneous_open: false,
+            ending: Ending::default(),
+            vantage: Vantage::default(),
+            window_scaling: OptionState::default(),
+            sack: OptionState::default(),
+            timestamps: OptionState::default(),
+            ecn: OptionState::default(),
+            accurate_ecn: false,
+            backwards: 0,
+            to_server: Direction::default(),
+            to_client: Direction::default(),
+            findings: Vec::new(),
+            withheld: Vec::new(),
+            records: Vec::new(),
+            records_left_out: 0,
+        }
+    }
+
     /// What of it cannot be so; `None` where all figures agree with one another.
     pub fn contradiction(&self) -> Option<String> {
         let duration = self.duration_ns;
@@ -314,7 +235,7 @@ impl Report {
             return Some(format!("{} cost {} of {duration}", f.kind, f.cost_ns));
         }
         let largest = self.limits.largest();
-        if self.step_shortens != largest && !self.verdict.contains(next::INSTEAD) {
+        if self.step_shortens != largest && self.step_instead.is_none() {
             return Some(format!("{largest:?} is the largest limit, and the advice is on {:?}", self.step_shortens));
         }
         let whole = |word: &str| word.parse::<f64>().is_ok_and(|share| share > 100.0);
@@ -332,23 +253,24 @@ fn rounds(case: &Case<'_>, dir: usize) -> u32 {
 }
 
 /// Where it was captured, if that decides what can be said; the largest limit; then the finding that cost most.
-fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
+fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
     let (c, duration) = (case.c, case.duration);
     let bytes: u64 = c.halves.iter().map(|h| h.count.unique_bytes).sum();
     if !case.vantage.shows_time() {
-        let seen = findings.first().map_or(String::new(), |f| format!("; {}: {}", f.words, f.text));
-        return format!("captured {}: what limited it is not known from here{seen}", case.vantage.evidence());
+        let limited = format!("captured {}: what limited it is not known from here", case.vantage.evidence());
+        return Verdict { limited, finding: findings.first().map(in_words), step: None };
     }
     if !c.established {
-        let never = findings.iter().find(|f| f.kind == "reset" || f.kind == "syn_retries");
-        return never.map_or("no handshake was completed".into(), |f| f.text.clone());
+        let never = findings.iter().find(|f| matches!(f.kind, FindingKind::Reset | FindingKind::SynRetries));
+        let limited = never.map_or("no handshake was completed".into(), |f| f.text.clone());
+        return Verdict { limited, ..Verdict::default() };
     }
     let largest = limits.largest();
     let application = limits.of(Limit::Application).0;
     let rest = duration.0.saturating_sub(application);
     // What the application left is judged by itself: a user notices 100 ms, however long the connection lay idle.
     let noticeable = (duration.0 / 20).min((rest / 10 * 3).max(100_000_000));
-    let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != "sender_application");
+    let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != FindingKind::SenderApplication);
     let share = quantity::percent(quantity::share(limits.of(largest).0.into(), duration.0.into()));
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
@@ -363,13 +285,19 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> String {
     } else {
         format!("{} {share} of {duration}", largest.words())
     };
-    match costly {
+    let (limited, finding) = match costly {
         Some(f) if f.cost_ns.0 < duration.0 / 20 => {
-            format!("{limited}; of the other {}, {} took {}: {}", Nanos(rest), f.words, f.cost_ns, f.text)
+            let (rest, words) = (Nanos(rest), f.kind.words());
+            (limited, Some(format!("of the other {rest}, {words} took {}: {}", f.cost_ns, f.text)))
         }
-        Some(f) => format!("{limited}; {}: {}", f.words, f.text),
-        None => format!("{limited} ({bytes} bytes)"),
-    }
+        Some(f) => (limited, Some(in_words(f))),
+        None => (format!("{limited} ({bytes} bytes)"), None),
+    };
+    Verdict { limited, finding, step: None }
+}
+
+fn in_words(f: &Finding) -> String {
+    format!("{}: {}", f.kind.words(), f.text)
 }
 
 fn option(c: &Connection, offered: fn(&Half) -> bool) -> OptionState {
@@ -380,8 +308,8 @@ fn option(c: &Connection, offered: fn(&Half) -> bool) -> OptionState {
     let (client, server) = (by(&c.halves[0]), by(&c.halves[1]));
     let (in_use, left_out_by) = match (client, server) {
         (Some(true), Some(true)) => (Some(true), None),
-        (Some(false), _) => (Some(false), Some("client")),
-        (_, Some(false)) => (Some(false), client.map(|_| "server")),
+        (Some(false), _) => (Some(false), Some(Side::Client)),
+        (_, Some(false)) => (Some(false), client.map(|_| Side::Server)),
         _ => (None, None),
     };
     OptionState { client, server, in_use, left_out_by }
@@ -394,8 +322,8 @@ fn ecn(c: &Connection) -> OptionState {
     let answered = server.offered.seen.then(|| server.offered.flags.intersects(Flags::ECE | Flags::CWR | Flags::AE));
     let in_use = asked.zip(answered).map(|(a, b)| a && b);
     let left_out_by = match (asked, answered) {
-        (Some(false), _) => Some("client"),
-        (Some(true), Some(false)) => Some("server"),
+        (Some(false), _) => Some(Side::Client),
+        (Some(true), Some(false)) => Some(Side::Server),
         _ => None,
     };
     OptionState { client: asked, server: answered, in_use, left_out_by }

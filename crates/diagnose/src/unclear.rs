@@ -4,7 +4,7 @@ use record::Nanos;
 
 /// What the data in flight looked like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unclear {
+pub enum Unclear {
     /// Rounds were filled evenly at one rate, and no queue has stood at this rate.
     Pace,
     /// Data left though no ACK had just let them go, or in pieces of which each was sent to its end.
@@ -17,7 +17,7 @@ impl Unclear {
     pub(crate) const ALL: [Self; 3] = [Self::Pace, Self::ByItself, Self::Bunches];
 
     /// For people: what was seen, and what looks the same.
-    pub(crate) const fn reason(self) -> &'static str {
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Pace => {
                 "data left evenly at one rate, and no queue showed that this is the path's: pacing by the sender (SO_MAX_PACING_RATE, fq), an application that writes at a rate, a full link or a shaper before the capture and a policer look the same"
@@ -32,7 +32,7 @@ impl Unclear {
     }
 
     /// What would show it.
-    pub(crate) const fn step(self) -> &'static str {
+    pub const fn step(self) -> &'static str {
         match self {
             Self::Pace | Self::ByItself => {
                 "trace the sending host (`wirelapse trace`): it shows whether the application, pacing or the qdisc held the data"

@@ -5,16 +5,15 @@
 
 use std::fmt;
 
-use record::Nanos;
-use serde::Serialize;
+use record::conversation::Way;
+use record::{Nanos, columns, inside, words};
 
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
 use crate::distance::Distance;
 use crate::event::Event;
 
 /// A place on the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// At the client or close to it.
     NearClient,
@@ -25,11 +24,16 @@ pub enum Place {
     /// The path is so short that it makes no difference.
     Anywhere,
     /// Too few answers to know.
+    #[default]
     Unknown,
 }
 
+words! {
+    Place: NearClient = "near_client", NearServer = "near_server", Middle = "middle", Anywhere = "anywhere", Unknown = "unknown";
+}
+
 /// The place with what it was inferred from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vantage {
     /// Where.
     pub place: Place,
@@ -37,8 +41,8 @@ pub struct Vantage {
     pub to_server_ns: Option<Nanos>,
     /// The same for the client's.
     pub to_client_ns: Option<Nanos>,
-    /// The only direction that the capture holds, although the peer's packets were answered: `to_server`, `to_client`.
-    pub only_direction: Option<&'static str>,
+    /// The only direction that the capture holds, although the peer's packets were answered.
+    pub only_direction: Option<Way>,
     /// The capture begins in the middle of the connection: there is no SYN.
     pub from_the_middle: bool,
     /// Acknowledged bytes that the capture does not hold, of the directions that are in it.
@@ -46,15 +50,24 @@ pub struct Vantage {
     /// Bytes that were acknowledged, of the same directions.
     pub whole_bytes: u64,
     /// Thousandths of the duration of which it is not known what limited it.
-    #[serde(skip)]
     pub(crate) unknown_permille: u64,
     /// It is a subflow of MPTCP, perhaps the only one.
-    #[serde(skip)]
     pub(crate) is_subflow: bool,
     /// How the distance to the sender of each direction's data is known, to the server and to the client.
-    #[serde(skip)]
     pub(crate) distance: [Distance; 2],
 }
+
+columns! {
+    Vantage: "vantage", "", blank = Self::default();
+    place = place, "where";
+    to_server_ns = to_server_ns, null "the capture does not show it", "what the server's answers take at least, from the capture there and back";
+    to_client_ns = to_client_ns, null "the capture does not show it", "the same for the client's";
+    only_direction = only_direction, null "it holds both", "the only direction that the capture holds, although the peer's packets were answered";
+    from_the_middle = from_the_middle, "the capture begins in the middle of the connection: there is no SYN";
+    missed_bytes = missed_bytes, "acknowledged bytes that the capture does not hold, of the directions that are in it";
+    whole_bytes = whole_bytes, "bytes that were acknowledged, of the same directions";
+}
+inside!(Vantage);
 
 /// What a rule needs to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +158,7 @@ impl Vantage {
             }
             _ => Place::Unknown,
         };
-        let only_direction =
-            [TO_SERVER, TO_CLIENT].into_iter().find(|&d| c.is_one_sided(d)).map(|d| ["to_server", "to_client"][d]);
+        let only_direction = [TO_SERVER, TO_CLIENT].into_iter().find(|&d| c.is_one_sided(d)).map(|d| Way::ALL[d]);
         let (mut missed, mut whole) = (0, 0);
         for h in c.halves.iter().filter(|h| h.count.packets > 0) {
             let bytes = h.unseen_bytes();
@@ -184,7 +196,7 @@ impl Vantage {
 
     /// Why `view` is not to be had on the data of direction `dir`; `None` where it is.
     pub(crate) fn lacks(&self, c: &Connection, dir: usize, view: View) -> Option<&'static str> {
-        let held = |d: usize| self.only_direction.is_none_or(|only| only == ["to_server", "to_client"][d]);
+        let held = |d: usize| self.only_direction.is_none_or(|only| only == Way::ALL[d]);
         let lacks = match view {
             View::BothDirections => self.only_direction.map(|_| "the capture holds one direction only"),
             View::Data => (!held(dir)).then_some("the capture does not hold the direction of the data"),
@@ -264,8 +276,7 @@ impl Vantage {
     pub fn evidence(&self) -> String {
         let mut text = self.to_string();
         if let Some(only) = self.only_direction {
-            let who = if only == "to_server" { "client" } else { "server" };
-            text = format!("in one direction only: there are packets of the {who}, and none of its peer's");
+            text = format!("in one direction only: there are packets of the {}, and none of its peer's", only.sender());
         }
         if self.from_the_middle {
             text.push_str("; begins in the middle of the connection, so window scales and options are not known");

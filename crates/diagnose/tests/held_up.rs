@@ -5,7 +5,7 @@ mod conversation;
 mod files;
 
 use conversation::{By, MS, SIZE, Script, US, has};
-use diagnose::{Limit, Report};
+use diagnose::{Limit, Report, Side};
 use record::Nanos;
 use wire::Flags;
 
@@ -54,11 +54,14 @@ fn two_writes(tick: u64, path: u64, at: At, late: impl Fn(u64) -> u64) -> Report
 
 fn claims(report: &Report) -> Vec<&str> {
     let about_acks = |kind: &&str| ["nagle_delayed_ack", "delayed_ack_stall"].contains(kind);
-    report.findings.iter().map(|f| f.kind).filter(about_acks).collect()
+    report.findings.iter().map(|f| f.kind.name()).filter(about_acks).collect()
 }
 
 fn withheld(report: &Report) -> bool {
-    report.withheld.iter().any(|w| w.kind == "nagle_delayed_ack" && w.reason.starts_with("away from the receiver"))
+    report
+        .withheld
+        .iter()
+        .any(|w| w.kind.name() == "nagle_delayed_ack" && w.reason.starts_with("away from the receiver"))
 }
 
 #[test]
@@ -194,7 +197,7 @@ fn in_an_upload_the_server_is_not_asked() {
     let idle = s.report().idle;
     assert_eq!(idle.server_thinking_ns, Nanos::ZERO, "{idle:?}");
     assert!(idle.client_pausing_ns > Nanos(20 * 130 * MS), "{idle:?}");
-    assert!(idle.longest.iter().all(|p| p.who == "client"), "{idle:?}");
+    assert!(idle.longest.iter().all(|p| p.who == Side::Client), "{idle:?}");
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn a_second_tap_behind_a_router_repeats_no_syn() {
     (1..).zip(&mut all).for_each(|(n, s)| s.number = n);
     s.segments = all;
     let report = s.report();
-    assert!(report.findings.iter().all(|f| !["syn_retries", "loss"].contains(&f.kind)), "{:?}", report.findings);
+    assert!(report.findings.iter().all(|f| !["syn_retries", "loss"].contains(&f.kind.name())), "{:?}", report.findings);
     assert_eq!((report.to_server.retransmitted_packets, report.to_client.retransmitted_packets), (0, 0));
 }
 
@@ -242,11 +245,11 @@ fn a_clock_that_is_set_forward_makes_no_stall_and_no_pause() {
     for step in [60 * MS, 300 * MS] {
         let stepped = run(true, step);
         let claims = ["path_stalls", "nagle_delayed_ack", "delayed_ack_stall"];
-        assert!(stepped.findings.iter().all(|f| !claims.contains(&f.kind)), "{:?}", stepped.findings);
-        assert!(stepped.withheld.iter().any(|w| w.kind == "path_stalls" && w.reason.contains("set forward")));
+        assert!(stepped.findings.iter().all(|f| !claims.contains(&f.kind.name())), "{:?}", stepped.findings);
+        assert!(stepped.withheld.iter().any(|w| w.kind.name() == "path_stalls" && w.reason.contains("set forward")));
         assert!(stepped.idle.longest.iter().all(|p| p.ns.0 < step / 2), "{:?}", stepped.idle);
         let unstamped = run(false, step);
-        let stalls = unstamped.findings.iter().find(|f| f.kind == "path_stalls");
+        let stalls = unstamped.findings.iter().find(|f| f.kind.name() == "path_stalls");
         assert!(stalls.is_none_or(|f| f.text.contains("clock was set forward")), "{:?}", unstamped.findings);
     }
     assert!(run(true, 0).withheld.iter().all(|w| !w.reason.contains("clock")));
@@ -270,7 +273,7 @@ fn a_clock_that_is_set_forward_makes_no_stall_in_recordings() {
                 follower.take(&segment);
             }
             for report in follower.reports() {
-                let stalls = report.findings.iter().find(|f| f.kind == "path_stalls");
+                let stalls = report.findings.iter().find(|f| f.kind.name() == "path_stalls");
                 assert!(stalls.is_none(), "{name}, {step} ms at {tenths} tenths: {stalls:?}");
             }
         }
@@ -290,7 +293,7 @@ fn a_clock_that_steps_makes_no_stall() {
     };
     let stepped = run(true);
     let claims = ["path_stalls", "nagle_delayed_ack", "delayed_ack_stall"];
-    assert!(stepped.findings.iter().all(|f| !claims.contains(&f.kind)), "{:?}", stepped.findings);
-    assert!(stepped.withheld.iter().any(|w| w.kind == "path_stalls" && w.reason.contains("clock")));
+    assert!(stepped.findings.iter().all(|f| !claims.contains(&f.kind.name())), "{:?}", stepped.findings);
+    assert!(stepped.withheld.iter().any(|w| w.kind.name() == "path_stalls" && w.reason.contains("clock")));
     assert!(run(false).withheld.iter().all(|w| !w.reason.contains("clock")));
 }

@@ -123,12 +123,12 @@ enum Outcome {
 }
 
 fn judge(cause: &Cause, r: &Report) -> Outcome {
-    let found: Vec<&str> = r.findings.iter().map(|f| f.kind).collect();
+    let found: Vec<&str> = r.findings.iter().map(|f| f.kind.name()).collect();
     let false_claim = found.iter().find(|k| !cause.right.contains(k) && !cause.also.contains(k));
     let largest = format!("{:?}", r.limits.largest());
     let largest_known = largest == "Unknown" || cause.limits.contains(&largest.as_str()) || r.duration_ns.0 == 0;
     if let Some(kind) = false_claim {
-        let text = &r.findings.iter().find(|f| f.kind == *kind).unwrap().text;
+        let text = &r.findings.iter().find(|f| f.kind.name() == *kind).unwrap().text;
         return Outcome::Wrong(format!("{kind}: {text}"));
     }
     if !largest_known {
@@ -138,12 +138,12 @@ fn judge(cause: &Cause, r: &Report) -> Outcome {
     if by_limit || found.iter().any(|k| cause.right.contains(k)) {
         return Outcome::Right;
     }
-    let withheld = r.withheld.iter().find(|w| cause.right.contains(&w.kind));
+    let withheld = r.withheld.iter().find(|w| cause.right.contains(&w.kind.name()));
     if let Some(w) = withheld {
         return Outcome::Withheld(w.reason.to_owned());
     }
     if cause.right.contains(&"limit") && largest == "Unknown" {
-        return match r.unclear.or(r.withheld.first().map(|w| w.reason)) {
+        return match r.unclear.map(diagnose::Unclear::reason).or(r.withheld.first().map(|w| w.reason)) {
             Some(reason) => Outcome::Withheld(reason.to_owned()),
             None => Outcome::Wrong(format!("limit: not known, and no reason is given: {}", r.verdict)),
         };

@@ -29,8 +29,8 @@ fn own(name: &str) -> Vec<Report> {
 #[test]
 fn a_probe_of_a_window_that_we_closed_begins_nothing_anew() {
     let findings: Vec<_> = own("closed-window.pcap").into_iter().flat_map(|r| r.findings).collect();
-    assert!(findings.iter().any(|f| f.kind == "zero_window"));
-    assert!(findings.iter().all(|f| f.kind != "slow_start_after_idle"), "{findings:?}");
+    assert!(findings.iter().any(|f| f.kind.name() == "zero_window"));
+    assert!(findings.iter().all(|f| f.kind.name() != "slow_start_after_idle"), "{findings:?}");
 }
 
 /// 9 and 10 are the duplicate ACKs that 7 and 8 brought about, one round trip of 400 ms later; 11 repairs what was lost of 6.
@@ -60,8 +60,8 @@ fn a_server_that_resets_did_not_pause() {
 #[test]
 fn a_probe_of_a_closed_window_begins_nothing_anew() {
     let reports = read!("T_zwnd.dmp");
-    assert!(reports[0].findings.iter().any(|f| f.kind == "zero_window"));
-    assert!(reports[0].findings.iter().all(|f| f.kind != "slow_start_after_idle"), "{:?}", reports[0].findings);
+    assert!(reports[0].findings.iter().any(|f| f.kind.name() == "zero_window"));
+    assert!(reports[0].findings.iter().all(|f| f.kind.name() != "slow_start_after_idle"), "{:?}", reports[0].findings);
 }
 
 /// 44 is the duplicate ACK that 42 brought about, one round trip of 411 ms later; 46 repairs what was lost.
@@ -88,5 +88,5 @@ fn the_wait_for_a_reset_is_taken_from_who_sent_it() {
 fn every_pause_that_is_named_has_the_packet_that_ended_it() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captures/stalls.a.pcap.zst");
     let longest = reports(path)[0].idle.longest;
-    assert!(longest.iter().all(|p| p.ns == Nanos::ZERO || p.to_packet > 0), "{longest:?}");
+    assert!(longest.iter().all(|p| p.to_packet > 0), "{longest:?}");
 }

@@ -1,6 +1,6 @@
 //! JSON text, written straight into a buffer: no tree of values, no allocation for each line.
 
-use std::borrow::Cow;
+use record::json;
 
 /// Writes one object; keys come in the order they are given.
 pub(crate) struct Object<'a> {
@@ -47,7 +47,7 @@ impl<'a> Object<'a> {
     /// Any text.
     pub fn text(&mut self, key: &str, value: &str) {
         self.key(key);
-        text(self.out, value);
+        json::text(self.out, value);
     }
 
     /// Where the object is written, for fields that come with their keys.
@@ -57,9 +57,9 @@ impl<'a> Object<'a> {
     }
 
     /// A value that is JSON already.
-    pub fn raw(&mut self, key: &str, json: &str) {
+    pub fn raw(&mut self, key: &str, value: &str) {
         self.key(key);
-        self.out.extend_from_slice(record::harmless_json(json).as_bytes());
+        self.out.extend_from_slice(record::harmless_json(value).as_bytes());
     }
 
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_>)) {
@@ -71,35 +71,6 @@ impl<'a> Object<'a> {
 
     pub fn end(self) {
         self.out.push(b'}');
-    }
-}
-
-/// Any text, quoted and escaped, and what [steers](record::steers) a terminal too: lines are read there as well.
-pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let start = out.len();
-    out.push(b'"');
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
-        let (plain, special) = rest.split_at(at);
-        out.extend_from_slice(plain);
-        match special[0] {
-            byte @ 0..0x20 => {
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-            }
-            byte => out.extend_from_slice(&[b'\\', byte]),
-        }
-        rest = &special[1..];
-    }
-    out.extend_from_slice(rest);
-    out.push(b'"');
-    if text.bytes().any(|byte| byte >= 0x7f)
-        && let Ok(written) = std::str::from_utf8(&out[start..])
-        && let Cow::Owned(harmless) = record::harmless_json(written)
-    {
-        out.truncate(start);
-        out.extend_from_slice(harmless.as_bytes());
     }
 }
 

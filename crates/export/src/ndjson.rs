@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+use record::table::Record;
 use record::table::object::{self, Field};
-use record::table::{Cell, Fields, Kind, Record, Value};
 use record::{
     ClosedConnection, Connection, ConnectionId, Coverage, End, Event, Figure, Figures, Instant, Lost, Monotonic,
-    Provenance, Sink, SinkError,
+    Provenance, Sink, SinkError, json,
 };
 
 use crate::json::Object;
@@ -86,7 +86,7 @@ impl<W: Write> Ndjson<W> {
         self.record(lost)?;
         self.line("summary", |o| {
             put(o, figures);
-            o.object("coverage", |o| fields(o.buffer(), coverage, false));
+            o.object("coverage", |o| json::fields(o.buffer(), coverage, false));
         })?;
         self.flush()?;
         Ok(self.out)
@@ -106,17 +106,15 @@ impl<W: Write> Ndjson<W> {
     }
 
     fn record<R: Record>(&mut self, record: &R) -> io::Result<()> {
-        begin::<R>(&mut self.lines);
-        fields(&mut self.lines, record, true);
-        self.lines.push(b'}');
+        json::object(&mut self.lines, record);
         self.ended()
     }
 
     /// The line of a record that has its connection's ends beside its own fields.
     fn of_connection<R: Record>(&mut self, id: ConnectionId, record: &R) -> io::Result<()> {
-        begin::<R>(&mut self.lines);
+        json::kind::<R>(&mut self.lines);
         self.lines.extend_from_slice(self.ends.get(&id).map_or(NO_ENDS, Vec::as_slice));
-        fields(&mut self.lines, record, true);
+        json::fields(&mut self.lines, record, true);
         self.lines.push(b'}');
         self.ended()
     }
@@ -160,50 +158,8 @@ fn failed(why: io::Error) -> SinkError {
 
 /// Adds the line of a record.
 pub fn line<R: Record>(out: &mut Vec<u8>, record: &R) {
-    begin::<R>(out);
-    fields(out, record, true);
-    out.extend_from_slice(b"}\n");
-}
-
-fn begin<R: Record>(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"kind\":\"");
-    out.extend_from_slice(R::KIND.as_bytes());
-    out.push(b'"');
-}
-
-/// The fields of a record, with a comma before the first where others precede it.
-pub(crate) fn fields<R: Record>(out: &mut Vec<u8>, record: &R, others_precede: bool) {
-    record.each(&mut Pairs { out, comma: others_precede });
-}
-
-/// Writes keys and values.
-struct Pairs<'a> {
-    out: &'a mut Vec<u8>,
-    /// Whether a comma goes before the next key.
-    comma: bool,
-}
-
-impl Fields for Pairs<'_> {
-    /// Inlined, so that the key is a constant and only the value's own branch is left.
-    #[inline(always)]
-    fn field<C: Cell>(&mut self, json_key: &'static str, value: &C) {
-        let out = &mut *self.out;
-        out.extend_from_slice(&json_key.as_bytes()[usize::from(!self.comma)..]);
-        self.comma = true;
-        match value.value() {
-            Value::Null => out.extend_from_slice(b"null"),
-            Value::Number(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
-            Value::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-            Value::Text(text) if C::KIND == Kind::Word => {
-                out.push(b'"');
-                out.extend_from_slice(text.as_bytes());
-                out.push(b'"');
-            }
-            Value::Text(text) => crate::json::text(out, &text),
-            Value::Real(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            Value::Json(json) => out.extend_from_slice(record::harmless_json(&json.to_string()).as_bytes()),
-        }
-    }
+    json::object(out, record);
+    out.push(b'\n');
 }
 
 /// The line names the clock of its moments; the fields of the clock stand beside it.

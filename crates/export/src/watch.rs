@@ -11,7 +11,7 @@ pub fn reading(out: &mut Vec<u8>, field: Field, reading: &Reading) {
     object.word("kind", Reading::KIND);
     object.word("field", field.name());
     object.number_or_null(&format!("value{}", field.suffix()), field.of(reading));
-    crate::ndjson::fields(object.buffer(), reading, true);
+    record::json::fields(object.buffer(), reading, true);
     object.end();
     out.push(b'\n');
 }

@@ -142,7 +142,11 @@ impl Catalog {
                 Moment::Stored,
             ),
             Shape::of::<store::study::Trial>(t, "a trial of a study", Moment::Epoch("started_ns")),
-            Shape::of::<store::capture::Finding>(t, "a finding on a conversation of a capture", Moment::Epoch("at_ns")),
+            Shape::of::<record::conversation::FindingRow>(
+                t,
+                "a finding on a conversation of a capture",
+                Moment::Epoch("at_ns"),
+            ),
         ];
         Self { shapes: shapes.into_iter().map(Arc::new).collect(), text }
     }

@@ -13,12 +13,14 @@
 
 mod connect;
 mod connection;
+pub mod conversation;
 mod datagram;
 mod event;
 mod field;
 mod figures;
 pub mod histogram;
 mod http;
+pub mod json;
 mod lost;
 mod owner;
 mod packet;

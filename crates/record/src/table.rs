@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::{Comm, ConnectionId, DropReason, Instant, Monotonic, Nanos, SeqNumber, TcpFlags};
+use crate::{Comm, ConnectionId, DropReason, Instant, Monotonic, Nanos, SeqNumber, TcpFlags, json};
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,85 @@ pub struct Column<T: 'static> {
     pub doc: &'static str,
     /// The kernel's field that it is read from; empty where it is taken by Wirelapse or derived from other fields.
     pub source: &'static str,
+    /// How pages show it, where they show all that a record has.
+    pub shown: Option<Shown>,
+    /// The table of the record, or of each record of the list, that it holds.
+    pub inside: Option<&'static str>,
     /// Puts a stored value into a record that is read back; `None` for a field that is derived from others. The error says what is
     /// wrong with the value. Fields are set in the order of the table.
     pub set: Option<Set<T>>,
+}
+
+/// How pages name a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its name. Of a field within another one it follows that one's name, unless it is `under` it.
+    pub label: &'static str,
+    /// It is a part of the field before it.
+    pub under: bool,
+}
+
+/// A field of a record as pages show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Where it is in the record, such as `rtt.min_ns`: the same in each record of a type.
+    pub path: String,
+    /// Its name.
+    pub label: Cow<'static, str>,
+    /// It is a part of the field before it.
+    pub under: bool,
+    /// Its type.
+    pub kind: Kind,
+    /// Its value; none where there is none, or nothing was counted.
+    pub value: Value<'static>,
+}
+
+/// The fields of a record that pages show, those of the records inside it among them.
+pub fn rows<R: Record>(record: &R) -> Vec<Row> {
+    let mut rows = Vec::new();
+    gather(record, "", None, &mut rows);
+    rows
+}
+
+fn gather<R: Record>(record: &R, path: &str, within: Option<Shown>, rows: &mut Vec<Row>) {
+    struct Gather<'a, R: 'static> {
+        columns: std::slice::Iter<'static, Column<R>>,
+        path: &'a str,
+        within: Option<Shown>,
+        rows: &'a mut Vec<Row>,
+    }
+    impl<R> Fields for Gather<'_, R> {
+        fn field<C: Cell>(&mut self, _: &'static str, value: &C) {
+            let Some(column) = self.columns.next() else { return };
+            let dot = if self.path.is_empty() { "" } else { "." };
+            let path = format!("{}{dot}{}", self.path, column.name);
+            if C::INSIDE.is_some() {
+                return value.rows(&path, column.shown, self.rows);
+            }
+            let Some(shown) = column.shown else { return };
+            let label = match self.within {
+                Some(within) if !shown.under => format!("{}, {}", within.label, shown.label).into(),
+                _ => shown.label.into(),
+            };
+            let value = match value.value() {
+                Value::Number(0) | Value::Flag(false) if !C::NULLABLE => Value::Null,
+                value => owned(value),
+            };
+            self.rows.push(Row { path, label, under: shown.under, kind: C::KIND, value });
+        }
+    }
+    record.each(&mut Gather { columns: R::COLUMNS.iter(), path, within, rows });
+}
+
+fn owned(value: Value<'_>) -> Value<'static> {
+    match value {
+        Value::Null => Value::Null,
+        Value::Number(n) => Value::Number(n),
+        Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+        Value::Real(value) => Value::Real(value),
+        Value::Flag(flag) => Value::Flag(flag),
+        Value::Json(json) => Value::Json(Cow::Owned(json.into_owned())),
+    }
 }
 
 /// A record with its field table.
@@ -113,9 +189,20 @@ pub trait Cell: Sized {
     const NULLABLE: bool = false;
     /// The words of a closed list.
     const WORDS: &'static [&'static str] = &[];
+    /// The table of the record that it is, or of each record of the list.
+    const INSIDE: Option<&'static str> = None;
 
     /// The value.
     fn value(&self) -> Value<'_>;
+
+    /// Appends the value as JSON.
+    #[inline]
+    fn write_json(&self, out: &mut Vec<u8>) {
+        json::value(out, Self::KIND, self.value());
+    }
+
+    /// Adds the fields inside it that pages show; `path` leads to it, and `within` is how it is shown itself.
+    fn rows(&self, _path: &str, _within: Option<Shown>, _rows: &mut Vec<Row>) {}
 
     /// The value back as this type.
     ///
@@ -228,6 +315,62 @@ macro_rules! json {
     )*};
 }
 
+/// A record that is a field of another one: see [`inside`](crate::inside).
+pub trait Inside: Record {}
+
+/// The record as the value of a field.
+#[doc(hidden)]
+pub fn record_value<R: Record>(record: &R) -> Value<'_> {
+    Value::Json(Cow::Owned(serde_json::to_value(object::of(record)).unwrap_or_default()))
+}
+
+/// The record in the value of a field.
+#[doc(hidden)]
+pub fn record_from<R: Record>(value: Value<'_>) -> Result<R, &'static str> {
+    match value {
+        Value::Json(json) => json.as_object().and_then(|fields| object::read(fields).ok()).ok_or("has other fields"),
+        _ => Err("is no object"),
+    }
+}
+
+/// Adds the fields of a record that is a field of another one.
+#[doc(hidden)]
+pub fn record_rows<R: Record>(record: &R, path: &str, within: Option<Shown>, rows: &mut Vec<Row>) {
+    gather(record, path, within, rows);
+}
+
+impl<R: Inside> Cell for Vec<R> {
+    const KIND: Kind = Kind::Json;
+    const INSIDE: Option<&'static str> = Some(R::TABLE);
+    fn value(&self) -> Value<'_> {
+        Value::Json(Cow::Owned(self.iter().map(|r| serde_json::to_value(object::of(r)).unwrap_or_default()).collect()))
+    }
+    fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
+        match to_json(value) {
+            serde_json::Value::Array(list) => {
+                list.into_iter().map(|r| record_from(Value::Json(Cow::Owned(r)))).collect()
+            }
+            _ => Err("is no list"),
+        }
+    }
+    fn write_json(&self, out: &mut Vec<u8>) {
+        json::array(out, self, |out, record| json::object(out, record));
+    }
+}
+
+impl Cell for Vec<u64> {
+    const KIND: Kind = Kind::Json;
+    fn value(&self) -> Value<'_> {
+        Value::Json(Cow::Owned(self.clone().into()))
+    }
+    fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
+        serde_json::from_value(to_json(value)).map_err(|_| "is no list of numbers")
+    }
+    fn write_json(&self, out: &mut Vec<u8>) {
+        json::array(out, self, |out, n| json::number(out, *n));
+    }
+}
+
 json! {
     Vec<String>, "is no list of texts";
     i64, "is no whole number of 64 bits";
@@ -268,6 +411,27 @@ impl Cell for TcpFlags {
     }
 }
 
+/// A text of this program's own. It is written, and not read back.
+impl Cell for &'static str {
+    const KIND: Kind = Kind::Text;
+    fn value(&self) -> Value<'_> {
+        Value::Text(Cow::Borrowed(self))
+    }
+    fn from_value(_: Value<'_>) -> Result<Self, &'static str> {
+        Err("is not read back")
+    }
+}
+
+impl Cell for SocketAddr {
+    const KIND: Kind = Kind::Word;
+    fn value(&self) -> Value<'_> {
+        Value::Text(Cow::Owned(self.to_string()))
+    }
+    fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
+        text(value)?.parse().map_err(|_| "is no address with a port")
+    }
+}
+
 impl Cell for IpAddr {
     const KIND: Kind = Kind::Word;
     fn value(&self) -> Value<'_> {
@@ -282,8 +446,21 @@ impl<C: Cell> Cell for Option<C> {
     const KIND: Kind = C::KIND;
     const NULLABLE: bool = true;
     const WORDS: &'static [&'static str] = C::WORDS;
+    const INSIDE: Option<&'static str> = C::INSIDE;
     fn value(&self) -> Value<'_> {
         self.as_ref().map_or(Value::Null, C::value)
+    }
+    #[inline]
+    fn write_json(&self, out: &mut Vec<u8>) {
+        match self {
+            Some(value) => value.write_json(out),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    fn rows(&self, path: &str, within: Option<Shown>, rows: &mut Vec<Row>) {
+        if let Some(value) = self {
+            value.rows(path, within, rows);
+        }
     }
     fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
         if value == Value::Null { Ok(None) } else { C::from_value(value).map(Some) }
@@ -311,16 +488,32 @@ pub fn set_port(end: &mut SocketAddr, value: Value<'_>) -> Result<(), &'static s
 /// A record's end before it is set.
 pub(crate) const NO_END: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
+/// What the type of a field says of it.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Type {
+    pub kind: Kind,
+    pub nullable: bool,
+    pub words: &'static [&'static str],
+    pub inside: Option<&'static str>,
+}
+
+impl Type {
+    const fn of<C: Cell>() -> Self {
+        Self { kind: C::KIND, nullable: C::NULLABLE, words: C::WORDS, inside: C::INSIDE }
+    }
+}
+
 /// The type of the field that `_place` leads to.
 #[doc(hidden)]
-pub const fn kind_at<T, C: Cell>(_place: for<'a> fn(&'a T) -> &'a C) -> (Kind, bool, &'static [&'static str]) {
-    (C::KIND, C::NULLABLE, C::WORDS)
+pub const fn kind_at<T, C: Cell>(_place: for<'a> fn(&'a T) -> &'a C) -> Type {
+    Type::of::<C>()
 }
 
 /// The type of the field that `_made` makes.
 #[doc(hidden)]
-pub const fn kind_of<T, C: Cell>(_made: fn(&T) -> C) -> (Kind, bool, &'static [&'static str]) {
-    (C::KIND, C::NULLABLE, C::WORDS)
+pub const fn kind_of<T, C: Cell>(_made: fn(&T) -> C) -> Type {
+    Type::of::<C>()
 }
 
 /// The value as JSON.
@@ -494,6 +687,7 @@ pub mod object {
 ///     qdisc_ns = |p| leg(p), null "a stage is missing", "…";               // derived: never read back
 ///     local_port = |c| c.local.port(), set |c, v| set_port(&mut c.local, v), "…";
 ///     "clock.offset_ns" = clock.offset, "…";                               // a key of the object `clock`
+///     fast = fast, "…", under "by fast retransmit";                        // with its name on pages, as a part of the field before it
 /// }
 /// ```
 #[macro_export]
@@ -522,8 +716,8 @@ macro_rules! columns {
     (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = |$r:ident| $get:expr, set |$t:ident, $v:ident| $set:expr,
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
-            const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
-            $crate::columns!(@column $record, OF, $name, [], $doc, [$($null)?], [$($source)?],
+            const OF: $crate::table::Type = $crate::table::kind_of(|$r: &$record| $get);
+            $crate::columns!(@column $record, OF, $name, [], $doc, [$($null)?], [$($source)?], [],
                 Some(|$t: &mut $record, $v: $crate::table::Value<'_>| -> Result<(), &'static str> { $set }))
         },] [$($got)* { $name, $r, $get }] $($rest)*);
     };
@@ -531,32 +725,35 @@ macro_rules! columns {
     (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = |$r:ident| $get:expr,
         $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
-            const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_of(|$r: &$record| $get);
-            $crate::columns!(@column $record, OF, $name, [], $doc, [$($null)?], [$($source)?], None)
+            const OF: $crate::table::Type = $crate::table::kind_of(|$r: &$record| $get);
+            $crate::columns!(@column $record, OF, $name, [], $doc, [$($null)?], [$($source)?], [], None)
         },] [$($got)* { $name, $r, $get }] $($rest)*);
     };
     // A place in the record.
     (@each $record:ty, [$($done:tt)*] [$($got:tt)*] $name:tt = $first:ident $(. $next:ident)*,
-        $(formerly $former:literal,)? $(null $null:literal,)? $doc:literal $(, from $source:literal)?; $($rest:tt)*) => {
+        $(formerly $former:literal,)? $(null $null:literal,)? $doc:literal $(, from $source:literal)? $(, shown $shown:literal)? $(, under $under:literal)?;
+        $($rest:tt)*) => {
         $crate::columns!(@each $record, [$($done)* {
-            const OF: ($crate::table::Kind, bool, &[&str]) = $crate::table::kind_at(|r: &$record| &r.$first$(.$next)*);
-            $crate::columns!(@column $record, OF, $name, [$($former)?], $doc, [$($null)?], [$($source)?],
+            const OF: $crate::table::Type = $crate::table::kind_at(|r: &$record| &r.$first$(.$next)*);
+            $crate::columns!(@column $record, OF, $name, [$($former)?], $doc, [$($null)?], [$($source)?], [$($shown)? $(under $under)?],
                 Some(|r: &mut $record, v: $crate::table::Value<'_>| -> Result<(), &'static str> {
                     r.$first$(.$next)* = $crate::table::Cell::from_value(v)?;
                     Ok(())
                 }))
         },] [$($got)* { $name, r, r.$first$(.$next)* }] $($rest)*);
     };
-    (@column $record:ty, $of:ident, $name:tt, [$($former:literal)?], $doc:literal, [$($null:literal)?], [$($source:literal)?], $set:expr) => {{
+    (@column $record:ty, $of:ident, $name:tt, [$($former:literal)?], $doc:literal, [$($null:literal)?], [$($source:literal)?], [$($shown:tt)*], $set:expr) => {{
         const NULL: Option<&str> = $crate::columns!(@option $($null)?);
         // A field is null only for a reason that its line gives.
-        const { assert!($of.1 == NULL.is_some(), concat!($crate::columns!(@name $name), ": give the reason for null, or none")) };
+        const { assert!($of.nullable == NULL.is_some(), concat!($crate::columns!(@name $name), ": give the reason for null, or none")) };
         $crate::table::Column {
             name: $crate::columns!(@name $name),
             json_key: concat!(",\"", $crate::columns!(@name $name), "\":"),
             former: $crate::columns!(@option $($former)?),
-            kind: $of.0,
-            words: $of.2,
+            kind: $of.kind,
+            words: $of.words,
+            inside: $of.inside,
+            shown: $crate::columns!(@shown $($shown)*),
             null: NULL,
             doc: $doc,
             source: concat!($($source)?),
@@ -565,8 +762,41 @@ macro_rules! columns {
     }};
     (@name $name:ident) => { stringify!($name) };
     (@name $name:literal) => { $name };
+    (@shown) => { None };
+    (@shown under $label:literal) => { Some($crate::table::Shown { label: $label, under: true }) };
+    (@shown $label:literal) => { Some($crate::table::Shown { label: $label, under: false }) };
     (@option) => { None };
     (@option $text:literal) => { Some($text) };
+}
+
+/// Makes records fields of others: an object in JSON, and rows of their own on pages.
+#[macro_export]
+macro_rules! inside {
+    ($($record:ty),* $(,)?) => {$(
+        impl $crate::table::Inside for $record {}
+
+        impl $crate::table::Cell for $record {
+            const KIND: $crate::table::Kind = $crate::table::Kind::Json;
+            const INSIDE: Option<&'static str> = Some(<$record as $crate::table::Record>::TABLE);
+            fn value(&self) -> $crate::table::Value<'_> {
+                $crate::table::record_value(self)
+            }
+            fn from_value(value: $crate::table::Value<'_>) -> Result<Self, &'static str> {
+                $crate::table::record_from(value)
+            }
+            fn write_json(&self, out: &mut Vec<u8>) {
+                $crate::json::object(out, self);
+            }
+            fn rows(
+                &self,
+                path: &str,
+                within: Option<$crate::table::Shown>,
+                rows: &mut Vec<$crate::table::Row>,
+            ) {
+                $crate::table::record_rows(self, path, within, rows);
+            }
+        }
+    )*};
 }
 
 /// Gives an enumeration its closed list of words: `ALL`, `name()`, and the [`Cell`] of a field that holds one.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use diagnose::{Follower, Keep, Options};
 use paper::{Canvas, html, terminal};
-use report::page::capture::{Overview, Subject, connection, describe, document, endpoint, overview, rows};
+use report::page::capture::{Overview, Subject, connection, describe, document, endpoint, overview};
 use store::capture::{Provenance, Run};
 use unicode_width::UnicodeWidthStr as _;
 use wire::{Packet, PacketReader};
@@ -58,8 +58,8 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
         });
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
-        let conversations = follower.reports().map(|r| rows::conversation(&r)).collect();
-        let findings = follower.reports().flat_map(|r| rows::findings(&r).collect::<Vec<_>>()).collect();
+        let conversations = follower.reports().map(|r| r.row()).collect();
+        let findings = follower.reports().flat_map(|r| r.finding_rows().collect::<Vec<_>>()).collect();
         Run { provenance, conversations, findings }.write(&path).unwrap();
         let (run, state) = Run::read(&path).unwrap();
         let later = document("run", &run, state);
@@ -117,9 +117,9 @@ fn the_page_of_a_connection_says_what_the_terminal_says() {
     assert_eq!(missing, Vec::<String>::new());
     for finding in &report.findings {
         assert!(
-            body.contains(finding.words) || body.contains(&finding.words.replace('\'', "&#39;")),
+            body.contains(finding.kind.words()) || body.contains(&finding.kind.words().replace('\'', "&#39;")),
             "{}",
-            finding.words
+            finding.kind.words()
         );
     }
     assert!(endpoint(&Default::default(), report.client).contains(':'));

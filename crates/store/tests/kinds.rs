@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use record::Nanos;
+use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
 use store::{Error, RunKind, State, capture, kind, study};
 
 fn rows(number: u64) -> study::Rows {
@@ -94,7 +95,9 @@ fn a_study_is_readable_as_far_as_it_is_finished_and_is_written_again_in_place() 
 fn a_capture_reads_back_equal() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let way = capture::Way { packets: 9, bytes: 1_000, retransmitted_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
+    let way = Carried { packets: 9, bytes: 1_000, retransmitted_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
+    let mut limits = Budget::default();
+    Limit::ALL.into_iter().zip(1..).for_each(|(limit, time)| limits.add(limit, time));
     let run = capture::Run {
         provenance: capture::Provenance {
             version: "0.0.0".into(),
@@ -107,24 +110,19 @@ fn a_capture_reads_back_equal() {
             capture_copies: Some(2),
             names: [("0.0.0.1".parse().unwrap(), "host".to_owned())].into(),
         },
-        conversations: vec![capture::Conversation {
+        conversations: vec![ConversationRow {
             number: 1,
             client: "[2001:db8::1]:40000".parse().unwrap(),
             server: "192.0.2.1:80".parse().unwrap(),
             start_ns: Nanos(1_700_000_000_000_000_000),
             duration_ns: Nanos(5),
-            verdict: "<b>slow</b>".into(),
-            ending: "closed".into(),
+            verdict: Verdict { limited: "<b>slow</b>".into(), finding: None, step: Some("wait".into()) },
+            ending: Ending::HalfClosed,
             to_server: way,
-            to_client: capture::Way { rtt_p50_ns: None, ..way },
-            limits_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9].map(Nanos),
+            to_client: Carried { rtt_p50_ns: None, ..way },
+            limits,
         }],
-        findings: vec![capture::Finding {
-            number: 1,
-            kind: "loss".into(),
-            packets: "3 7".into(),
-            ..Default::default()
-        }],
+        findings: vec![FindingRow { number: 1, kind: "loss".into(), packets: "3 7".into(), ..Default::default() }],
     };
     run.write(&path).unwrap();
     assert_eq!(capture::Run::read(&path).unwrap(), (run.clone(), State::Finished));

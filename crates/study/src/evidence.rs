@@ -331,9 +331,9 @@ fn findings(follower: &Follower) -> Vec<Found> {
     let mut kinds: BTreeMap<&'static str, (Found, Nanos)> = BTreeMap::new();
     for finding in follower.reports().flat_map(|r| r.findings) {
         let cost = finding.cost_ns;
-        let (found, costliest) = kinds.entry(finding.kind).or_insert_with(|| {
+        let (found, costliest) = kinds.entry(finding.kind.name()).or_insert_with(|| {
             let empty = Found {
-                kind: finding.kind.into(),
+                kind: finding.kind.name().into(),
                 text: String::new(),
                 count: 0,
                 cost_ns: Nanos::ZERO,

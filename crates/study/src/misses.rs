@@ -14,8 +14,11 @@ use crate::outcome::Trial;
 use crate::predict::Predicted;
 use crate::response::quantity;
 
-/// What any exchange shows where one side waits for the other, which is no cause of a miss.
-pub(crate) const OF_EVERY_EXCHANGE: [&str; 3] = ["sender_application", "receiver_application", "round_trips"];
+/// Whether any exchange shows it where one side waits for the other: that is no cause of a miss.
+pub(crate) fn is_of_every_exchange(found: &Found) -> bool {
+    use diagnose::FindingKind::{ReceiverApplication, RoundTrips, SenderApplication};
+    [SenderApplication, ReceiverApplication, RoundTrips].iter().any(|kind| kind.name() == found.kind)
+}
 
 /// The costliest kind of finding of some trials, its counts and costs summed over them.
 pub(crate) struct Costliest {
@@ -44,7 +47,7 @@ pub(crate) fn costliest<'t>(trials: impl Iterator<Item = &'t Trial>) -> Costlies
     for trial in trials {
         frames += trial.evidence.frames;
         refused = refused.or_else(|| trial.evidence.refused.clone());
-        for f in trial.evidence.findings.iter().filter(|f| !OF_EVERY_EXCHANGE.contains(&f.kind.as_str())) {
+        for f in trial.evidence.findings.iter().filter(|f| !is_of_every_exchange(f)) {
             let sum = kinds.entry(&f.kind).or_insert_with(|| Found { count: 0, cost_ns: Nanos::ZERO, ..f.clone() });
             sum.count += f.count;
             sum.cost_ns += f.cost_ns;

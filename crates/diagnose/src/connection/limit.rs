@@ -3,13 +3,13 @@
 use wire::{Flags, Segment};
 
 use super::{Connection, TO_CLIENT, TO_SERVER, at_once};
-use crate::budget::{Budget, Limit};
 use crate::distance::Distance;
 use crate::half::{Data, Late};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::retransmission::Class;
 use crate::unclear::Unclear;
+use record::conversation::{Budget, Limit};
 
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,14 @@
 //! A queue that is too long stands on the path: the RTT grows with what the sender has in flight.
 
-use super::{Case, Drawn, Kind, Rule, View};
+use super::{Case, Drawn, FindingKind, Rule, View};
 use record::Nanos;
 
-use crate::budget::Limit;
 use crate::distribution::Distribution;
 use crate::rtt::Correlation;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "bufferbloat",
-        words: "a queue that is too long",
-        rule: "over 32 samples or more the RTT goes with the bytes in flight (r of 0.6 or more) and its 90th percentile is at least twice the minimum and 30 ms above it",
-    },
+    kind: FindingKind::Bufferbloat,
     find,
     once: false,
     shortens: &[Limit::PathRate],

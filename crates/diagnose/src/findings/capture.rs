@@ -1,13 +1,9 @@
 //! The capture itself is incomplete: the peers acknowledged bytes that it does not hold.
 
-use super::{Case, Drawn, Kind, Rule, View};
+use super::{Case, Drawn, FindingKind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "capture_incomplete",
-        words: "a capture with gaps",
-        rule: "bytes were acknowledged that no packet of the capture carries, though the direction is in it",
-    },
+    kind: FindingKind::CaptureIncomplete,
     find,
     once: true,
     shortens: &[],

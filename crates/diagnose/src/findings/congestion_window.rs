@@ -1,14 +1,10 @@
 //! The sender's congestion window held the transfer back while the path had room.
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "congestion_window",
-        words: "the congestion window",
-        rule: "at least 25 % of the time the sender waited with full segments out, no receive window full and no queue standing, after slow start",
-    },
+    kind: FindingKind::CongestionWindow,
     find,
     once: false,
     shortens: &[Limit::CongestionWindow, Limit::SlowStart],

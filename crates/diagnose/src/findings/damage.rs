@@ -2,15 +2,11 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "damaged_packets",
-        words: "damaged packets",
-        rule: "a TCP checksum is wrong where they are right otherwise, and what was in it was not acknowledged before it was retransmitted",
-    },
+    kind: FindingKind::DamagedPackets,
     find,
     once: false,
     shortens: &[Limit::LossRecovery],

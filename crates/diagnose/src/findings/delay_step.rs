@@ -1,14 +1,10 @@
 //! The path's own delay changed for good in mid-connection: another route, a handover, a changed shaper.
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "path_delay_step",
-        words: "a change of the path's delay",
-        rule: "the smallest RTT of every block of 16 samples or more lies on one level before a moment and on another after it, at least 2 ms, 20 % (with a queue, the time between two bunches of ACKs) apart, three blocks or more on each side",
-    },
+    kind: FindingKind::PathDelayStep,
     find,
     once: false,
     shortens: &[],

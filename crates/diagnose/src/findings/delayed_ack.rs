@@ -1,15 +1,11 @@
 //! A delayed ACK held back a full segment: the congestion window had room for so little that the receiver waited for more.
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "delayed_ack_stall",
-        words: "waiting for a delayed ACK",
-        rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a full segment left right after it",
-    },
+    kind: FindingKind::DelayedAckStall,
     find,
     once: false,
     shortens: &[Limit::AckWaiting],

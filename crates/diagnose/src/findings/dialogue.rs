@@ -2,16 +2,12 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::connection::TO_CLIENT;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "round_trips",
-        words: "a dialogue of many round trips",
-        rule: "five answers or more, each waited for, of which the handshake's round trip (5 ms or more) makes at least 30 % of the duration",
-    },
+    kind: FindingKind::RoundTrips,
     find,
     once: false,
     shortens: &[Limit::Application],

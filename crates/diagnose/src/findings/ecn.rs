@@ -1,14 +1,10 @@
 //! Routers marked packets rather than dropping them (RFC 3168): the queue was long, and the sender slowed down without a loss.
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "congestion_marks",
-        words: "congestion marks (ECN)",
-        rule: "packets arrived marked \"congestion experienced\", or ACKs echoed such marks (ECE)",
-    },
+    kind: FindingKind::CongestionMarks,
     find,
     once: false,
     shortens: &[Limit::PathRate],

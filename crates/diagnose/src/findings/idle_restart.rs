@@ -1,16 +1,12 @@
 //! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux `tcp_slow_start_after_idle`).
 
-use crate::budget::Limit;
+use record::conversation::Limit;
 
-use super::{Case, Drawn, Kind, Rule, View, times};
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "slow_start_after_idle",
-        words: "slow start after a pause",
-        rule: "after a pause longer than the retransmission timeout the first flight had at most 12 segments and half of what was usual, and the window filled up over the next rounds",
-    },
+    kind: FindingKind::SlowStartAfterIdle,
     find,
     once: false,
     shortens: &[Limit::SlowStart],

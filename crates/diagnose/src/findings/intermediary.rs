@@ -2,14 +2,10 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule, View};
+use super::{Case, Drawn, FindingKind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "intermediary",
-        words: "something on the way answers for the other end",
-        rule: "the handshake took at least 10 ms more than, and 8 times as long as, the median of ten or more data acknowledgments, of which nine tenths took less than half of it",
-    },
+    kind: FindingKind::Intermediary,
     find,
     once: false,
     shortens: &[],

@@ -1,14 +1,14 @@
 //! Packets were lost, and repairing them took time.
 
-use super::{Case, Drawn, Kind, Rule, View, times};
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use record::Nanos;
 
-use crate::budget::Limit;
 use crate::event::Event;
 use crate::retransmission::Class;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "loss", words: "loss", rule: "segments were retransmitted, and not all of them needlessly" },
+    kind: FindingKind::Loss,
     find,
     once: false,
     shortens: &[Limit::LossRecovery, Limit::CongestionWindow],

@@ -1,12 +1,11 @@
 //! Findings: conclusions with their evidence, what they cost, and what a remedy is worth.
 //!
-//! A rule is one file that holds one [`Rule`]; adding one touches that file and [`RULES`].
+//! A rule is one file that holds one [`Rule`]; adding one touches that file, [`RULES`], and the list of kinds in `record`.
 
 use record::Nanos;
-use serde::Serialize;
+use record::conversation::{Budget, Finding, FindingKind, Limit, Side, Way, Withheld};
 use wire::Flags;
 
-use crate::budget::{Budget, Limit};
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
 use crate::event::Occurrences;
 use crate::half::Half;
@@ -71,20 +70,9 @@ static RULES: [Rule; 25] = [
     capture::RULE,
 ];
 
-/// What kind of finding it is: the word in the output, and one line on its rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// The word, such as `nagle_delayed_ack`.
-    pub name: &'static str,
-    /// The same for people.
-    pub words: &'static str,
-    /// When it is drawn.
-    pub rule: &'static str,
-}
-
 /// Draws a finding of one kind on one connection, or on one direction of it.
 struct Rule {
-    kind: Kind,
+    kind: FindingKind,
     find: fn(&Case<'_>, usize) -> Option<Drawn>,
     /// Asked once for the connection rather than for each direction.
     once: bool,
@@ -118,54 +106,6 @@ impl Drawn {
             ..Self::default()
         }
     }
-}
-
-/// A conclusion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The kind's word.
-    pub kind: &'static str,
-    /// The kind in words for people.
-    #[serde(skip)]
-    pub words: &'static str,
-    /// The direction of the data concerned; `None` where it is the whole connection.
-    pub direction: Option<&'static str>,
-    /// The packets that it rests on, the clearest first; at most 24.
-    pub packets: Vec<u64>,
-    /// When it first showed, nanoseconds on the capture's clock.
-    pub at_ns: u64,
-    /// How often.
-    pub count: u64,
-    /// What it cost in time.
-    pub cost_ns: Nanos,
-    /// How much sooner the connection would be over without it, at most. `None` where it would not be, or cannot be said.
-    pub saves_ns: Option<Nanos>,
-    /// The limits to which the time belongs that the remedy would save.
-    #[serde(skip)]
-    pub shortens: &'static [Limit],
-    /// What was found, for people.
-    pub text: String,
-    /// What to do, and what that is worth, for people.
-    pub worth: String,
-}
-
-/// A finding that this capture can neither show nor rule out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Withheld {
-    /// The kind's word.
-    pub kind: &'static str,
-    /// The kind in words for people.
-    #[serde(skip)]
-    pub words: &'static str,
-    /// The direction of the data concerned; `None` where it is the whole connection.
-    pub direction: Option<&'static str>,
-    /// What the capture lacks.
-    pub reason: &'static str,
-}
-
-/// The kinds of findings there are.
-pub fn kinds() -> impl Iterator<Item = Kind> {
-    RULES.iter().map(|r| r.kind)
 }
 
 /// A connection as the rules see it.
@@ -221,13 +161,13 @@ impl<'a> Case<'a> {
         &self.c.halves[1 - dir]
     }
 
-    /// `client` or `server`: who sends in this direction.
-    fn sender_name(&self, dir: usize) -> &'static str {
-        if dir == TO_SERVER { "client" } else { "server" }
+    /// Who sends in this direction.
+    fn sender_name(&self, dir: usize) -> Side {
+        Way::ALL[dir].sender()
     }
 
-    fn receiver_name(&self, dir: usize) -> &'static str {
-        self.sender_name(1 - dir)
+    fn receiver_name(&self, dir: usize) -> Side {
+        Way::ALL[dir].receiver()
     }
 
     /// The round trip that a window has to span: what the sender's data usually took (the smallest may be that of a proxy
@@ -335,18 +275,17 @@ pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
     for rule in &RULES {
         let directions: &[usize] = if rule.once { &[TO_SERVER] } else { &[TO_SERVER, TO_CLIENT] };
         for &dir in directions {
-            let direction = (!rule.once).then_some(["to_server", "to_client"][dir]);
+            let direction = (!rule.once).then_some(Way::ALL[dir]);
             let lacks = |views: &[View]| views.iter().find_map(|v| missing[dir][*v as usize]);
             let lacking = lacks(rule.needs);
             let drawn = if lacking.is_none() { (rule.find)(case, dir) } else { None };
             if let Some(mut drawn) = drawn {
                 drawn.packets.truncate(24);
-                let saves_ns = saving::saving(case, dir, rule.kind.name, &drawn);
+                let saves_ns = saving::saving(case, dir, rule.kind, &drawn);
                 let gained = saves_ns.and_then(|saved| saving::words(case, dir, saved));
                 drawn.worth.extend(gained.map(|words| format!("; {words}")));
                 findings.push(Finding {
-                    kind: rule.kind.name,
-                    words: rule.kind.words,
+                    kind: rule.kind,
                     direction,
                     packets: drawn.packets,
                     at_ns: drawn.at,
@@ -360,7 +299,7 @@ pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
             } else if case.carries(dir, rule.once)
                 && let Some(reason) = lacking.or_else(|| lacks(rule.or_unseen))
             {
-                withheld.push(Withheld { kind: rule.kind.name, words: rule.kind.words, direction, reason });
+                withheld.push(Withheld { kind: rule.kind, direction, reason });
             }
         }
     }

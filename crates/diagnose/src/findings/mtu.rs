@@ -1,15 +1,11 @@
 //! An MTU black hole: full-sized packets vanish while small ones get through (RFC 2923, section 2.1; RFC 4821).
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "mtu_black_hole",
-        words: "a path that swallows large packets",
-        rule: "the same full-sized segment was retransmitted on a timeout twice or more, nothing of that size was ever acknowledged, and smaller packets were",
-    },
+    kind: FindingKind::MtuBlackHole,
     find,
     once: false,
     shortens: &[Limit::LossRecovery],

@@ -1,15 +1,11 @@
 //! Nagle's algorithm met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK that the receiver held back.
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "nagle_delayed_ack",
-        words: "Nagle's algorithm against a delayed ACK",
-        rule: "an ACK of less than two full segments came 10 ms or more later than the path takes, and a part-filled segment or FIN left right after it",
-    },
+    kind: FindingKind::NagleDelayedAck,
     find,
     once: false,
     shortens: &[Limit::AckWaiting],

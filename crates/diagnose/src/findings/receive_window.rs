@@ -1,15 +1,11 @@
 //! The receive window was full although the receiver kept up: its buffer is too small for the path.
 
-use super::{Case, Drawn, Kind, Rate, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rate, Rule, View};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "receive_window",
-        words: "the receive window",
-        rule: "at least 10 % of the time the receive window was full, it had not shrunk by then, and scaling is not what is missing",
-    },
+    kind: FindingKind::ReceiveWindow,
     find,
     once: false,
     shortens: &[Limit::ReceiveWindow],

@@ -1,15 +1,11 @@
 //! The receiving application read more slowly than data came: its window shrank while the sender filled it.
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "receiver_application",
-        words: "a slow reader",
-        rule: "at least 10 % of the time the receive window was full, and for a quarter of these moments it had shrunk below half of its largest, or to zero",
-    },
+    kind: FindingKind::ReceiverApplication,
     find,
     once: false,
     shortens: &[Limit::ReceiveWindow],

@@ -1,16 +1,12 @@
 //! Reordering was taken for loss: segments were retransmitted although the originals arrived (RFC 3708, RFC 3522).
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;
 use crate::retransmission::Class;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "reordering_taken_for_loss",
-        words: "reordering taken for loss",
-        rule: "a fast retransmission was not needed by DSACK or Eifel",
-    },
+    kind: FindingKind::ReorderingTakenForLoss,
     find,
     once: false,
     shortens: &[Limit::LossRecovery, Limit::CongestionWindow],

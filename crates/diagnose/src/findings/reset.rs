@@ -1,9 +1,9 @@
 //! The connection was reset: by whom, and what speaks for which cause.
 
-use super::{Case, Drawn, Kind, Rule, View};
+use super::{Case, Drawn, FindingKind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "reset", words: "a reset", rule: "a RST ended the connection before both sides had closed it" },
+    kind: FindingKind::Reset,
     find,
     once: false,
     shortens: &[],

@@ -1,30 +1,31 @@
 //! What a remedy is worth: how much sooner the connection would be over without what was found.
 
 use record::Nanos;
+use record::conversation::{FindingKind, Limit};
 
 use super::{Case, Drawn, Rate};
-use crate::budget::Limit;
 
 /// The time that the connection would take less, at most. `None` where it would not be over sooner, or where that cannot be said.
-pub(super) fn saving(case: &Case<'_>, dir: usize, kind: &str, drawn: &Drawn) -> Option<Nanos> {
+pub(super) fn saving(case: &Case<'_>, dir: usize, kind: FindingKind, drawn: &Drawn) -> Option<Nanos> {
     if !case.vantage.shows_time() {
         return None;
     }
     let saved = match kind {
-        "loss" => super::loss::saving(case, dir, drawn.cost),
-        "window_scaling_missing" | "receive_window" | "send_buffer" | "congestion_window" => {
-            at_burst_rate(case, dir, drawn.cost)
-        }
-        "nagle_delayed_ack"
-        | "delayed_ack_stall"
-        | "zero_window"
-        | "receiver_application"
-        | "slow_start_after_idle"
-        | "syn_retries"
-        | "mtu_black_hole"
-        | "timestamps"
-        | "path_stalls"
-        | "round_trips" => Some(drawn.cost),
+        FindingKind::Loss => super::loss::saving(case, dir, drawn.cost),
+        FindingKind::WindowScalingMissing
+        | FindingKind::ReceiveWindow
+        | FindingKind::SendBuffer
+        | FindingKind::CongestionWindow => at_burst_rate(case, dir, drawn.cost),
+        FindingKind::NagleDelayedAck
+        | FindingKind::DelayedAckStall
+        | FindingKind::ZeroWindow
+        | FindingKind::ReceiverApplication
+        | FindingKind::SlowStartAfterIdle
+        | FindingKind::SynRetries
+        | FindingKind::MtuBlackHole
+        | FindingKind::Timestamps
+        | FindingKind::PathStalls
+        | FindingKind::RoundTrips => Some(drawn.cost),
         _ => None,
     };
     saved.map(|s| s.min(case.duration)).filter(|s| *s > Nanos::ZERO)

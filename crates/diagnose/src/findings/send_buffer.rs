@@ -1,17 +1,13 @@
 //! What is in flight stood still without a loss: its send buffer is full, or a congestion control holds the window.
 
-use super::{Case, Drawn, Kind, Rate, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rate, Rule, View};
+use record::conversation::Limit;
 
 /// A congestion window in avoidance grows by a segment each round, so ten rounds on one level are something else.
 pub(super) const FLAT_ROUNDS: u16 = 10;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "send_buffer",
-        words: "the send buffer",
-        rule: "the bytes in flight peaked at the same level for ten rounds or more, below the receive window and with no queue standing, for at least 25 % of the time",
-    },
+    kind: FindingKind::SendBuffer,
     find,
     once: false,
     shortens: &[Limit::CongestionWindow, Limit::SlowStart],

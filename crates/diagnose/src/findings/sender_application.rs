@@ -1,14 +1,10 @@
 //! The application did not give or answer fast enough: the network was not what was waited for.
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "sender_application",
-        words: "the application",
-        rule: "more than half of the duration, and 100 ms at least, nothing stood ready to be sent",
-    },
+    kind: FindingKind::SenderApplication,
     find,
     once: true,
     shortens: &[Limit::Application],
@@ -23,7 +19,8 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
     if share <= 0.5 || cost.0 < 100_000_000 {
         return None;
     }
-    let (count, longest) = (case.c.halves[0].rare.idle.0 + case.c.halves[1].rare.idle.0, case.idle.longest[0].ns.0);
+    let (count, longest) =
+        (case.c.halves[0].rare.idle.0 + case.c.halves[1].rare.idle.0, case.idle.longest.first().map_or(0, |p| p.ns.0));
     let trips: u64 = [0, 1].iter().filter_map(|&d| (super::dialogue::RULE.find)(case, d)).map(|f| f.cost.0).sum();
     Some(Drawn {
         packets: case.c.halves.iter().map(|h| h.last_data_number).filter(|n| *n > 0).collect(),

@@ -2,16 +2,12 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "path_stalls",
-        words: "a path that stands still at times",
-        rule: "nothing came for 30 ms or more although four segments or more were under way, most of what was under way then came late by as much, together, and what was sent afterwards did not; a hundredth of the duration in all",
-    },
+    kind: FindingKind::PathStalls,
     find,
     once: false,
     shortens: &[Limit::PathRate],

@@ -1,16 +1,12 @@
 //! The SYN or the SYN-ACK were retransmitted.
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
 use crate::retransmission::Class;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "syn_retries",
-        words: "SYNs without an answer",
-        rule: "a SYN or SYN-ACK was sent more than once",
-    },
+    kind: FindingKind::SynRetries,
     find,
     once: false,
     shortens: &[Limit::Handshake],

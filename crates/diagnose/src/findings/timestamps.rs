@@ -1,14 +1,10 @@
 //! Timestamps missing where they are needed, or their price where headers count (RFC 7323, sections 3 to 5).
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "timestamps",
-        words: "timestamps",
-        rule: "missing: the stream went once round the sequence space, or timeouts could not be judged without them; priced: 10 MB or more went at the path's rate with them on",
-    },
+    kind: FindingKind::Timestamps,
     find,
     once: false,
     shortens: &[Limit::LossRecovery, Limit::PathRate],

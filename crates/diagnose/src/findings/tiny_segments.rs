@@ -1,14 +1,10 @@
 //! Many small segments one after the other: the sender writes in small pieces and does not let TCP join them.
 
-use super::{Case, Drawn, Kind, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "tiny_segments",
-        words: "tiny segments",
-        rule: "100 data packets or more, of which 80 % carry less than a quarter of a segment, and half of those follow one another without an answer between",
-    },
+    kind: FindingKind::TinySegments,
     find,
     once: false,
     shortens: &[Limit::Application],

@@ -2,16 +2,12 @@
 
 use record::Nanos;
 
-use super::{Case, Drawn, Kind, Rate, Rule, View};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rate, Rule, View};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind {
-        name: "window_scaling_missing",
-        words: "no window scaling",
-        rule: "a side left the window scale option out, and the sender filled the unscaled window ten times or for 5 % of the time, zero windows not counted",
-    },
+    kind: FindingKind::WindowScalingMissing,
     find,
     once: false,
     shortens: &[Limit::ReceiveWindow],

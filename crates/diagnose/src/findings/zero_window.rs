@@ -1,11 +1,11 @@
 //! The receiver closed its window.
 
-use super::{Case, Drawn, Kind, Rule, View, times};
-use crate::budget::Limit;
+use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
+use record::conversation::Limit;
 
 pub(super) const RULE: Rule = Rule {
-    kind: Kind { name: "zero_window", words: "a closed window", rule: "the receiver advertised a window of zero" },
+    kind: FindingKind::ZeroWindow,
     find,
     once: false,
     shortens: &[Limit::ReceiveWindow],

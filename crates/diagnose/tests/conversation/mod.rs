@@ -172,7 +172,7 @@ pub fn check(report: &Report) {
 }
 
 pub fn has<'a>(report: &'a Report, kind: &str) -> Option<&'a diagnose::Finding> {
-    report.findings.iter().find(|f| f.kind == kind)
+    report.findings.iter().find(|f| f.kind.name() == kind)
 }
 
 /// A bulk transfer from the server to the client, seen at the server: a sender with a window, a path with a rate, a delay

@@ -359,7 +359,8 @@ pub fn others_than_traces(root: &Path) {
     let trial = store::study::Trial { started_ns: first, plan: "delay".into(), ..Default::default() };
     writer.add(&store::study::Rows { trial, ..Default::default() }, Nanos(0)).unwrap();
     writer.close().unwrap();
-    let finding = store::capture::Finding { number: 1, kind: "nagle".into(), at_ns: first, ..Default::default() };
+    let finding =
+        record::conversation::FindingRow { number: 1, kind: "nagle".into(), at_ns: first, ..Default::default() };
     let provenance = store::capture::Provenance { source: "slow.pcap".into(), ..Default::default() };
     store::capture::Run { provenance, conversations: Vec::new(), findings: vec![finding] }
         .write(&root.join("capture"))

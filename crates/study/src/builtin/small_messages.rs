@@ -308,11 +308,7 @@ fn apart(points: &[(f64, f64)], one: f64, other: f64) -> bool {
 
 /// Whether something in the packets of a trial accounts for its being slow.
 fn explained(trial: &Trial) -> bool {
-    trial
-        .evidence
-        .findings
-        .iter()
-        .any(|f| f.cost_ns > Nanos::ZERO && !misses::OF_EVERY_EXCHANGE.contains(&f.kind.as_str()))
+    trial.evidence.findings.iter().any(|f| f.cost_ns > Nanos::ZERO && !misses::is_of_every_exchange(f))
 }
 
 /// How many trials stayed below half of what was predicted without a cause in their packets.

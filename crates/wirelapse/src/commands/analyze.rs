@@ -208,7 +208,12 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     }
     if args.json.json {
         match args.connection {
-            Some(n) => line(&mut out, &chosen(n)?)?,
+            Some(n) => {
+                let mut json = Vec::new();
+                chosen(n)?.write_json(&mut json);
+                json.push(b'\n');
+                out.write_all(&json)?;
+            }
             None => all_lines(&mut out, follower, args.threads())?,
         }
         line(&mut out, &reading.json(name, follower))?;
@@ -288,10 +293,12 @@ fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>>
     for report in reports {
         for f in &report.findings {
             for &packet in &f.packets {
-                comments
-                    .entry(packet)
-                    .or_default()
-                    .push(format!("wirelapse, connection {}: {}: {}", report.number, f.words, f.text));
+                comments.entry(packet).or_default().push(format!(
+                    "wirelapse, connection {}: {}: {}",
+                    report.number,
+                    f.kind.words(),
+                    f.text
+                ));
             }
         }
         for r in &report.records {

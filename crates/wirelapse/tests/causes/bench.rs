@@ -204,8 +204,8 @@ impl Seen {
     }
 
     pub fn find(&self, kind: &str) -> Option<&Finding> {
-        assert!(diagnose::kinds().any(|k| k.name == kind), "there is no finding {kind}");
-        self.report.findings.iter().find(|f| f.kind == kind)
+        assert!(diagnose::FindingKind::from_name(kind).is_some(), "there is no finding {kind}");
+        self.report.findings.iter().find(|f| f.kind.name() == kind)
     }
 
     /// The finding, which must be there with its evidence.

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use diagnose::Way;
 use lab::Side;
 
 use crate::bench::{Dump, Seen, answer, ask, at_once, captured, drain, path, pause, send};
@@ -15,7 +16,7 @@ fn abort(stream: TcpStream) {
 }
 
 #[track_caller]
-fn told(seen: &Seen, direction: &str, words: &str) {
+fn told(seen: &Seen, direction: Way, words: &str) {
     let f = seen.must("reset");
     assert_eq!(f.direction, Some(direction), "{f:?}");
     assert!(f.text.contains(words), "{words}: {}", f.text);
@@ -36,7 +37,7 @@ fn resets_and_who_sent_them() {
             let refused = lab.host(Side::A).run(|| TcpStream::connect(nobody).is_err()).unwrap();
             assert!(refused);
             let seen = Seen::of(dump.finish(), nobody);
-            told(&seen, "to_client", "refused the connection");
+            told(&seen, Way::ToClient, "refused the connection");
         },
         &|| {
             let server = |mut stream: TcpStream| {
@@ -46,7 +47,7 @@ fn resets_and_who_sent_them() {
                 abort(stream);
             };
             let seen = captured(&path(2), |s| ask(1, 100, 100)(s.try_clone().unwrap()), server);
-            told(&seen, "to_client", "SO_LINGER of 0");
+            told(&seen, Way::ToClient, "SO_LINGER of 0");
         },
         &|| {
             // Data that no one reads: close() answers it with a RST.
@@ -59,7 +60,7 @@ fn resets_and_who_sent_them() {
                 let _ = stream.read(&mut [0; 10]);
             };
             let seen = captured(&path(2), client, unread);
-            told(&seen, "to_client", "RST");
+            told(&seen, Way::ToClient, "RST");
         },
         &|| {
             // A RST with another TTL than the server's own, as a box on the way sends it.
@@ -76,12 +77,12 @@ fn resets_and_who_sent_them() {
                 let _ = stream.read(&mut [0; 10]);
             };
             let seen = captured(&path(2), client, forged);
-            told(&seen, "to_client", "a box on the way");
+            told(&seen, Way::ToClient, "a box on the way");
         },
         &|| {
             let seen = captured(&path(2), ask(3, 100, 100), answer(100, 100));
             assert_clean(&seen);
-            assert_eq!(seen.report.ending, "closed");
+            assert_eq!(seen.report.ending.name(), "closed");
             let seen = captured(&path(2), send(100_000), drain);
             assert_clean(&seen);
         },

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use diagnose::Limit;
+use diagnose::{Limit, Way};
 use lab::{BitRate, Direction, Lab, Loss, Reorder, Side};
 use record::Nanos;
 
@@ -209,7 +209,7 @@ fn syns_that_need_a_second_try() {
                 captured(&lab, ask(12, 50, 50), answer(50, 50))
             });
             let f = seen.must("syn_retries");
-            assert_eq!((f.count, f.direction), (1, Some("to_server")));
+            assert_eq!((f.count, f.direction), (1, Some(Way::ToServer)));
             assert!(seen.report.limits.of(Limit::Handshake) >= Nanos::from_millis(900), "{}", seen.account());
             seen.mostly(Limit::Handshake, 0.5);
             // The second from the first SYN to the answer is no RTT (Karn's rule).

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
-use diagnose::Limit;
+use diagnose::{Limit, Way};
 use lab::Side;
 use record::Nanos;
 
@@ -45,7 +45,7 @@ fn nagle_meets_a_delayed_ack() {
             for at in Side::ALL {
                 let seen = captured_at(&path(1), at, in_two_writes, short_answers);
                 let stall = seen.must("nagle_delayed_ack");
-                assert!(stall.count >= 5 && stall.direction == Some("to_server"), "{stall:?}");
+                assert!(stall.count >= 5 && stall.direction == Some(Way::ToServer), "{stall:?}");
                 assert!(stall.text.contains("let the next 50 bytes"), "{}", stall.text);
                 seen.mostly(Limit::AckWaiting, 0.5);
             }
@@ -105,7 +105,7 @@ fn a_delayed_ack_holds_a_full_segment() {
         &|| {
             let seen = run(1, false);
             let stall = seen.must("delayed_ack_stall");
-            assert!(stall.count >= 5 && stall.direction == Some("to_server"), "{stall:?}");
+            assert!(stall.count >= 5 && stall.direction == Some(Way::ToServer), "{stall:?}");
             seen.must_not(&["nagle_delayed_ack", "loss"]);
             seen.mostly(Limit::AckWaiting, 0.5);
         },
@@ -236,7 +236,7 @@ fn a_small_window_after_a_pause() {
         &|| {
             let seen = run("1");
             let restart = seen.must("slow_start_after_idle");
-            assert_eq!((restart.count, restart.direction), (1, Some("to_server")));
+            assert_eq!((restart.count, restart.direction), (1, Some(Way::ToServer)));
             assert!(restart.cost_ns >= Nanos::from_millis(40), "{restart:?}");
             seen.mostly(Limit::Application, 0.5);
         },

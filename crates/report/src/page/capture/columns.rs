@@ -1,81 +1,88 @@
 //! The columns of the tables of connections and of findings: one line each, for every page and terminal.
 
 use record::Nanos;
-use store::capture::{Conversation, Finding};
+use record::conversation::{ConversationRow, FindingKind, FindingRow, Way};
 
 use super::{Names, ends};
-use paper::document::Table;
+use paper::document::{Cell, Column, Table};
 
-/// A column: its head, whether a narrow terminal goes without it, and the cell of a row.
-pub(super) struct Column<T> {
+/// Makes the cell of a row.
+type CellOf<T> = fn(&T, &Names) -> Cell;
+
+/// A column of a kind of row: its head, what it holds, whether a narrow terminal goes without it, and the cell of a row.
+pub(super) struct ColumnOf<T> {
     head: &'static str,
+    figures: bool,
     spare: bool,
-    cell: fn(&T, &Names) -> String,
+    cell: CellOf<T>,
 }
 
-impl<T> Column<T> {
-    const fn new(head: &'static str, cell: fn(&T, &Names) -> String) -> Self {
-        Self { head, spare: false, cell }
+impl<T> ColumnOf<T> {
+    const fn text(head: &'static str, cell: CellOf<T>) -> Self {
+        Self { head, figures: false, spare: false, cell }
     }
 
-    const fn spare(head: &'static str, cell: fn(&T, &Names) -> String) -> Self {
-        Self { head, spare: true, cell }
+    const fn figures(head: &'static str, cell: CellOf<T>) -> Self {
+        Self { head, figures: true, spare: false, cell }
+    }
+
+    const fn spare(self) -> Self {
+        Self { spare: true, ..self }
     }
 }
 
 /// A table of these columns without rows.
-pub(super) fn table<T>(title: impl Into<String>, columns: &[Column<T>]) -> Table {
+pub(super) fn table<T>(title: impl Into<String>, columns: &[ColumnOf<T>]) -> Table {
     // The rightmost goes first.
-    let order = |i: usize| u8::try_from(columns.len() - i).unwrap_or(u8::MAX);
-    let columns = columns.iter().enumerate().map(|(i, c)| paper::document::Column {
-        spare: c.spare.then(|| order(i)),
-        ..paper::document::Column::text(c.head)
+    let columns = (0..u8::MAX).rev().zip(columns).map(|(order, c)| Column {
+        name: c.head.to_owned(),
+        figures: c.figures,
+        spare: c.spare.then_some(order),
     });
     Table::new(title, columns)
 }
 
 /// The cells of a row.
-pub(super) fn cells<T>(columns: &[Column<T>], row: &T, names: &Names) -> Vec<String> {
+pub(super) fn cells<T>(columns: &[ColumnOf<T>], row: &T, names: &Names) -> Vec<Cell> {
     columns.iter().map(|c| (c.cell)(row, names)).collect()
 }
 
 /// Of a connection; its verdict stands under the row.
-pub(super) const CONNECTION: &[Column<Conversation>] = &[
-    Column::new("no.", |c, _| c.number.to_string()),
-    Column::new("client → server", |c, names| ends(names, c.client, c.server)),
-    Column::new("sent", |c, _| quantity::bytes(c.to_server.bytes)),
-    Column::new("back", |c, _| quantity::bytes(c.to_client.bytes)),
-    Column::new("time", |c, _| c.duration_ns.to_string()),
-    Column::spare("rate", |c, _| {
+pub(super) const CONNECTION: &[ColumnOf<ConversationRow>] = &[
+    ColumnOf::figures("no.", |c, _| Cell::figure(c.number.to_string())),
+    ColumnOf::text("client → server", |c, names| ends(names, c.client, c.server).into()),
+    ColumnOf::figures("sent", |c, _| Cell::bytes(c.to_server.bytes)),
+    ColumnOf::figures("back", |c, _| Cell::bytes(c.to_client.bytes)),
+    ColumnOf::figures("time", |c, _| c.duration_ns.into()),
+    ColumnOf::figures("rate", |c, _| {
         let bytes = c.to_server.bytes.max(c.to_client.bytes);
-        quantity::bit_rate(bytes as f64 * 8e9 / c.duration_ns.0.max(1) as f64)
-    }),
-    Column::spare("retransmitted", |c, _| {
-        quantity::count(c.to_server.retransmitted_packets + c.to_client.retransmitted_packets)
-    }),
-    Column::spare("median RTT", |c, _| {
-        let rtt = c.to_server.rtt_p50_ns.max(c.to_client.rtt_p50_ns);
-        rtt.map_or_else(|| "—".into(), |rtt| rtt.to_string())
-    }),
-    Column::spare("ended", |c, _| c.ending.replace('_', " ")),
+        Cell::bit_rate(bytes as f64 * 8e9 / c.duration_ns.0.max(1) as f64)
+    })
+    .spare(),
+    ColumnOf::figures("retransmitted", |c, _| {
+        Cell::count(c.to_server.retransmitted_packets + c.to_client.retransmitted_packets)
+    })
+    .spare(),
+    ColumnOf::figures("median RTT", |c, _| {
+        Cell::time_or(c.to_server.rtt_p50_ns.max(c.to_client.rtt_p50_ns), "no packet shows a round trip")
+    })
+    .spare(),
+    ColumnOf::text("ended", |c, _| c.ending.words().into()).spare(),
 ];
 
 /// Of a finding; what was found, what a remedy is worth, and the packets stand under the row.
-pub(super) const FINDING: &[Column<Finding>] = &[
-    Column::new("no.", |f, _| f.number.to_string()),
-    Column::new("finding", |f, _| words(&f.kind)),
-    Column::new("cost", |f, _| if f.cost_ns == Nanos::ZERO { "—".into() } else { f.cost_ns.to_string() }),
-    Column::new("times", |f, _| quantity::count(f.count)),
-    Column::spare("data", |f, _| match f.direction.as_deref() {
-        Some("to_server") => "to the server".into(),
-        Some("to_client") => "to the client".into(),
-        Some(other) => other.replace('_', " "),
-        None => String::new(),
+pub(super) const FINDING: &[ColumnOf<FindingRow>] = &[
+    ColumnOf::figures("no.", |f, _| Cell::figure(f.number.to_string())),
+    ColumnOf::text("finding", |f, _| FindingKind::words_of(&f.kind).into_owned().into()),
+    ColumnOf::figures("cost", |f, _| {
+        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "it has no cost in time that could be told")
     }),
+    ColumnOf::figures("times", |f, _| Cell::count(f.count)),
+    ColumnOf::text("data", |f, _| f.direction.map_or("", Way::words).into()).spare(),
 ];
 
 /// What stands under a finding.
-pub(super) fn finding_notes(f: &Finding) -> Vec<String> {
+pub(super) fn finding_notes(f: &FindingRow) -> Vec<String> {
     let mut notes = vec![super::sentence(&f.text)];
     if !f.worth.is_empty() {
         notes.push(format!("Worth: {}.", f.worth.trim_end_matches('.')));
@@ -84,9 +91,4 @@ pub(super) fn finding_notes(f: &Finding) -> Vec<String> {
         notes.push(format!("Packets: {}.", f.packets.replace(' ', ", ")));
     }
     notes
-}
-
-/// A kind of finding in words; its name, where another version wrote it.
-pub(super) fn words(kind: &str) -> String {
-    diagnose::kinds().find(|k| k.name == kind).map_or_else(|| kind.replace('_', " "), |k| k.words.to_owned())
 }

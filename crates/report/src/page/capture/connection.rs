@@ -4,8 +4,8 @@ use diagnose::{Limit, OptionState, Report};
 use record::Nanos;
 
 use super::columns::{FINDING, cells, finding_notes, table};
-use super::{Names, direction, ends, over_time, rows, sentence, sentences};
-use paper::document::{Block, Clause, Document, Row, Section, Table};
+use super::{Names, clauses_of, direction, ends, over_time, sentence};
+use paper::document::{Block, Cell, Column, Document, Row, Section, Table, Text};
 
 /// What is said of one connection. Where its packets were kept, plots over time are among it.
 pub fn document(r: &Report, names: &Names) -> Document {
@@ -20,9 +20,9 @@ pub fn document(r: &Report, names: &Names) -> Document {
         warnings.push(format!("{} found no room for the plots.", quantity::counted(r.records_left_out, "packet")));
     }
     Document {
-        title: format!("Connection {}: {}", r.number, ends(names, r.client, r.server)).into(),
-        about: format!("{}, {}. Captured {}.", r.duration_ns, r.ending.replace('_', " "), r.vantage.evidence()),
-        verdict: sentences(&r.verdict).map(Clause::finding).collect(),
+        title: Text::from(format!("Connection {}: ", r.number)).and(ends(names, r.client, r.server)),
+        about: format!("{}, {}. Captured {}.", r.duration_ns, r.ending.words(), r.vantage.evidence()),
+        verdict: clauses_of(&r.verdict),
         warnings,
         sections,
     }
@@ -33,35 +33,40 @@ fn found(r: &Report, names: &Names) -> Section {
     // The connection's number is in the title.
     let columns = &FINDING[1..];
     let mut table = table("", columns);
-    rows::findings(r).for_each(|f| table.push(Row::of(cells(columns, &f, names)).noted(finding_notes(&f))));
+    r.finding_rows().for_each(|f| table.push(Row::of(cells(columns, &f, names)).noted(finding_notes(&f))));
     section.table(table);
     section
 }
 
-fn share(time: Nanos, of: Nanos) -> String {
-    quantity::percent(quantity::share(time.0.into(), of.0.into()))
+fn share(time: Nanos, of: Nanos) -> Cell {
+    Cell::share(quantity::share(time.0.into(), of.0.into()))
 }
 
 /// The connection's time by what limited it, and the applications' part of it by who was waited for.
 fn time(r: &Report) -> Section {
     let mut section = Section::new("Time, by what limited it");
-    let mut table = Table::new("", ["time", "share", "limited by"]);
+    let columns = |last| [Column::figures("time"), Column::figures("share"), Column::text(last)];
+    let mut table = Table::new("", columns("limited by"));
     let mut limits: Vec<(Nanos, Limit)> =
         Limit::ALL.into_iter().map(|l| (r.limits.of(l), l)).filter(|s| s.0 > Nanos::ZERO).collect();
     limits.sort_unstable_by_key(|s| std::cmp::Reverse(s.0));
     for (time, limit) in limits {
-        table.push(vec![time.to_string(), share(time, r.duration_ns), limit.words().into()]);
+        table.push([time.into(), share(time, r.duration_ns), limit.words().into()]);
     }
     section.table(table);
-    let mut table = Table::new("The application's time", ["time", "share", "went into"]);
+    let mut table = Table::new("The application's time", columns("went into"));
     for (time, what) in r.idle.parts().into_iter().filter(|p| p.0 > Nanos::ZERO) {
-        table.push(vec![time.to_string(), share(time, r.duration_ns), what.into()]);
+        table.push([time.into(), share(time, r.duration_ns), what.into()]);
     }
     section.table(table);
-    let mut table = Table::new("The longest pauses", ["time", "who", "before packet"]);
-    for p in r.idle.longest.iter().filter(|p| p.ns > Nanos::ZERO) {
+    let mut table = Table::new(
+        "The longest pauses",
+        [Column::figures("time"), Column::text("who"), Column::figures("before packet")],
+    );
+    for p in r.idle.longest.iter() {
         let what = if p.thinking { "thought" } else { "paused" };
-        table.push(vec![p.ns.to_string(), format!("the {} {what}", p.who), p.to_packet.to_string()]);
+        let packet = Cell::figure(p.to_packet.to_string());
+        table.push([p.ns.into(), format!("the {} {what}", p.who).into(), packet]);
     }
     section.table(table);
     section
@@ -104,9 +109,9 @@ fn withheld(r: &Report) -> Section {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for w in &r.withheld {
         match reasons.iter_mut().find(|(reason, _)| *reason == w.reason) {
-            Some((_, kinds)) if kinds.contains(&w.words) => {}
-            Some((_, kinds)) => kinds.push(w.words),
-            None => reasons.push((w.reason, vec![w.words])),
+            Some((_, kinds)) if kinds.contains(&w.kind.words()) => {}
+            Some((_, kinds)) => kinds.push(w.kind.words()),
+            None => reasons.push((w.reason, vec![w.kind.words()])),
         }
     }
     let lines: Vec<String> =

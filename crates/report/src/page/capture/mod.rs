@@ -1,7 +1,7 @@
 //! What is said of captures: of one as a whole ([`overview`]), of one of its connections ([`connection`]), packet by packet ([`packets`]),
 //! and of two connections side by side ([`pair`]).
 //!
-//! All are made from [`diagnose`]'s values. The overview is also made from the run of a capture, which holds the same rows ([`rows`]), so
+//! All are made from [`diagnose`]'s values. The overview is also made from the run of a capture, which holds the same rows, so
 //! that both say the same.
 
 mod columns;
@@ -11,12 +11,13 @@ mod over_time;
 pub mod overview;
 pub mod packets;
 pub mod pair;
-pub mod rows;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::view::capital;
+use paper::document::{Clause, Text};
+use record::conversation::Verdict;
 
 pub use overview::{Overview, Subject, describe, document};
 
@@ -28,9 +29,13 @@ pub fn endpoint(names: &Names, at: SocketAddr) -> String {
     names.get(&at.ip()).map_or_else(|| at.to_string(), |name| format!("{name}.{}", at.port()))
 }
 
-/// Both ends of a connection.
-fn ends(names: &Names, client: SocketAddr, server: SocketAddr) -> String {
-    format!("{} → {}", endpoint(names, client), endpoint(names, server))
+/// Both ends of a connection. Those that the capture itself names are words, the others hosts.
+fn ends(names: &Names, client: SocketAddr, server: SocketAddr) -> Text {
+    let end = |at: SocketAddr| match names.contains_key(&at.ip()) {
+        true => Text::from(endpoint(names, at)),
+        false => Text::from(at),
+    };
+    end(client).and(" → ").and(end(server))
 }
 
 /// With a capital and a full stop.
@@ -38,9 +43,14 @@ fn sentence(text: &str) -> String {
     format!("{}.", capital(text.trim_end_matches('.')))
 }
 
-/// What a verdict says, as sentences of a readable length.
-fn sentences(verdict: &str) -> impl Iterator<Item = String> + '_ {
-    verdict.split("; ").map(sentence)
+/// What a verdict says: what limited the connection, the finding that cost most, and what to do about it.
+fn clauses_of(verdict: &Verdict) -> Vec<Clause> {
+    let found = [Some(&verdict.limited), verdict.finding.as_ref()].into_iter().flatten();
+    let mut clauses: Vec<Clause> = found.map(|text| Clause::finding(sentence(text))).collect();
+    if let Some(last) = clauses.last_mut() {
+        last.next = verdict.step.as_ref().map(|step| format!("{}.", step.trim_end_matches('.')));
+    }
+    clauses
 }
 
 #[cfg(test)]
@@ -48,9 +58,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_is_split_into_sentences() {
-        let said: Vec<_> = sentences("slow start 56 % of 2.66 s; loss: 3 of 9 packets.").collect();
-        assert_eq!(said, ["Slow start 56 % of 2.66 s.", "Loss: 3 of 9 packets."]);
+    fn a_verdict_is_a_clause_for_each_of_its_parts() {
+        let verdict = Verdict {
+            limited: "slow start 56 % of 2.66 s".into(),
+            finding: Some("loss: 3 of 9 packets; 2 were sent again.".into()),
+            step: Some("look at the path".into()),
+        };
+        let clauses = clauses_of(&verdict);
+        let said: Vec<_> = clauses.iter().map(|clause| clause.text.as_str()).collect();
+        assert_eq!(said, ["Slow start 56 % of 2.66 s.", "Loss: 3 of 9 packets; 2 were sent again."]);
+        assert_eq!(clauses[1].next.as_deref(), Some("look at the path."));
+        assert_eq!(clauses_of(&Verdict { finding: None, ..verdict })[0].next.as_deref(), Some("look at the path."));
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 
 use diagnose::{Limit, Report};
 use record::Nanos;
+use record::conversation::{ConversationRow, FindingKind, FindingRow, Verdict};
 use store::State;
-use store::capture::{Conversation, Finding, LIMITS, Provenance, Run};
+use store::capture::{Provenance, Run};
 
-use super::columns::{CONNECTION, FINDING, cells, finding_notes, table, words};
-use super::{Names, ends, rows, sentence, sentences};
+use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
+use super::{Names, clauses_of, ends, sentence};
 use crate::page::{command, facts};
-use paper::document::{Block, Document, Row, Section, clauses};
+use paper::document::{Block, Clause, Document, Row, Section, Text};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
 
 /// Connections that a terminal shows, where nothing else is asked for.
@@ -27,8 +28,8 @@ const FINDINGS_SHOWN: usize = 10;
 /// A connection with the finding that cost it most, the time that its applications took aside.
 #[derive(Clone, Debug)]
 struct Hurt {
-    by: Option<Finding>,
-    conversation: Conversation,
+    by: Option<FindingRow>,
+    conversation: ConversationRow,
 }
 
 impl Hurt {
@@ -48,7 +49,7 @@ pub struct Overview {
     /// Those that a finding cost most, the first one most; not yet in order.
     hurt: Vec<Hurt>,
     /// The costliest findings; not yet in order.
-    costliest: Vec<Finding>,
+    costliest: Vec<FindingRow>,
 }
 
 impl Overview {
@@ -60,18 +61,22 @@ impl Overview {
 
     /// Adds a connection.
     pub fn report(&mut self, report: &Report) {
-        let findings: Vec<Finding> = rows::findings(report).collect();
-        self.conversation(rows::conversation(report), &findings);
+        let findings: Vec<FindingRow> = report.finding_rows().collect();
+        self.conversation(report.row(), &findings);
     }
 
     /// Adds a connection with what was found on it.
-    pub fn conversation(&mut self, conversation: Conversation, findings: &[Finding]) {
+    pub fn conversation(&mut self, conversation: ConversationRow, findings: &[FindingRow]) {
         self.connections += 1;
         self.findings += findings.len() as u64;
         for f in findings {
             self.kind(&f.kind, f.cost_ns, 1);
         }
-        let by = findings.iter().filter(|f| f.kind != "sender_application").max_by_key(|f| f.cost_ns).cloned();
+        let by = findings
+            .iter()
+            .filter(|f| f.kind != FindingKind::SenderApplication.name())
+            .max_by_key(|f| f.cost_ns)
+            .cloned();
         self.hurt.push(Hurt { by, conversation });
         self.costliest.extend_from_slice(findings);
         self.forget_the_rest();
@@ -190,32 +195,39 @@ pub fn describe(of: &Subject) -> Document {
         quantity::counted(overview.connections, "connection")
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
-    Document { title: title.into(), about, verdict: clauses(verdict(&overview)), warnings, sections }
+    Document { title: title.into(), about, verdict: verdict(&overview), warnings, sections }
 }
 
 /// What took the time first.
-fn verdict(overview: &Overview) -> Vec<String> {
-    let worth = |f: &Finding| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
+fn verdict(overview: &Overview) -> Vec<Clause> {
+    let worth = |f: &FindingRow| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
     match overview.hurt.as_slice() {
         [] => vec!["The capture holds no TCP connection.".into()],
         [only] if overview.connections == 1 => {
-            // A finding of which the verdict has neither the text nor the advice, such as a reset.
+            // A finding that the verdict does not have, such as a reset.
             let verdict = &only.conversation.verdict;
-            let said = |text: &str| !text.is_empty() && verdict.contains(text);
-            let other = only.by.as_ref().filter(|f| !said(&f.text) && !said(&f.worth));
-            sentences(verdict).chain(other.map(|f| sentence(&f.text))).collect()
+            let is_said = |f: &FindingRow| {
+                verdict.finding.is_some() || verdict.limited == f.text || verdict.step.as_ref() == Some(&f.worth)
+            };
+            let other = only.by.as_ref().filter(|f| !is_said(f)).map(|f| Clause::detail(sentence(&f.text)));
+            clauses_of(verdict).into_iter().chain(other).collect()
         }
         [Hurt { by: Some(f), .. }, ..] if f.cost_ns > Nanos::ZERO => {
-            let headline = format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, words(&f.kind));
-            [headline, sentence(&f.text)].into_iter().chain(worth(f)).collect()
+            let headline =
+                format!("Connection {} lost most: {} to {}.", f.number, f.cost_ns, FindingKind::words_of(&f.kind));
+            let details = [sentence(&f.text)].into_iter().chain(worth(f)).map(Clause::detail);
+            [Clause::finding(headline)].into_iter().chain(details).collect()
         }
         all => {
             let rest =
                 format!("{}: no finding has a cost in time.", quantity::counted(overview.connections, "connection"));
             let longest = all.iter().max_by_key(|h| h.conversation.duration_ns);
-            let said = longest
-                .map(|h| format!("connection {} took longest: {}", h.conversation.number, h.conversation.verdict));
-            said.iter().flat_map(|said| sentences(said)).chain([rest]).collect()
+            let said = longest.map_or_else(Vec::new, |h| {
+                let verdict = &h.conversation.verdict;
+                let limited = format!("connection {} took longest: {}", h.conversation.number, verdict.limited);
+                clauses_of(&Verdict { limited, ..verdict.clone() })
+            });
+            said.into_iter().chain([Clause::finding(rest)]).collect()
         }
     }
 }
@@ -233,7 +245,7 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
     };
     let mut table = table(title, CONNECTION);
     for Hurt { conversation: c, .. } in &overview.hurt {
-        table.push(Row::of(cells(CONNECTION, c, &of.provenance.names)).noted([&c.verdict]));
+        table.push(Row::of(cells(CONNECTION, c, &of.provenance.names)).noted([c.verdict.to_string()]));
     }
     table.shown = Some(of.shown);
     table.elsewhere = format!("`analyze --rows {}` or a page shows them", overview.connections);
@@ -243,19 +255,20 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
 
 fn budgets(overview: &Overview, shown: usize, names: &Names) -> Option<Plot> {
     let shown = &overview.hurt[..overview.hurt.len().min(shown).min(DRAWN)];
-    let mut spans: [Vec<Span>; LIMITS.len()] = std::array::from_fn(|_| Vec::new());
+    let mut spans: [Vec<Span>; Limit::ALL.len()] = std::array::from_fn(|_| Vec::new());
     let mut rows = Vec::new();
     for (i, Hurt { conversation: c, .. }) in (0u32..).zip(shown) {
-        rows.push(format!("{}. {}", c.number, ends(names, c.client, c.server)));
+        rows.push(Text::from(format!("{}. ", c.number)).and(ends(names, c.client, c.server)));
         let mut from = 0u64;
-        for (limit, &took) in c.limits_ns.iter().enumerate() {
+        for limit in Limit::ALL {
+            let took = c.limits.of(limit);
             if took == Nanos::ZERO {
                 continue;
             }
             let share = quantity::percent(quantity::share(took.0.into(), c.duration_ns.0.into()));
-            let label = format!("{}: {} ({share})\n{}", Limit::ALL[limit].words(), took, c.verdict);
+            let label = format!("{}: {} ({share})\n{}", limit.words(), took, c.verdict);
             let to = from.saturating_add(took.0);
-            spans[limit].push(Span { at: f64::from(i), from: from as f64, to: to as f64, label });
+            spans[limit as usize].push(Span { at: f64::from(i), from: from as f64, to: to as f64, label });
             from = to;
         }
     }
@@ -282,7 +295,13 @@ fn hue(limit: Limit) -> Hue {
     match limit {
         Limit::Unknown => Hue::NEUTRAL,
         Limit::Application => Hue(10),
-        other => Hue((other as u8 + 6) % 8),
+        Limit::Handshake => Hue(7),
+        Limit::SlowStart => Hue(0),
+        Limit::CongestionWindow => Hue(1),
+        Limit::ReceiveWindow => Hue(2),
+        Limit::LossRecovery => Hue(3),
+        Limit::AckWaiting => Hue(4),
+        Limit::PathRate => Hue(5),
     }
 }
 
@@ -313,10 +332,10 @@ fn costs(overview: &Overview) -> Option<Plot> {
             at: f64::from(i),
             from: 0.0,
             to: cost.0 as f64,
-            label: format!("{}: {cost}, n = {}", words(kind), quantity::counted(*n, "finding")),
+            label: format!("{}: {cost}, n = {}", FindingKind::words_of(kind), quantity::counted(*n, "finding")),
         })
         .collect();
-    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", words(kind)));
+    let names = kinds.iter().map(|(kind, _, n)| format!("{} (n = {n})", FindingKind::words_of(kind)));
     Plot::new(
         "findings",
         "What the findings cost",

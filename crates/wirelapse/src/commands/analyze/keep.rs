@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use diagnose::Follower;
-use report::page::capture::rows;
 use store::capture::{Provenance, Run};
 
 use super::Reading;
@@ -30,8 +29,8 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
 pub fn write(path: &Path, provenance: Provenance, follower: &Follower) -> anyhow::Result<()> {
     let (mut conversations, mut findings) = (Vec::new(), Vec::new());
     for report in follower.reports() {
-        conversations.push(rows::conversation(&report));
-        findings.extend(rows::findings(&report));
+        conversations.push(report.row());
+        findings.extend(report.finding_rows());
     }
     match (Run { provenance, conversations, findings }).write(path) {
         Err(error @ (store::Error::Exists(_) | store::Error::Create { .. })) => Err(BadInput(error.to_string()).into()),

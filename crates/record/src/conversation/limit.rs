@@ -5,8 +5,9 @@
 //! others, "On the characteristics and origins of Internet flow rates", SIGCOMM 2002). Where the two methods look at
 //! whole flights, this one looks at the interval between two packets, so that shares add up exactly.
 
-use record::Nanos;
 use serde::Serialize;
+
+use crate::{Nanos, columns, inside, words};
 
 /// What a connection waited for at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -33,20 +34,20 @@ pub enum Limit {
     Unknown,
 }
 
-impl Limit {
-    /// All, in the order of the output.
-    pub const ALL: [Self; 9] = [
-        Self::Application,
-        Self::Handshake,
-        Self::SlowStart,
-        Self::CongestionWindow,
-        Self::ReceiveWindow,
-        Self::LossRecovery,
-        Self::AckWaiting,
-        Self::PathRate,
-        Self::Unknown,
-    ];
+words! {
+    Limit:
+        Application = "application",
+        Handshake = "handshake",
+        SlowStart = "slow_start",
+        CongestionWindow = "congestion_window",
+        ReceiveWindow = "receive_window",
+        LossRecovery = "loss_recovery",
+        AckWaiting = "ack_waiting",
+        PathRate = "path_rate",
+        Unknown = "unknown";
+}
 
+impl Limit {
     /// The words for people.
     pub const fn words(self) -> &'static str {
         match self {
@@ -65,7 +66,7 @@ impl Limit {
 
 /// Time by limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Budget([u64; 9]);
+pub struct Budget([u64; Limit::ALL.len()]);
 
 impl Budget {
     /// Adds time to a limit.
@@ -74,8 +75,13 @@ impl Budget {
         *share = share.saturating_add(time);
     }
 
+    /// Sets a limit's time.
+    pub fn set(&mut self, limit: Limit, time: Nanos) {
+        self.0[limit as usize] = time.0;
+    }
+
     /// Gives time of one limit to another; no more than there is; says how much.
-    pub(crate) fn shift(&mut self, from: Limit, to: Limit, time: u64) -> u64 {
+    pub fn shift(&mut self, from: Limit, to: Limit, time: u64) -> u64 {
         let time = time.min(self.0[from as usize]);
         self.0[from as usize] -= time;
         self.add(to, time);
@@ -83,7 +89,7 @@ impl Budget {
     }
 
     /// What limited it is not known: the time remains.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         let all = self.total().0;
         *self = Self::default();
         self.add(Limit::Unknown, all);
@@ -111,25 +117,49 @@ impl Budget {
     }
 }
 
-/// As keys `application_ns`, `handshake_ns`, ….
-impl Serialize for Budget {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap as _;
-        const KEYS: [&str; 9] = [
-            "application_ns",
-            "handshake_ns",
-            "slow_start_ns",
-            "congestion_window_ns",
-            "receive_window_ns",
-            "loss_recovery_ns",
-            "ack_waiting_ns",
-            "path_rate_ns",
-            "unknown_ns",
-        ];
-        let mut map = serializer.serialize_map(Some(9))?;
-        for (key, share) in KEYS.iter().zip(self.0) {
-            map.serialize_entry(key, &share)?;
+macro_rules! budget {
+    ($($key:ident: $limit:ident, $doc:literal;)*) => {
+        columns! {
+            Budget: "limits", "", blank = Self::default();
+            $($key = |b| b.of(Limit::$limit), set |b, v| crate::conversation::limit::put(b, Limit::$limit, v), $doc;)*
         }
-        map.end()
+    };
+}
+
+budget! {
+    application_ns: Application, "the applications had nothing to send, or did not read";
+    handshake_ns: Handshake, "until the connection was established";
+    slow_start_ns: SlowStart, "the congestion window was growing from its start";
+    congestion_window_ns: CongestionWindow, "the congestion window was full";
+    receive_window_ns: ReceiveWindow, "the receive window was full";
+    loss_recovery_ns: LossRecovery, "lost segments were being recovered";
+    ack_waiting_ns: AckWaiting, "the sender waited for an ACK before a small segment";
+    path_rate_ns: PathRate, "the path carried no more";
+    unknown_ns: Unknown, "the capture does not show it";
+}
+inside!(Budget);
+
+/// Sets a limit's time to a stored value.
+pub(super) fn put(budget: &mut Budget, limit: Limit, value: crate::table::Value<'_>) -> Result<(), &'static str> {
+    budget.set(limit, crate::table::Cell::from_value(value)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Record;
+
+    #[test]
+    fn each_limit_has_its_column() {
+        let keys: Vec<String> = Limit::ALL.iter().map(|l| format!("{}_ns", l.name())).collect();
+        assert_eq!(Budget::COLUMNS.iter().map(|c| c.name).collect::<Vec<_>>(), keys);
+        let mut budget = Budget::default();
+        Limit::ALL.into_iter().zip(1..).for_each(|(limit, n)| budget.add(limit, n));
+        let json = serde_json::to_value(crate::table::object::of(&budget)).unwrap();
+        assert!(
+            Limit::ALL.into_iter().zip(1u64..).all(|(limit, n)| json[format!("{}_ns", limit.name())] == n),
+            "{json}"
+        );
     }
 }
