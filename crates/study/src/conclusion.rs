@@ -4,7 +4,7 @@ use paper::document::{Column, Table};
 use quantity::{change, p_value};
 use record::Nanos;
 use serde::{Deserialize, Serialize, Serializer};
-use stats::{Comparison, Judgement};
+use stats::{Comparison, Estimate, Judgement};
 
 use crate::analysis;
 use crate::chart::{Chart, Line};
@@ -89,16 +89,14 @@ impl Compared {
                 too_wide(&c.ratio)
             )
         } else if c.seen() {
+            let [value, low, high] = changed(&c.ratio);
             format!(
-                "{} is worth {} {}{predicted} (n = {} blocks)",
-                self.what,
-                percent_of(&c.ratio),
-                self.response,
-                c.ratio.n
+                "{}: {} {value}{predicted} (95 % interval {low} to {high}, {} blocks)",
+                self.what, self.response, c.ratio.n
             )
         } else {
             let visible = smallest(c.smallest_seen)
-                .map(|least| format!("; the smallest one this run could have seen is {least}"));
+                .map(|least| format!("; these runs would have shown a change of {least} or more"));
             format!(
                 "{}: no difference in {} seen ({}, n = {} blocks){}{predicted}",
                 self.what,
@@ -109,6 +107,20 @@ impl Compared {
             )
         }
     }
+}
+
+/// A change that excludes zero, and the ends of its interval, the smaller first: `76.0 % lower`, `75.9` and
+/// `76.0 %`. What is twice as much or more is a factor.
+fn changed(ratio: &Estimate) -> [String; 3] {
+    let ends = [ratio.low, ratio.high];
+    if ends.iter().any(|end| *end >= 1.0) {
+        let times = |change: f64| format!("{:.2}", 1.0 + change);
+        return [format!("{} times as high", times(ratio.value)), times(ratio.low), times(ratio.high)];
+    }
+    let percent = |share: f64| change(share.abs()).trim_start_matches('+').to_owned();
+    let [low, high] = if ratio.value < 0.0 { [ratio.high, ratio.low] } else { ends };
+    let way = if ratio.value < 0.0 { "lower" } else { "higher" };
+    [format!("{} {way}", percent(ratio.value)), percent(low).trim_end_matches(" %").to_owned(), percent(high)]
 }
 
 /// The smallest difference that could be seen, in words: to both sides where as many times more and less are not the same share.
@@ -382,6 +394,18 @@ mod tests {
         // Half as much again, and a third less.
         assert_eq!(smallest(0.5).as_deref(), Some("+50.0 % or −33.3 %"));
         assert_eq!(smallest(30.0), None);
+    }
+
+    #[test]
+    fn a_change_is_said_as_a_share_or_as_a_factor_with_the_smaller_end_first() {
+        let of = |low: f64, value: f64, high: f64| {
+            let ratio = Comparison::of(&[1.0; 3], &[1.0; 3], 1).unwrap().ratio;
+            let [said, low, high] = changed(&Estimate { low, value, high, ..ratio });
+            format!("{said} ({low} to {high})")
+        };
+        assert_eq!(of(-0.76, -0.7596, -0.759), "76.0 % lower (75.9 to 76.0 %)");
+        assert_eq!(of(0.02, 0.05, 0.4), "5.00 % higher (2.00 to 40.0 %)");
+        assert_eq!(of(0.8, 1.4, 2.0), "2.40 times as high (1.80 to 3.00)");
     }
 
     #[test]

@@ -19,8 +19,7 @@ fn cell(row: &Row) -> Cell {
 
 /// Both directions beside each other: what either of them has.
 pub(super) fn table(to_server: &Direction, to_client: &Direction) -> Table {
-    let columns =
-        [Column::text(""), Column::figures("client to server"), Column::figures("server to client")];
+    let columns = [Column::text(""), Column::figures("client to server"), Column::figures("server to client")];
     let mut table = Table::new("", columns);
     for (a, b) in rows(to_server).into_iter().zip(rows(to_client)) {
         if a.value != Value::Null || b.value != Value::Null {
