@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_change_is_said_as_a_share_or_as_a_factor_with_the_smaller_end_first() {
         let of = |low: f64, value: f64, high: f64| {
-            let ratio = Comparison::of(&[1.0; 3], &[1.0; 3], 1).unwrap().ratio;
+            let ratio = Comparison::of(&[1.0, 1.1, 0.9], &[1.2, 1.0, 1.1], 1).unwrap().ratio;
             let [said, low, high] = changed(&Estimate { low, value, high, ..ratio });
             format!("{said} ({low} to {high})")
         };
