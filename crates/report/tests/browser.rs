@@ -5,7 +5,7 @@ mod synthetic;
 use std::path::Path;
 use std::process::Command;
 
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Document, Row, Section, Table};
 use paper::html;
 use paper::plot::{Axis, Boxed, Cell, Hue, Interval, Layer, Plot, Span, Unit};
 use tier::Need;
@@ -38,7 +38,7 @@ fn label() -> String {
 /// A document with every kind of layer and scale, in which every word is hostile.
 fn everything() -> Document {
     let log = || Axis::log(HOSTILE, Unit::Time);
-    let names = |n: usize| Axis::names("", (0..n).map(|i| format!("{i} {HOSTILE}")).collect());
+    let names = |n: usize| Axis::names("", (0..n).map(|i| format!("{i} {HOSTILE}")));
     let share = || Axis::linear(HOSTILE, Unit::Share).reaching(0.0).reaching(1.0);
     let rising = |hue| Layer::Line {
         name: format!("line {hue}"),
@@ -93,13 +93,13 @@ fn everything() -> Document {
     let mut section = Section::new(HOSTILE);
     plots.into_iter().for_each(|p| section.plot(p));
     let mut table = Table::new(HOSTILE, ["a", HOSTILE]);
-    table.push(vec!["1".into(), label()]);
+    table.push(["1".to_owned(), label()]);
     section.table(table);
     section.blocks.push(Block::Code { title: label(), text: label() });
     Document {
         title: "the page".into(),
         about: label(),
-        verdict: vec![label()],
+        verdict: vec![label().into()],
         warnings: vec![label()],
         sections: vec![section],
     }
@@ -233,8 +233,7 @@ fn a_plot_is_saved_and_its_points_lead_to_their_rows() {
     let axes = (Axis::linear("x", Unit::Plain).reaching(0.0), Axis::linear("y", Unit::Rate).reaching(0.0));
     section.plot(Plot::new("blocks", "by block", "", axes, vec![dots]));
     let mut table = Table::new("trials", ["trial"]);
-    table.push(vec!["7".into()]);
-    table.anchors.push("trial-7".into());
+    table.push(Row { anchor: Some("trial-7".into()), ..Row::of(["7"]) });
     section.blocks.push(Block::OnPage(table));
     let document = Document { title: "t".into(), sections: vec![section], ..Document::default() };
     let page = html::page(&[document], "test");

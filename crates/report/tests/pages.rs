@@ -115,7 +115,10 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     assert_eq!(titles[2..=families.len()], families[1..]);
     assert!(titles.contains(&"Dropped on this host"), "{titles:?}");
     // What tells most comes first, and names the part that took most.
-    assert!(document.verdict[0].contains("requests seen from the client") && document.verdict[0].contains("network"));
+    assert!(
+        document.verdict[0].text.contains("requests seen from the client")
+            && document.verdict[0].text.contains("network")
+    );
     let ids: Vec<&str> = document.plots().map(|p| p.id.as_str()).collect();
     let mut once = ids.clone();
     once.sort_unstable();
@@ -142,7 +145,7 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     }
     let drops = document.sections.iter().find(|s| s.title == "Dropped on this host").unwrap();
     let Some(Block::Table(table)) = drops.blocks.last() else { panic!("{drops:?}") };
-    let n: u64 = table.rows.iter().map(|r| r[0].parse::<u64>().unwrap()).sum();
+    let n: u64 = table.rows.iter().map(|r| r.cells[0].to_string().parse::<u64>().unwrap()).sum();
     assert_eq!(n, 3 * 10, "ten packets, ten datagrams sent, ten received: {table:?}");
     let page = html::page(std::slice::from_ref(&document), "test");
     assert!(page.matches("</script").count() == 3 && !page.contains("<img"));
@@ -209,7 +212,7 @@ fn a_page_stays_small_however_many_sends_and_escapes_their_names() {
     let path = dir.path().join("run");
     written(&path, 60_000, [2_000, 500, 10_000_000], true);
     let document = page_of(&path);
-    assert!(document.warnings.is_empty() && document.verdict[0].contains("network"), "{:?}", document.verdict);
+    assert!(document.warnings.is_empty() && document.verdict[0].text.contains("network"), "{:?}", document.verdict);
     let page = html::page(std::slice::from_ref(&document), "test");
     assert!(page.len() < 1_500_000, "{} bytes", page.len());
     assert_eq!(page.matches("</script").count(), 3);
@@ -233,7 +236,7 @@ fn runs_that_are_cut_short_empty_or_not_whole_say_so() {
     written(&at("empty"), 0, [1, 1, 1], true);
     let empty = page_of(&at("empty"));
     assert_eq!(empty.plots().count(), 0);
-    assert!(empty.verdict[0].contains("nothing was written"), "{:?}", empty.verdict);
+    assert!(empty.verdict[0].text.contains("nothing was written"), "{:?}", empty.verdict);
     written(&at("partial"), 100, [1_000, 500, 1_000_000], true);
     for table in ["connections", "totals"] {
         std::fs::remove_dir_all(at("partial").join(format!("{table}.parquet"))).unwrap();

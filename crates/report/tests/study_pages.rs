@@ -81,8 +81,11 @@ fn made(seed: u64) -> (Provenance, Vec<Trial>) {
 }
 
 fn words_of(document: &Document) -> Vec<String> {
-    let of_table = |t: &Table| [std::slice::from_ref(&t.head), &t.rows].concat().concat();
-    let mut all = document.verdict.clone();
+    let of_table = |t: &Table| {
+        let head = t.columns.iter().map(|column| column.name.clone());
+        head.chain((0..t.rows.len()).flat_map(|row| t.written(row))).collect::<Vec<_>>()
+    };
+    let mut all: Vec<String> = document.verdict.iter().map(|clause| clause.text.clone()).collect();
     for block in document.sections.iter().flat_map(|s| &s.blocks) {
         match block {
             Block::Words(text) | Block::Warning(text) => all.push(text.clone()),
@@ -118,7 +121,7 @@ fn no_figure_is_absurd_and_no_name_is_there_twice() {
     for seed in 0..60 {
         let (provenance, trials) = made(seed);
         let document = page::study::document(Some("run"), &provenance, &trials);
-        for sentence in &document.verdict {
+        for sentence in document.verdict.iter().map(|clause| &clause.text) {
             // "… (in full below)" is not counted.
             assert!(sentence.split_whitespace().count() <= 34, "{seed}: {sentence}");
         }
@@ -129,19 +132,19 @@ fn no_figure_is_absurd_and_no_name_is_there_twice() {
             assert!(!text.contains("NaN") && !text.contains("inf "), "{seed}: {text}");
         }
         let measures = document.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
-            Block::Table(t) => t.head.iter().position(|h| h == "Hedges' g").map(|column| (t, column)),
+            Block::Table(t) => t.column("Hedges' g").map(|column| (t, column)),
             _ => None,
         });
         for (table, column) in measures {
             for row in &table.rows {
-                let g = row[column].parse::<f64>().unwrap_or(0.0);
+                let g = row.cells[column].to_string().parse::<f64>().unwrap_or(0.0);
                 assert!(g.abs() < 100.0, "{seed}: {row:?}");
             }
         }
         for plot in document.plots() {
             for axis in [&plot.x, &plot.y] {
                 if let Scale::Names { names } = &axis.scale {
-                    let different: BTreeSet<&String> = names.iter().collect();
+                    let different: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
                     assert_eq!(different.len(), names.len(), "{seed}, {}: {names:?}", plot.id);
                 }
             }

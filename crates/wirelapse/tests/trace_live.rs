@@ -109,7 +109,7 @@ fn a_report_on_a_terminal_is_one_screen_with_its_headline_and_the_rest_is_asked_
         let (all, shown) = (terminal.scrollback(), terminal.rows().join("\n"));
         assert_eq!(all.contains("What was not seen"), full, "{all}");
         assert_eq!(all.contains("--full shows the rest"), !full, "{all}");
-        for what in ["Trace", "A trace of port", "Of 100 sends", "Time by leg", "total"] {
+        for what in ["Trace", "A trace of port", "of 100 sends", "Time by leg", "total"] {
             assert!(full || shown.contains(what), "no {what} on one screen:\n{shown}");
         }
         assert!(all.lines().all(|line| line.chars().count() <= size.1.into()), "{all}");

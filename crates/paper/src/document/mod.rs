@@ -78,6 +78,11 @@ impl Section {
     }
 }
 
+/// Columns of text, and after them columns of figures.
+pub fn columns<const T: usize, const F: usize>(text: [&str; T], figures: [&str; F]) -> Vec<Column> {
+    text.map(Column::text).into_iter().chain(figures.map(Column::figures)).collect()
+}
+
 /// What kind of thing a [`Clause`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClauseKind {

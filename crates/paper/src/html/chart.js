@@ -90,6 +90,8 @@
           node(key, 'line', { x1: 0, x2: 22, y1: 5, y2: 5, stroke: hue, 'stroke-width': 2.5, 'stroke-dasharray': layer.dashed || layer.kind === 'rule' ? '5 3' : 'none' });
         else if (layer.kind === 'dots' || layer.kind === 'intervals') node(key, 'circle', { cx: 11, cy: 5, r: 4, fill: hue });
         else node(key, 'rect', { x: 2, y: 0, width: 18, height: 10, fill: hue });
+        const letter = this.letter(layer);
+        if (letter) this.written(key, letter, 11, 5, 9);
         button.append(name);
         button.addEventListener('click', () => {
           const off = this.hidden.delete(name) ? false : (this.hidden.add(name), true);
@@ -97,6 +99,13 @@
           this.draw();
         });
       }
+    }
+
+    // The letter of a layer of bars that stand end to end: it distinguishes them where colours do not.
+    letter(layer) { return this.plot.letters[this.plot.layers.indexOf(layer)]; }
+
+    written(parent, letter, x, y, size) {
+      node(parent, 'text', { x, y, 'font-size': size, 'text-anchor': 'middle', 'dominant-baseline': 'central', style: 'fill: var(--paper)' }).textContent = letter;
     }
 
     // Buttons that save the plot as it is seen: as SVG, and as PNG of twice its size.
@@ -320,6 +329,7 @@
         for (const s of layer.items) {
           const [a, b] = [x(floor(s.from)), x(floor(s.to))].sort((m, n) => m - n), o = y(s.at);
           node(stage, 'rect', { x: a, y: o - row / 2, width: Math.max(1, b - a), height: row, fill: hue });
+          if (this.letter(layer) && b - a >= 12) this.written(stage, this.letter(layer), (a + b) / 2, o, Math.min(12, row));
           at(a, b, o - row / 2, o + row / 2, s.label);
         }
       } else if (layer.kind === 'heat') {

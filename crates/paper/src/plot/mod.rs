@@ -225,6 +225,8 @@ pub struct Plot {
     pub y: Axis,
     /// What is drawn.
     pub layers: Vec<Layer>,
+    /// The letter of each layer of bars that stand end to end, which distinguishes them where colours do not.
+    letters: Vec<Option<char>>,
     /// Whether a terminal draws each line as one row of bars: for many plots of a few lines.
     #[serde(skip)]
     pub strips: bool,
@@ -261,10 +263,16 @@ impl Plot {
             caption: caption.into(),
             x,
             y,
+            letters: letters(&layers),
             layers,
             strips: false,
             table: None,
         })
+    }
+
+    /// The layers, each with the letter that is written in its bars.
+    pub fn lettered(&self) -> impl Iterator<Item = (&Layer, Option<char>)> {
+        self.layers.iter().zip(self.letters.iter().copied())
     }
 
     /// With the same in figures.
@@ -288,6 +296,23 @@ impl Plot {
             _ => 380,
         }
     }
+}
+
+/// A letter for each layer of bars that has a name, where there are several: one of its name that no other has, or else any.
+fn letters(layers: &[Layer]) -> Vec<Option<char>> {
+    let name = |layer: &Layer| match layer {
+        Layer::Spans { name, .. } if !name.is_empty() => Some(name.clone()),
+        _ => None,
+    };
+    if layers.iter().filter_map(name).count() < 2 {
+        return vec![None; layers.len()];
+    }
+    let mut taken = std::collections::BTreeSet::new();
+    let mut letter = |name: String| {
+        let own = name.to_lowercase();
+        own.chars().filter(char::is_ascii_lowercase).chain('A'..='Z').find(|c| taken.insert(*c)).unwrap_or('?')
+    };
+    layers.iter().map(|layer| name(layer).map(&mut letter)).collect()
 }
 
 /// The stretches of a line that nothing breaks.
@@ -329,6 +354,19 @@ pub fn tidy(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_that_stand_end_to_end_have_a_letter_each() {
+        let spans = |name: &str| Layer::Spans {
+            name: name.into(),
+            hue: Hue(0),
+            items: vec![Span { at: 0.0, from: 0.0, to: 1.0, label: String::new() }],
+        };
+        let of = |names: &[&str]| letters(&names.iter().map(|name| spans(name)).collect::<Vec<_>>());
+        assert_eq!(of(&["tcp", "transfer", "network", "t"]), [Some('t'), Some('r'), Some('n'), Some('A')]);
+        assert_eq!(of(&["tcp", ""]), [None, None]);
+        assert_eq!(of(&["tcp"]), [None]);
+    }
 
     #[test]
     fn thinning_keeps_a_single_spike_and_a_single_dip() {

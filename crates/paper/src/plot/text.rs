@@ -80,8 +80,9 @@ pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
     let rows = if named { ticks.len() } else { HEIGHT };
     let mut grid = Grid::new(columns, rows);
     let fine = canvas.colour && canvas.unicode;
-    for (layer, mark) in plot.layers.iter().zip(marks(plot)) {
-        Drawing { grid: &mut grid, plot, named, fine, unicode: canvas.unicode }.layer(layer, mark);
+    for ((layer, letter), mark) in plot.lettered().zip(marks(plot)) {
+        let (unicode, colour) = (canvas.unicode, canvas.colour);
+        Drawing { grid: &mut grid, plot, named, fine, unicode, colour, letter }.layer(layer, mark);
     }
     legend(canvas, out, plot, fine);
     if !plot.y.label.is_empty() && !named {
@@ -130,16 +131,23 @@ fn marks(plot: &Plot) -> Vec<char> {
 
 fn legend(canvas: &Canvas, out: &mut String, plot: &Plot, fine: bool) {
     let mut found: Vec<(&str, Hue, String)> = Vec::new();
-    for (layer, mark) in plot.layers.iter().zip(marks(plot)) {
+    let glyph = |unicode: &str, ascii: &str| if canvas.unicode { unicode } else { ascii }.to_owned();
+    for ((layer, letter), mark) in plot.lettered().zip(marks(plot)) {
         let Some((name, hue, dashed)) = layer.key().filter(|k| found.iter().all(|known| known.0 != k.0)) else {
             continue;
         };
+        // What is drawn.
         let mark = match layer {
             Layer::Line { .. } | Layer::Dots { .. } if !fine => mark.into(),
-            Layer::Rule { .. } => ":".into(),
-            Layer::Line { .. } if dashed => "╌".into(),
-            _ if canvas.unicode => "■".into(),
-            _ => "#".into(),
+            Layer::Line { .. } if dashed => "⠒⠐".into(),
+            Layer::Line { .. } => "⠒⠒".into(),
+            Layer::Dots { .. } => "•".into(),
+            Layer::Rule { upright: true, .. } => glyph("┊", ":"),
+            Layer::Rule { .. } => glyph("╌", "-"),
+            Layer::Intervals { .. } => glyph("●", "o"),
+            Layer::Boxes { .. } => glyph("▒", "="),
+            Layer::Spans { .. } => letter.map_or_else(|| glyph("█", "#"), String::from),
+            Layer::Heat { .. } => continue,
         };
         found.push((name, hue, mark));
     }
@@ -211,6 +219,9 @@ struct Drawing<'a> {
     named: bool,
     fine: bool,
     unicode: bool,
+    colour: bool,
+    /// The letter that is written in bars.
+    letter: Option<char>,
 }
 
 impl Drawing<'_> {
@@ -268,7 +279,13 @@ impl Drawing<'_> {
             Layer::Spans { hue, items, .. } => {
                 for s in items {
                     let row = self.row(s.at);
-                    self.stroke(s.from, s.to, row, [bar; 3], Ink::Hue(*hue));
+                    // In colour the letter stands at the beginning alone.
+                    let filled = match self.letter {
+                        Some(letter) if self.colour && fancy => [letter, bar, bar],
+                        Some(letter) => [letter; 3],
+                        None => [bar; 3],
+                    };
+                    self.stroke(s.from, s.to, row, filled, Ink::Hue(*hue));
                 }
             }
             Layer::Heat { cells, .. } => self.heat(cells),
@@ -433,7 +450,23 @@ mod tests {
         let fine = Canvas { width: 100, colour: true, unicode: true };
         let mut legend = String::new();
         super::legend(&fine, &mut legend, &plot, true);
-        assert_eq!((legend.matches('╌').count(), legend.matches('■').count()), (6, 7), "{legend}");
+        let count = |mark: &str| legend.matches(mark).count();
+        assert_eq!((count("⠒⠐"), count("⠒⠒"), count("•")), (6, 6, 1), "{legend}");
+    }
+
+    #[test]
+    fn bars_end_to_end_are_distinguished_without_colour_and_as_the_legend_says() {
+        let spans = |name: &str, from: f64| Layer::Spans {
+            name: name.into(),
+            hue: Hue(0),
+            items: vec![Span { at: 0.0, from, to: from + 0.5, label: String::new() }],
+        };
+        let axes = (Axis::linear("x", Unit::Share), Axis::names("", ["all"]));
+        let plot = Plot::new("p", "t", "c", axes, vec![spans("tcp", 0.0), spans("network", 0.5)]).unwrap();
+        let plain = drawn(&plot, ASCII);
+        assert!(plain.contains("tttt") && plain.contains("nnnn") && plain.contains("t tcp   n network"), "{plain}");
+        let inked = drawn(&plot, Canvas { width: 60, colour: true, unicode: true });
+        assert!(inked.contains("t\x1b[0m\x1b[34m█") && inked.contains("n\x1b[0m\x1b[34m█"), "{inked}");
     }
 
     #[test]

@@ -102,8 +102,11 @@ fn pieces(canvas: &Canvas, summary: &TraceSummary, facts: &Facts, rows: usize) -
     flows::table(canvas, &mut out, received.kind(), &received.tallies, in_all);
     let lost: u64 = facts.lost.entries().map(|e| e.2).sum();
     if lost > 0 {
-        let losses = if lost == 1 { "1 loss".into() } else { format!("{} losses", quantity::count(lost)) };
-        out.push(Piece::Line(format!("{losses} so far: each is named in the report"), Some(Ink::Warn)));
+        let records = quantity::counted(lost, "record");
+        out.push(Piece::Line(
+            format!("{records} missed or timed only in part (details in the report)"),
+            Some(Ink::Warn),
+        ));
     }
     out
 }

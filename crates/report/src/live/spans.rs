@@ -10,7 +10,7 @@ use crate::colour::ink_of;
 use paper::Canvas;
 use paper::Ink;
 
-/// A bar of legs: in their colours, or in their letters where there is no colour.
+/// A bar of legs, each with its letter: at the beginning where there is colour to tell them apart, all over where there is none.
 pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     let (mut before, mut drawn) = (0.0, 0);
@@ -20,8 +20,11 @@ pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<S
         let cells = end.saturating_sub(drawn);
         drawn = drawn.max(end);
         let letter = leg.name().chars().next().unwrap_or(' ').to_string();
-        let symbol = if canvas.colour && canvas.unicode { "█" } else { &letter };
-        spans.push(Span::styled(symbol.repeat(cells), style(canvas, leg_ink(*leg))));
+        let text = match cells {
+            2.. if canvas.colour && canvas.unicode => letter + &"█".repeat(cells - 1),
+            cells => letter.repeat(cells),
+        };
+        spans.push(Span::styled(text, style(canvas, leg_ink(*leg))));
     }
     spans
 }

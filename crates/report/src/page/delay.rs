@@ -6,7 +6,7 @@ use capture::generate::Gaps;
 use record::Nanos;
 
 use super::facts;
-use paper::document::{Document, Section, Table, clauses};
+use paper::document::{Cell, Document, Section, Table, clauses, columns};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Changes of level that a verdict names.
@@ -158,7 +158,7 @@ fn warnings(delay: &Delay, figures: &Figures) -> Vec<String> {
 
 fn delays(delay: &Delay, figures: &Figures) -> Section {
     let mut section = Section::new("Delay");
-    let mut table = Table::new("Delay of matched frames", ["", "time"]);
+    let mut table = Table::new("Delay of matched frames", columns([""], ["time"]));
     let mut row = |what: &str, ns: f64| table.push(vec![what.into(), time(ns)]);
     if let (Some(mean), Some(deviation), Some(quantiles)) = (figures.mean, figures.deviation, figures.quantiles) {
         row("mean", mean.value);
@@ -223,7 +223,7 @@ fn over_time(figures: &Figures) -> Section {
         (Axis::linear("time since the first frame", Unit::Time), Axis::linear("delay", Unit::Time)),
         layers,
     ));
-    let mut table = Table::new("Changes of level", ["frame", "time", "size", "95 % interval"]);
+    let mut table = Table::new("Changes of level", columns([], ["frame", "time", "size", "95 % interval"]));
     for change in &figures.changes {
         table.push(vec![
             quantity::count(change.frame as u64),
@@ -238,10 +238,10 @@ fn over_time(figures: &Figures) -> Section {
 
 fn frames(delay: &Delay, figures: &Figures) -> Section {
     let a = figures.account;
-    let mut table = Table::new("Frames", ["", "frames"]);
+    let mut table = Table::new("Frames", columns([""], ["frames"]));
     let mut row = |what: &str, n: u64, always: bool| {
         if always || n > 0 {
-            table.push(vec![what.into(), quantity::count(n)]);
+            table.push([what.into(), Cell::count(n)]);
         }
     };
     row("seen before the device", a.before, true);
@@ -263,7 +263,7 @@ fn frames(delay: &Delay, figures: &Figures) -> Section {
 fn gaps(figures: &Figures) -> Section {
     let mut section = Section::new("Gaps between frames");
     let [Some(before), Some(after)] = figures.gaps else { return section };
-    let mut table = Table::new("Time between frames", ["", "before the device", "behind it"]);
+    let mut table = Table::new("Time between frames", columns([""], ["before the device", "behind it"]));
     let mut row = |what: &str, of: &dyn Fn(&Gaps) -> f64| {
         table.push(vec![what.into(), time(of(&before)), time(of(&after))]);
     };

@@ -608,8 +608,8 @@ mod tests {
         let groups = [group("web-1", 1.5), group("web-2", 1.0)];
         let run = Linked { host: "web-1".into(), directory: "host=web-1/run=9".into(), sends: 5, mean_ns: 2e6 };
         let page = page(&groups, &[], &[run]);
-        assert!(page.verdict[0].contains("1 of 2 hosts became slower: web-1: its p99"), "{:?}", page.verdict);
-        assert!(page.verdict[0].contains("leg network"), "{:?}", page.verdict);
+        assert!(page.verdict[0].text.contains("1 of 2 hosts became slower: web-1: its p99"), "{:?}", page.verdict);
+        assert!(page.verdict[0].text.contains("leg network"), "{:?}", page.verdict);
         let links = page.sections.iter().find(|s| s.title == "Runs to look at").unwrap();
         assert!(format!("{links:?}").contains("/runs/host=web-1/run=9"));
     }
@@ -618,7 +618,7 @@ mod tests {
     fn what_did_not_change_is_not_named() {
         let groups = [group("web-1", 1.0), group("web-2", 1.0)];
         let page = page(&groups, &[], &[]);
-        assert!(page.verdict[0].starts_with("None of 2 hosts"), "{:?}", page.verdict);
+        assert!(page.verdict[0].text.starts_with("None of 2 hosts"), "{:?}", page.verdict);
     }
 
     /// Peers with p99 that wobble by 15 % around the same level in both weeks, and drift: each hour is like the one before by `memory`. The first one is slower in
@@ -656,7 +656,7 @@ mod tests {
             let claims = (0..fleets)
                 .filter(|number| {
                     let page = page(&fleet(*number, peers, memory, 1.0), &[], &[]);
-                    !page.verdict[0].starts_with("None of")
+                    !page.verdict[0].text.starts_with("None of")
                 })
                 .count();
             assert!(claims * 20 <= fleets as usize, "{claims} of {fleets} with {peers} peers at {memory}");
@@ -670,8 +670,8 @@ mod tests {
             for number in 0..fleets {
                 let groups = fleet(number, 40, memory, factor);
                 let page = page(&groups, &[], &[]);
-                let named = page.verdict[0].starts_with("1 of 40 peers became slower: 192.0.2.0: ");
-                found += usize::from(named && page.verdict[0].contains("the mean of leg tcp grew most"));
+                let named = page.verdict[0].text.starts_with("1 of 40 peers became slower: 192.0.2.0: ");
+                found += usize::from(named && page.verdict[0].text.contains("the mean of leg tcp grew most"));
                 let series: Vec<Vec<f64>> = groups.iter().map(|g| logarithms(&p99(g, period()))).collect();
                 let judgement = Judgement { comparisons: 40, sequential: false };
                 let ratio = Memory::of(&series).mean(judgement, &series[0]).unwrap();
@@ -689,7 +689,7 @@ mod tests {
         groups[1].legs.clear();
         let present = Present { kind: "host", groups: 300, gone: 1, new: 0 };
         let page = page(&groups, &[present], &[]);
-        assert!(page.verdict[0].ends_with("; it had 3.0 × as many sends."), "{:?}", page.verdict);
+        assert!(page.verdict[0].text.ends_with("; it had 3.0 × as many sends."), "{:?}", page.verdict);
         for said in
             ["1 group without two hours", "1 host had sends the week before and none", "3 of 300 hosts are looked at"]
         {
@@ -724,8 +724,12 @@ mod tests {
             owners: &owners,
             linked: &[],
         });
-        assert!(page.verdict[0].starts_with("1 of 2 hosts became slower: web-1: "), "{:?}", page.verdict);
-        assert!(page.verdict[1].starts_with("None of 2 peers became slower by itself: 2 with"), "{:?}", page.verdict);
+        assert!(page.verdict[0].text.starts_with("1 of 2 hosts became slower: web-1: "), "{:?}", page.verdict);
+        assert!(
+            page.verdict[1].text.starts_with("None of 2 peers became slower by itself: 2 with"),
+            "{:?}",
+            page.verdict
+        );
         assert_eq!(format!("{:?}", page.sections).matches("no, with host web-1").count(), 2);
     }
 
@@ -734,6 +738,6 @@ mod tests {
         let mut short = group("web-1", 9.0);
         short.legs.values_mut().for_each(|hours| hours.retain(|hour| hour.hour % WEEK == 1000 % WEEK));
         let page = page(&[short], &[], &[]);
-        assert!(page.verdict[0].contains("nothing can be compared"), "{:?}", page.verdict);
+        assert!(page.verdict[0].text.contains("nothing can be compared"), "{:?}", page.verdict);
     }
 }

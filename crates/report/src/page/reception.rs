@@ -6,7 +6,7 @@ use study::reception::{Beside, CPU, Levels, Outcome, Plan, Response, Series, com
 
 use super::study::plan::Steps;
 use crate::view::capital;
-use paper::document::{Block, Document, Row, Section, Table, clauses};
+use paper::document::{Block, Cell, Column, Document, Row, Section, Table, clauses, columns};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Effects in the table of each response, the surest first.
@@ -289,8 +289,8 @@ fn series(outcome: &Outcome) -> Section {
         lines.map(|(i, s)| series_line(format!("run {}", i + 1), Hue::nth(i), s)).collect(),
     ));
     section.say(format!("The paper's second panel, hardware timestamps: {}.", hardware_word(outcome)));
-    let head = ["run", "sent", "matched", "mean", "deviation", "1 %", "50 %", "99 %", "largest"];
-    let mut table = Table::new("Delays of the series", head);
+    let figures = ["run", "sent", "matched", "mean", "deviation", "1 %", "50 %", "99 %", "largest"];
+    let mut table = Table::new("Delays of the series", columns([], figures));
     for (i, s) in outcome.series.iter().enumerate() {
         let time = |ns: Option<f64>| ns.map_or_else(|| "—".into(), |ns| quantity::time_to(ns, 3));
         let quantile = |i: usize| time(s.quantiles_ns.map(|q| q[i]));
@@ -335,7 +335,7 @@ fn step(outcome: &Outcome) -> Section {
             measured,
         ],
     ));
-    let mut table = Table::new("Changes of level that were found", ["frame", "size", "95 % interval"]);
+    let mut table = Table::new("Changes of level that were found", columns([], ["frame", "size", "95 % interval"]));
     for [frame, size, low, high] in &step.series.changes {
         let time = |ns: f64| quantity::time_to(ns, 3);
         table.push(vec![quantity::count(*frame as u64), time(*size), format!("{} to {}", time(*low), time(*high))]);
@@ -349,15 +349,19 @@ fn step(outcome: &Outcome) -> Section {
 
 fn lossless(outcome: &Outcome) -> Section {
     let mut section = Section::new("The highest rates without loss");
-    let mut table = Table::new("Frames of 64 bytes a second", ["technique", "highest rate", "limit", "trials"]);
+    let mut table = Table::new(
+        "Frames of 64 bytes a second",
+        [Column::text("technique"), Column::figures("highest rate"), Column::text("limit"), Column::figures("trials")],
+    );
     for l in &outcome.lossless {
         let limit = match (l.per_second, l.of_the_source) {
             (_, true) => "the source sends no faster",
             (Some(_), false) => "frames are lost above it",
             (None, false) => "every rate that was tried lost frames",
         };
-        let rate = l.per_second.map_or_else(|| "—".into(), quantity::per_second);
-        table.push(vec![l.technique.clone(), rate, limit.into(), l.trials.to_string()]);
+        let rate = |rate| Cell::figure(quantity::per_second(rate));
+        let rate = Cell::or(l.per_second, rate, "no rate was free of loss");
+        table.push([Cell::from(&l.technique), rate, limit.into(), Cell::count(l.trials as u64)]);
     }
     if !table.rows.is_empty() {
         section.say(format!(
@@ -386,7 +390,7 @@ fn effects(outcome: &Outcome) -> Section {
     let mut section = Section::new("Main effects and interactions");
     for (response, effects) in &outcome.effects {
         let title = format!("{}: effects, the surest first ({} blocks)", response.name(), effects.blocks);
-        let mut table = Table::new(title, ["of", "against", "effect, 95 % interval", "p"]);
+        let mut table = Table::new(title, columns(["of", "against"], ["effect, 95 % interval", "p"]));
         let mut sorted: Vec<_> = effects.effects.iter().collect();
         sorted.sort_by(|a, b| a.p.total_cmp(&b.p).then(b.size.value.abs().total_cmp(&a.size.value.abs())));
         for effect in sorted.iter().take(EFFECTS) {
@@ -404,20 +408,8 @@ fn effects(outcome: &Outcome) -> Section {
 
 fn combinations(outcome: &Outcome) -> Section {
     let mut section = Section::new("Every combination");
-    let head = [
-        "technique",
-        "interface",
-        "bytes",
-        "rate",
-        "CPU",
-        "asked",
-        "sent",
-        "matched",
-        "mean delay",
-        "deviation",
-        "CPU a frame",
-    ];
-    let mut table = Table::new("Means with 95 % intervals", head);
+    let figures = ["bytes", "rate", "CPU", "asked", "sent", "matched", "mean delay", "deviation", "CPU a frame"];
+    let mut table = Table::new("Means with 95 % intervals", columns(["technique", "interface"], figures));
     for technique in 0..outcome.techniques.len() {
         for (s, size) in outcome.frame_sizes.iter().enumerate() {
             for (r, rate) in outcome.line_rates.iter().enumerate() {

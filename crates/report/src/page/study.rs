@@ -15,7 +15,7 @@ use traffic::SocketOptions;
 pub use between::document as between;
 
 use super::{command, facts};
-use paper::document::{Block, Document, Row, Section, Table, clauses};
+use paper::document::{Block, Document, Row, Section, Table, clauses, columns};
 
 /// The page of a study; `name` is what the run is called, where it is kept. `wirelapse study` ends with the same document that
 /// `wirelapse report` shows of its run.
@@ -55,7 +55,8 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     let mut tables = Section::new("Tables");
     said.tables.iter().cloned().for_each(|table| tables.table(table));
     if !said.steps.is_empty() {
-        let mut steps = Table::new("Steps along a swept factor", ["curve", "after", "at", "95 % interval", "jump"]);
+        let mut steps =
+            Table::new("Steps along a swept factor", columns(["curve"], ["after", "at", "95 % interval", "jump"]));
         for (curve, s) in &said.steps {
             let row =
                 [s.after.to_string(), s.at.to_string(), format!("{} … {}", s.low, s.high), format!("× {:.3}", s.ratio)];

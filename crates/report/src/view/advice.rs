@@ -130,8 +130,8 @@ fn paced(summary: &TraceSummary) -> String {
         _ => ", or a peer that reads slowly".to_owned(),
     };
     format!(
-        "TCP paces these sends. Where `ss -ti` shows no limit of the program's (SO_MAX_PACING_RATE, behind the slash of pacing_rate), bbr \
-         paces at the rate at which the peer gets data: the path sets it{window}. `wirelapse analyze` on a capture distinguishes them."
+        "TCP paces these sends. BBR sends as fast as the receiver gets the data: the path sets it{window}. `wirelapse analyze` on a capture \
+         distinguishes them. `ss -ti` shows whether the program limits the rate itself (SO_MAX_PACING_RATE, behind the slash of pacing_rate)."
     )
 }
 

@@ -1,7 +1,7 @@
 //! What is said of receives, requests, packets and datagrams in plain words.
 
 use paper::document::Clause;
-use record::{Direction, Nanos, Role};
+use record::{Direction, Nanos, Role, WaitReason};
 use stats::{Distribution, Quantile};
 use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
 
@@ -102,8 +102,8 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     if all.n() == 0 {
         return match kind {
             // Nothing acknowledges an ACK, nor a datagram.
-            TimedKind::Packets => format!("Of {of}, none was seen to be acknowledged."),
-            _ => format!("Of {of}, none has the stamps that would show how long it took."),
+            TimedKind::Packets => format!("None of {of} was seen to be acknowledged."),
+            _ => format!("None of {of} has the stamps that would show how long it took."),
         };
     }
     let mut parts: Vec<_> =
@@ -113,20 +113,24 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     let share = |times: &Distribution| quantity::whole(quantity::percent(quantity::share(times.sum(), sum)));
     let timed = match all.n() {
         n if n == summary.n(kind) => of,
-        n => format!("{of}, {} of them timed to their end", quantity::count(n)),
+        n => format!("{of} ({} of them timed to their end)", quantity::count(n)),
     };
-    let Some((most, took)) = parts.first() else { return format!("Of {timed}, no leg is known.") };
-    let mut text = format!("Of {timed}, {} ({}) took {} of the time", most.name, most.meaning, share(took));
+    let Some((most, took)) = parts.first() else { return format!("No leg of {timed} is known.") };
+    let leg = if requests_of(summary, kind).is_some() { "part" } else { "leg" };
+    let mut text = format!("The {} {leg} ({}) took {} of the time of {timed}", most.name, most.meaning, share(took));
     if let Some(reason) =
         requests_of(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
     {
         // A name takes no article.
-        let reason = reason.0.to_string();
-        let article = if reason.starts_with(char::is_uppercase) { "" } else { "the " };
+        let article = if reason.0 == WaitReason::Nagle { "" } else { "the " };
+        let reason = reason.0;
         text.push_str(&format!(", mostly for {article}{reason}"));
     }
-    parts[1..].iter().for_each(|(leg, times)| text.push_str(&format!(", {} {}", leg.name, share(times))));
     text.push('.');
+    let rest: Vec<String> = parts[1..].iter().map(|(leg, times)| format!("{} {}", leg.name, share(times))).collect();
+    if !rest.is_empty() {
+        text.push_str(&format!(" The rest: {}.", rest.join(", ")));
+    }
     let show = |ns: u64| quantity::whole(Nanos(ns));
     let long = match (all.quantile(Quantile::P50), all.quantile(Quantile::P99)) {
         (Some(p50), Some(p99)) => format!("median {}, p99 {}", show(p50), show(p99)),

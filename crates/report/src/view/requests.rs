@@ -84,7 +84,7 @@ pub(crate) fn multiplexed(of: &RoleFigures) -> Option<String> {
     let mut said = Vec::new();
     if !certain.is_empty() {
         said.push(format!(
-            "Of {}, these are exchanges, each of which may hold several requests: {}.",
+            "These are exchanges, each of which may hold several requests, of {} that were counted: {}.",
             quantity::count(of.records.n),
             certain.join("; ")
         ));

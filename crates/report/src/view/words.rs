@@ -5,7 +5,7 @@ use record::{Leg, Nanos, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
 use super::advice::advice;
-use super::others::{drops_of, requests_of, words_of};
+use super::others::{drops_of, requests_of, were, words_of};
 use super::requests::multiplexed;
 use super::{Facts, meaning};
 use summary::TimedKind;
@@ -111,18 +111,20 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
     let time = total.time();
     let mut parts: Vec<(Leg, u128)> = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
     parts.sort_by_key(|p| std::cmp::Reverse(p.1));
-    let acknowledged = match n == total.sends {
-        true => format!("Of {},", quantity::counted(n, "send")),
-        false => format!("Of {}, {} of them acknowledged,", quantity::counted(total.sends, "send"), quantity::count(n)),
+    let sends = match n == total.sends {
+        true => quantity::counted(n, "send"),
+        false => format!("{} ({} of them acknowledged)", quantity::counted(total.sends, "send"), quantity::count(n)),
     };
     let (leg, took) = parts[0];
     if time == 0 {
-        return vec![format!("{acknowledged} none has the stamps that would divide its time among the legs.").into()];
+        return vec![
+            format!("The time of {sends} cannot be divided among the legs: none has the stamps for it.").into(),
+        ];
     }
     let mut out = Vec::new();
     if took * 2 >= time {
         out.push(Clause::finding(format!(
-            "{acknowledged} the {leg} leg ({}) took {} of the time: {}.",
+            "The {leg} leg ({}) took {} of the time of {sends} (this leg: {}).",
             meaning(leg),
             percent(took, time),
             spread(&total.leg(leg).times, facts.sampling != Sampling::Every)
@@ -138,7 +140,7 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
     } else {
         let (second, then) = parts[1];
         out.push(Clause::finding(format!(
-            "{acknowledged} no leg took half of the time: {leg} ({}) took {}, {second} ({}) {}.",
+            "No leg took half of the time of {sends}: {leg} ({}) took {}, {second} ({}) {}.",
             meaning(leg),
             percent(took, time),
             meaning(second),
@@ -149,10 +151,7 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
         out.extend(network(&total.leg(Leg::Network).times, total.is_at_distance()).map(Clause::detail));
     }
     if n < FEW {
-        out.push(Clause::caveat(format!(
-            "With {} these figures show what happened, and little of what is usual.",
-            quantity::counted(n, "send")
-        )));
+        out.push(Clause::caveat(format!("Too few to show what is usual: {}.", quantity::counted(n, "send"))));
     }
     out
 }
@@ -305,16 +304,13 @@ fn waiting(total: &SendFigures) -> Vec<String> {
 fn exceptions(total: &SendFigures) -> Vec<String> {
     let mut out = Vec::new();
     if total.retransmitted > 0 {
-        let were = if total.retransmitted == 1 { "was" } else { "were" };
-        out.push(format!("{} {were} retransmitted.", quantity::counted(total.retransmitted, "send")));
+        out.push(format!("{} retransmitted.", were(total.retransmitted, "send")));
     }
     let without = total.sends - total.leg(Leg::Total).times.n();
     if without > 0 {
         out.push(format!(
-            "{} ended without an ACK: how long {} would have taken is not in these figures, which are therefore on the \
-             short side.",
-            quantity::counted(without, "send"),
-            if without == 1 { "it" } else { "they" }
+            "{} still unacknowledged at the end: the true times are slightly longer.",
+            were(without, "send")
         ));
     }
     if total.merged_sends > 0 {

@@ -17,26 +17,49 @@ const NAME: f64 = 440.0;
 pub(super) struct Key {
     pub(super) name: String,
     pub(super) hue: Hue,
-    pub(super) dashed: bool,
+    pub(super) symbol: Symbol,
     pub(super) width: i32,
+}
+
+/// What is drawn before a name: what its layer is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symbol {
+    Line,
+    Dashes,
+    Dot,
+    Interval,
+    /// A bar or a box, and the letter in it.
+    Bar(Option<char>),
+}
+
+impl Symbol {
+    fn of(layer: &Layer, letter: Option<char>) -> Self {
+        match layer {
+            Layer::Line { dashed: false, .. } => Self::Line,
+            Layer::Line { .. } | Layer::Rule { .. } => Self::Dashes,
+            Layer::Dots { .. } => Self::Dot,
+            Layer::Intervals { .. } => Self::Interval,
+            Layer::Boxes { .. } | Layer::Spans { .. } | Layer::Heat { .. } => Self::Bar(letter),
+        }
+    }
 }
 
 /// The legend in rows; none where one plain series needs no name.
 pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
-    let mut named: Vec<(&str, Hue, bool)> = Vec::new();
-    for key in plot.layers.iter().filter_map(Layer::key) {
-        if !named.iter().any(|k| k.0 == key.0) {
-            named.push(key);
+    let mut named: Vec<(&str, Hue, Symbol)> = Vec::new();
+    for (layer, letter) in plot.lettered() {
+        if let Some((name, hue, _)) = layer.key().filter(|key| named.iter().all(|known| known.0 != key.0)) {
+            named.push((name, hue, Symbol::of(layer, letter)));
         }
     }
-    if named.len() < 2 && !named.iter().any(|k| k.2) {
+    if named.len() < 2 && !named.iter().any(|key| key.2 == Symbol::Dashes) {
         return Vec::new();
     }
     let mut rows: Vec<Vec<Key>> = vec![Vec::new()];
     let mut x = MARGIN;
     let names: Vec<&str> = named.iter().map(|key| key.0).collect();
     let names = apart(&names, &|name| cut(name, NAME));
-    for ((_, hue, dashed), name) in named.into_iter().zip(names) {
+    for ((_, hue, symbol), name) in named.into_iter().zip(names) {
         let width = text_width(&name, LETTER) as i32 + 44;
         if x + width > WIDTH as i32 && x > MARGIN {
             rows.push(Vec::new());
@@ -46,7 +69,7 @@ pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
         rows.iter_mut()
             .next_back()
             .into_iter()
-            .for_each(|row| row.push(Key { name: name.clone(), hue, dashed, width }));
+            .for_each(|row| row.push(Key { name: name.clone(), hue, symbol, width }));
     }
     rows
 }

@@ -3,9 +3,10 @@
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::frame::{Drawn, Frame};
-use super::{PALETTE, colour};
+use super::{LETTER, PALETTE, colour};
 use crate::plot::{Hue, Layer, Plot, pieces};
 
 /// A path in parts that never turn back by more than a right angle: plotters' bitmaps lose the strokes of a sharper turn.
@@ -27,6 +28,18 @@ fn unfolded(path: &[(i32, i32)]) -> Vec<Vec<(i32, i32)>> {
     parts
 }
 
+/// Pixels from which on a bar has room for its letter.
+const LETTERED: i32 = 14;
+
+/// Writes the letter of a bar on it.
+pub(super) fn written<B: DrawingBackend>(area: &DrawingArea<B, Shift>, letter: char, at: (i32, i32)) -> Drawn<B>
+where
+    B::ErrorType: 'static,
+{
+    let style = ("sans-serif", LETTER).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
+    area.draw(&Text::new(letter.to_string(), at, style.into_text_style(area)))
+}
+
 impl Frame {
     pub(super) fn stroke<B: DrawingBackend>(
         &self,
@@ -44,7 +57,13 @@ impl Frame {
         unfolded(path).into_iter().try_for_each(|part| area.draw(&PathElement::new(part, style)))
     }
 
-    pub(super) fn layer<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, plot: &Plot, layer: &Layer) -> Drawn<B>
+    pub(super) fn layer<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        plot: &Plot,
+        layer: &Layer,
+        letter: Option<char>,
+    ) -> Drawn<B>
     where
         B::ErrorType: 'static,
     {
@@ -111,7 +130,11 @@ impl Frame {
             }),
             Layer::Spans { hue, items, .. } => items.iter().try_for_each(|s| {
                 let (from, to, at) = (x(s.from), x(s.to), y(s.at));
-                bar((from, at - half), (to.max(from + 1), at + half), colour(*hue).filled())
+                bar((from, at - half), (to.max(from + 1), at + half), colour(*hue).filled())?;
+                match letter.filter(|_| to - from >= LETTERED) {
+                    Some(letter) => written(area, letter, (i32::midpoint(from, to), at)),
+                    None => Ok(()),
+                }
             }),
             Layer::Heat { cells, .. } => cells.iter().try_for_each(|c| {
                 let (from, to) = ((x(c.x[0]), y(c.y[1])), (x(c.x[1]), y(c.y[0])));

@@ -116,7 +116,7 @@ where
         let drawn = frame
             .axes(&own, plot)
             .and_then(|()| frame.legend(&own, plot))
-            .and_then(|()| plot.layers.iter().try_for_each(|layer| frame.layer(&own, plot, layer)))
+            .and_then(|()| plot.lettered().try_for_each(|(layer, letter)| frame.layer(&own, plot, layer, letter)))
             .and_then(|()| own.present());
         drawn.map_err(|e| Error::Draw { id: plot.id.clone(), why: e.to_string() })?;
         rest = below;

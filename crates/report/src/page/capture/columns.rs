@@ -49,36 +49,36 @@ pub(super) fn cells<T>(columns: &[ColumnOf<T>], row: &T, names: &Names) -> Vec<C
 
 /// Of a connection; its verdict stands under the row.
 pub(super) const CONNECTION: &[ColumnOf<ConversationRow>] = &[
-    ColumnOf::figures("no.", |c, _| Cell::figure(c.number.to_string())),
-    ColumnOf::text("client → server", |c, names| ends(names, c.client, c.server).into()),
-    ColumnOf::figures("sent", |c, _| Cell::bytes(c.to_server.bytes)),
-    ColumnOf::figures("back", |c, _| Cell::bytes(c.to_client.bytes)),
-    ColumnOf::figures("time", |c, _| c.duration_ns.into()),
-    ColumnOf::figures("rate", |c, _| {
+    ColumnOf::<ConversationRow>::figures("no.", |c, _| Cell::figure(c.number.to_string())),
+    ColumnOf::<ConversationRow>::text("client → server", |c, names| ends(names, c.client, c.server).into()),
+    ColumnOf::<ConversationRow>::figures("sent", |c, _| Cell::bytes(c.to_server.bytes)),
+    ColumnOf::<ConversationRow>::figures("back", |c, _| Cell::bytes(c.to_client.bytes)),
+    ColumnOf::<ConversationRow>::figures("time", |c, _| c.duration_ns.into()),
+    ColumnOf::<ConversationRow>::figures("rate", |c, _| {
         let bytes = c.to_server.bytes.max(c.to_client.bytes);
         Cell::bit_rate(bytes as f64 * 8e9 / c.duration_ns.0.max(1) as f64)
     })
     .spare(),
-    ColumnOf::figures("retransmitted", |c, _| {
+    ColumnOf::<ConversationRow>::figures("retransmitted", |c, _| {
         Cell::count(c.to_server.retransmitted_packets + c.to_client.retransmitted_packets)
     })
     .spare(),
-    ColumnOf::figures("median RTT", |c, _| {
+    ColumnOf::<ConversationRow>::figures("median RTT", |c, _| {
         Cell::time_or(c.to_server.rtt_p50_ns.max(c.to_client.rtt_p50_ns), "no packet shows a round trip")
     })
     .spare(),
-    ColumnOf::text("ended", |c, _| c.ending.words().into()).spare(),
+    ColumnOf::<ConversationRow>::text("ended", |c, _| c.ending.words().into()).spare(),
 ];
 
 /// Of a finding; what was found, what a remedy is worth, and the packets stand under the row.
 pub(super) const FINDING: &[ColumnOf<FindingRow>] = &[
-    ColumnOf::figures("no.", |f, _| Cell::figure(f.number.to_string())),
-    ColumnOf::text("finding", |f, _| FindingKind::words_of(&f.kind).into_owned().into()),
-    ColumnOf::figures("cost", |f, _| {
+    ColumnOf::<FindingRow>::figures("no.", |f, _| Cell::figure(f.number.to_string())),
+    ColumnOf::<FindingRow>::text("finding", |f, _| FindingKind::words_of(&f.kind).into_owned().into()),
+    ColumnOf::<FindingRow>::figures("cost", |f, _| {
         Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "it has no cost in time that could be told")
     }),
-    ColumnOf::figures("times", |f, _| Cell::count(f.count)),
-    ColumnOf::text("data", |f, _| f.direction.map_or("", Way::words).into()).spare(),
+    ColumnOf::<FindingRow>::figures("times", |f, _| Cell::count(f.count)),
+    ColumnOf::<FindingRow>::text("data", |f, _| f.direction.map_or("", Way::words).into()).spare(),
 ];
 
 /// What stands under a finding.

@@ -327,7 +327,7 @@ mod tests {
 
     fn said(between: &Between) -> (Vec<String>, String) {
         let document = document(["old", "new"], between);
-        (document.verdict, document.warnings.join(" "))
+        (document.verdict.into_iter().map(|clause| clause.text).collect(), document.warnings.join(" "))
     }
 
     #[test]
@@ -409,7 +409,7 @@ mod tests {
         let document = document(["old", "new"], &Between { rows, ..Between::default() });
         let table =
             document.sections[0].blocks.iter().find_map(|b| if let Block::Table(t) = b { Some(t) } else { None });
-        let cells: Vec<&str> = table.unwrap().rows.iter().map(|row| row[5].as_str()).collect();
+        let cells: Vec<String> = table.unwrap().rows.iter().map(|row| row.cells[5].to_string()).collect();
         assert!(
             cells[0] == "this is the first"
                 && cells[1].starts_with("−9.52 % [")
@@ -449,7 +449,7 @@ mod tests {
         let mut long = row("1", -0.5, 1e-3);
         long.plan = "a plan with a name of very many words that goes on and on and on and on and on and on until the line is full".into();
         let document = document(["the first", "the second"], &Between { rows: vec![long], ..Between::default() });
-        for sentence in &document.verdict {
+        for sentence in document.verdict.iter().map(|clause| &clause.text) {
             assert!(sentence.split_whitespace().count() <= 34, "{sentence}");
         }
         let whole = document.sections[0]

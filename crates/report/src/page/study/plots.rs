@@ -9,7 +9,7 @@ use study::analysis;
 use study::response::{self, is_known, percent_of, quantity, visible};
 use study::{Chart, Conclusion, Plan, Trial};
 
-use paper::document::Table;
+use paper::document::{Cell, Table, columns};
 use paper::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Combinations that are drawn with a name each.
@@ -57,7 +57,10 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     let (mut items, mut predicted) = (Vec::new(), Vec::new());
     let mut table = Table::new(
         "Comparisons",
-        ["what", "response", "ratio less 1, 95 % interval", "blocks", "p", "predicted", "smallest that could be seen"],
+        columns(
+            ["what", "response"],
+            ["ratio less 1, 95 % interval", "blocks", "p", "predicted", "smallest that could be seen"],
+        ),
     );
     for (i, c) in (0u32..).zip(shown) {
         let (at, ratio) = (f64::from(i), &c.comparison.ratio);
@@ -73,14 +76,14 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
             });
         }
         predicted.extend(c.predicted.map(|p| [tidy(p), at]));
-        table.push(vec![
-            c.what.clone(),
-            c.response.clone(),
-            percent_of(ratio),
-            ratio.n.to_string(),
-            quantity::p_value(c.comparison.p),
-            c.predicted.and_then(visible).unwrap_or_else(|| "—".into()),
-            visible(c.comparison.smallest_seen).unwrap_or_else(|| "—".into()),
+        table.push([
+            Cell::from(&c.what),
+            Cell::from(&c.response),
+            Cell::figure(percent_of(ratio)),
+            Cell::count(ratio.n as u64),
+            Cell::figure(quantity::p_value(c.comparison.p)),
+            Cell::or(c.predicted.and_then(visible), Cell::figure, "nothing was predicted"),
+            Cell::or(visible(c.comparison.smallest_seen), Cell::figure, "there are too few blocks"),
         ]);
     }
     let names = shown.iter().map(|c| format!("{}: {}", c.what.trim_end_matches(','), c.response));
@@ -202,13 +205,20 @@ impl View<'_> {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new("", ["levels", "mean", "95 % interval", "n", "predicted", "block by block"]);
+        let mut table = Table::new(
+            "",
+            columns(["levels"], ["mean", "95 % interval", "n", "predicted"])
+                .into_iter()
+                .chain(["block by block".into()]),
+        );
         for levels in self.combinations {
-            let mut row = vec![self.name(levels)];
-            row.extend(response::quantity_of(&self.plan.response, self.estimate(levels).as_ref()));
-            row.push(self.predicted(levels).map_or_else(|| "—".into(), |p| quantity(&self.plan.response, p)));
+            let figure = |value| Cell::figure(quantity(&self.plan.response, value));
+            let mut row = vec![Cell::from(self.name(levels))];
+            let measured = response::quantity_of(&self.plan.response, self.estimate(levels).as_ref());
+            row.extend(measured.map(Cell::figure));
+            row.push(Cell::or(self.predicted(levels), figure, "nothing was predicted"));
             let each: Vec<String> = self.values(levels).iter().map(|v| quantity(&self.plan.response, *v)).collect();
-            row.push(each.join(", "));
+            row.push(each.join(", ").into());
             table.push(row);
         }
         table

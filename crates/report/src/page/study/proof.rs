@@ -6,7 +6,7 @@ use lab::{DirectionReport, PathReport};
 use record::Nanos;
 use study::{Plan, Trial, analysis, response};
 
-use paper::document::{Block, Section, Table};
+use paper::document::{Block, Column, Section, Table, columns};
 
 /// Rows of a table of combinations.
 const ROWS: usize = 200;
@@ -14,16 +14,9 @@ const ROWS: usize = 200;
 /// What the packets prove of each combination, and what was `checked` and held.
 pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> Section {
     let mut section = Section::new("Proof that the settings took");
-    let head = [
-        "plan",
-        "levels",
-        "trials",
-        "do not count",
-        "frames seen",
-        "not seen",
-        "TCP header bytes: frames",
-        "SYN options",
-    ];
+    let head = columns(["plan", "levels"], ["trials", "do not count", "frames seen", "not seen"])
+        .into_iter()
+        .chain(["TCP header bytes: frames", "SYN options"].map(Column::text));
     let mut table = Table::new("By combination, from the packets", head);
     let mut rows = 0;
     for (part, plan) in plans.iter().enumerate() {
@@ -94,10 +87,7 @@ type Way = fn(&PathReport) -> &DirectionReport;
 /// What the path was asked for, beside what it was.
 pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
     let mut section = Section::new("The path, and whether it kept its promise");
-    let head = [
-        "plan",
-        "levels",
-        "way",
+    let figures = [
         "delay asked",
         "median delay",
         "rate asked",
@@ -107,6 +97,7 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
         "dropped by the queue",
         "trials",
     ];
+    let head = columns(["plan", "levels", "way"], figures);
     let mut table = Table::new("By combination, by the path's own account; ranges are over trials", head);
     let ways: [(&str, Way); 2] = [("a to b", |p| &p.a_to_b), ("b to a", |p| &p.b_to_a)];
     let rate = |bits: f64| response::quantity("goodput", bits);

@@ -459,7 +459,7 @@ mod tests {
         assert!(
             same.rows.iter().all(|row| !row.seen() && row.difference.is_some() == (row.figure.ends_with("median")))
         );
-        assert!(document(["A", "B"], &same).verdict[0].starts_with("No difference seen"));
+        assert!(document(["A", "B"], &same).verdict[0].text.starts_with("No difference seen"));
         let other = Provenance { kernel: "6.12".into(), ..p.clone() };
         let moved = compare((&a, &p), (&c, &other)).unwrap();
         let seen: Vec<&str> = moved.rows.iter().filter(|r| r.seen()).map(|r| r.figure.as_str()).collect();

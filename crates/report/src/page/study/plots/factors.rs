@@ -6,7 +6,7 @@ use study::analysis;
 use study::response::{is_known, percent_of, quantity};
 
 use super::{EFFECTS, View, not_drawn};
-use paper::document::Table;
+use paper::document::{Table, columns};
 use paper::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
 
 impl View<'_> {
@@ -39,7 +39,8 @@ impl View<'_> {
             };
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
         }
-        let mut table = Table::new("Effects", ["factors and levels", "change, 95 % interval", "p", "blocks"]);
+        let mut table =
+            Table::new("Effects", columns(["factors and levels"], ["change, 95 % interval", "p", "blocks"]));
         let row =
             |(e, size): &(&Effect, Estimate)| vec![name(&e.of), percent_of(size), p_value(e.p), size.n.to_string()];
         table.extend(effects.iter().map(row));
