@@ -4,7 +4,7 @@ use datafusion::arrow::array::{Array as _, AsArray as _, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Schema};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use paper::document::{Block, Document, Section, Table};
+use paper::document::{Block, Column, Document, Section, Table};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
 use paper::{Canvas, html, terminal};
 use quantity::count;
@@ -73,7 +73,7 @@ impl Answered<'_> {
         section.blocks.push(Block::Code { title: "The query".into(), text: asked.sql.clone() });
         let rows = quantity::counted(self.rows as u64, "row");
         let document = Document {
-            title: asked.title.clone(),
+            title: asked.title.as_str().into(),
             about: format!("{rows} of the runs in {}.", asked.runs),
             sections: vec![section],
             ..Document::default()
@@ -83,9 +83,12 @@ impl Answered<'_> {
     }
 
     fn table(&self, title: &str) -> Result<Table, Error> {
-        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let mut table = Table::new(title, &names);
-        table.rows = self.cells()?;
+        let columns = self.schema.fields().iter().map(|field| {
+            let numbers = field.data_type().is_numeric();
+            if numbers { Column::figures(field.name()) } else { Column::text(field.name()) }
+        });
+        let mut table = Table::new(title, columns);
+        table.extend(self.cells()?);
         Ok(table)
     }
 

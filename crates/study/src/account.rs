@@ -7,7 +7,7 @@ use quantity::p_value;
 
 use crate::analysis;
 use crate::conclusion::{
-    Compared, Conclusion, effects_table, goodput_chart, judge, not_predicted, ping_charts, ping_distributions,
+    Compared, Conclusion, columns, effects_table, goodput_chart, judge, not_predicted, ping_charts, ping_distributions,
     predicted_in, table_of,
 };
 use crate::engine::Study;
@@ -121,23 +121,24 @@ pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conc
 pub fn measures_table(compared: &[Compared]) -> Option<Table> {
     let mut table = Table::new(
         "the comparisons by several measures (differences and tests are of pairs within blocks)",
-        &[
-            "what",
-            "response",
-            "ratio less 1",
-            "difference",
-            "Hedges' g",
-            "Cliff's delta",
-            "p",
-            "p permutation",
-            "p Wilcoxon",
-            "smallest seen",
-            "n",
-        ],
+        columns(
+            ["what", "response"],
+            [
+                "ratio less 1",
+                "difference",
+                "Hedges' g",
+                "Cliff's delta",
+                "p",
+                "p permutation",
+                "p Wilcoxon",
+                "smallest seen",
+                "n",
+            ],
+        ),
     );
     for c in compared {
         let x = &c.comparison;
-        table.rows.push(vec![
+        table.push(vec![
             c.what.clone(),
             c.response.clone(),
             percent_of(&x.ratio),
@@ -195,8 +196,7 @@ mod tests {
         );
         let exact = compared(&[1.0, 1.0, 1.000_001], &[2.0, 2.0, 2.000_001]);
         let table = measures_table(&[wild, exact]).unwrap();
-        let column =
-            |row: usize, name: &str| table.rows[row][table.head.iter().position(|h| h == name).unwrap()].as_str();
+        let column = |row: usize, name: &str| table.written(row)[table.column(name).unwrap()].clone();
         assert!(column(0, "ratio less 1").starts_with("not known: ") && column(0, "smallest seen") == "—");
         assert_eq!(column(1, "Hedges' g"), "—");
         assert!(column(1, "ratio less 1").starts_with("+100.0 %"));

@@ -1,10 +1,10 @@
 //! What a study says at its end: verdict first, then the figures, what was checked and what was lost.
 
-use paper::document::Table;
+use paper::document::{Column, Table};
 use quantity::{change, p_value};
 use record::Nanos;
 use serde::{Deserialize, Serialize, Serializer};
-use stats::{Comparison, Judgement};
+use stats::{Comparison, Estimate, Judgement};
 
 use crate::analysis;
 use crate::chart::{Chart, Line};
@@ -57,10 +57,22 @@ fn plain<S: Serializer>(tables: &[Table], out: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Plain<'a> {
         title: &'a str,
-        head: &'a [String],
-        rows: &'a [Vec<String>],
+        head: Vec<&'a str>,
+        rows: Vec<Vec<String>>,
     }
-    out.collect_seq(tables.iter().map(|table| Plain { title: &table.title, head: &table.head, rows: &table.rows }))
+    out.collect_seq(tables.iter().map(|table| Plain {
+        title: &table.title,
+        head: table.columns.iter().map(|column| column.name.as_str()).collect(),
+        rows: (0..table.rows.len()).map(|row| table.written(row)).collect(),
+    }))
+}
+
+/// Columns of text, and after them columns of figures.
+pub(crate) fn columns<'n>(
+    text: impl IntoIterator<Item = &'n str>,
+    figures: impl IntoIterator<Item = &'n str>,
+) -> Vec<Column> {
+    text.into_iter().map(Column::text).chain(figures.into_iter().map(Column::figures)).collect()
 }
 
 impl Compared {
@@ -77,16 +89,14 @@ impl Compared {
                 too_wide(&c.ratio)
             )
         } else if c.seen() {
+            let [value, low, high] = changed(&c.ratio);
             format!(
-                "{} is worth {} {}{predicted} (n = {} blocks)",
-                self.what,
-                percent_of(&c.ratio),
-                self.response,
-                c.ratio.n
+                "{}: {} {value}{predicted} (95 % interval {low} to {high}, {} blocks)",
+                self.what, self.response, c.ratio.n
             )
         } else {
             let visible = smallest(c.smallest_seen)
-                .map(|least| format!("; the smallest one this run could have seen is {least}"));
+                .map(|least| format!("; these runs would have shown a change of {least} or more"));
             format!(
                 "{}: no difference in {} seen ({}, n = {} blocks){}{predicted}",
                 self.what,
@@ -97,6 +107,20 @@ impl Compared {
             )
         }
     }
+}
+
+/// A change that excludes zero, and the ends of its interval, the smaller first: `76.0 % lower`, `75.9` and
+/// `76.0 %`. What is twice as much or more is a factor.
+fn changed(ratio: &Estimate) -> [String; 3] {
+    let ends = [ratio.low, ratio.high];
+    if ends.iter().any(|end| *end >= 1.0) {
+        let times = |change: f64| format!("{:.2}", 1.0 + change);
+        return [format!("{} times as high", times(ratio.value)), times(ratio.low), times(ratio.high)];
+    }
+    let percent = |share: f64| change(share.abs()).trim_start_matches('+').to_owned();
+    let [low, high] = if ratio.value < 0.0 { [ratio.high, ratio.low] } else { ends };
+    let way = if ratio.value < 0.0 { "lower" } else { "higher" };
+    [format!("{} {way}", percent(ratio.value)), percent(low).trim_end_matches(" %").to_owned(), percent(high)]
 }
 
 /// The smallest difference that could be seen, in words: to both sides where as many times more and less are not the same share.
@@ -136,14 +160,14 @@ pub fn table_of(
     seed: u64,
     predict: impl Fn(&[usize]) -> Option<Predicted>,
 ) -> Table {
-    let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
-    head.extend([response, "95 % interval", "n", "predicted"]);
-    let mut table = Table::new(plan.name.clone(), &head);
+    let factors = plan.factors.iter().map(|f| f.name.as_str());
+    let columns = columns(factors, [response, "95 % interval", "n", "predicted"]);
+    let mut table = Table::new(plan.name.clone(), columns);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
         row.extend(quantity_of(response, analysis::mean(part, plan, trials, &levels, response, seed).as_ref()));
         row.push(predict(&levels).map_or_else(|| "-".into(), |p| predicted_text(response, p)));
-        table.rows.push(row);
+        table.push(row);
     }
     table
 }
@@ -155,7 +179,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         "{}: effects on {} (n = {} complete blocks, {} incomplete)",
         plan.name, plan.response, found.blocks, found.incomplete_blocks
     );
-    let mut table = Table::new(title, &["effect", "size", "p"]);
+    let mut table = Table::new(title, columns(["effect"], ["size", "p"]));
     let mut seen = Vec::new();
     for effect in &found.effects {
         let name = |&(factor, level): &(usize, usize)| {
@@ -164,7 +188,7 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         };
         let what = effect.of.iter().map(name).collect::<Vec<_>>().join(" × ");
         let size = percent_of(&effect.size.map(f64::exp_m1));
-        table.rows.push(vec![what.clone(), size.clone(), p_value(effect.p)]);
+        table.push(vec![what.clone(), size.clone(), p_value(effect.p)]);
         if !effect.size.covers(0.0) && is_known(&effect.size.map(f64::exp_m1)) {
             seen.push((
                 effect.size.value.abs(),
@@ -321,10 +345,9 @@ fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
 /// functions lie. `None` where the plan has no probes.
 pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Table> {
     const SHOWN: [(&str, f64); 5] = [("10 %", 0.1), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("longest", 1.0)];
-    let mut head = vec!["probe", "setting"];
-    head.extend(SHOWN.map(|s| s.0));
-    head.extend(["probes", "furthest apart from the first (Kolmogorov-Smirnov)"]);
-    let mut table = Table::new(format!("{}: distribution of pings under load", plan.name), &head);
+    let mut columns = columns(["probe", "setting"], SHOWN.map(|s| s.0).into_iter().chain(["probes"]));
+    columns.push("furthest apart from the first (Kolmogorov-Smirnov)".into());
+    let mut table = Table::new(format!("{}: distribution of pings under load", plan.name), columns);
     for probe in ["icmp", "udp", "tcp"] {
         let mut first: Vec<f64> = Vec::new();
         for levels in analysis::combinations(plan) {
@@ -346,7 +369,7 @@ pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<
             if first.is_empty() {
                 first = all;
             }
-            table.rows.push(row);
+            table.push(row);
         }
     }
     (!table.rows.is_empty()).then_some(table)
@@ -371,6 +394,18 @@ mod tests {
         // Half as much again, and a third less.
         assert_eq!(smallest(0.5).as_deref(), Some("+50.0 % or −33.3 %"));
         assert_eq!(smallest(30.0), None);
+    }
+
+    #[test]
+    fn a_change_is_said_as_a_share_or_as_a_factor_with_the_smaller_end_first() {
+        let of = |low: f64, value: f64, high: f64| {
+            let ratio = Comparison::of(&[1.0, 1.1, 0.9], &[1.2, 1.0, 1.1], 1).unwrap().ratio;
+            let [said, low, high] = changed(&Estimate { low, value, high, ..ratio });
+            format!("{said} ({low} to {high})")
+        };
+        assert_eq!(of(-0.76, -0.7596, -0.759), "76.0 % lower (75.9 to 76.0 %)");
+        assert_eq!(of(0.02, 0.05, 0.4), "5.00 % higher (2.00 to 40.0 %)");
+        assert_eq!(of(0.8, 1.4, 2.0), "2.40 times as high (1.80 to 3.00)");
     }
 
     #[test]

@@ -102,9 +102,11 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
         quantity(response, first.measured.value),
         first.reason
     ));
-    let mut table = Table::new("predictions that were missed", &["where", "predicted", "measured", "n", "reason"]);
+    let mut columns = conclusion::columns(["where"], ["predicted", "measured", "n"]);
+    columns.push("reason".into());
+    let mut table = Table::new("predictions that were missed", columns);
     for miss in misses.iter().take(SHOWN) {
-        table.rows.push(vec![
+        table.push(vec![
             miss.place.clone(),
             conclusion::predicted_text(&miss.response, miss.predicted),
             quantity(&miss.response, miss.measured.value),

@@ -236,9 +236,9 @@ fn single(given: Given<'_>) -> Vec<String> {
 /// Goodput, queueing and retransmissions of every path and congestion control.
 fn flows(given: Given<'_>) -> Table {
     let plan = given.plan;
-    let mut head: Vec<&str> = plan.factors.iter().skip(1).map(|f| f.name.as_str()).collect();
-    head.extend(["congestion", "goodput", "95 % interval", "predicted", "queueing", "retransmitted", "n"]);
-    let mut table = Table::new(plan.name.clone(), &head);
+    let factors = plan.factors.iter().skip(1).map(|f| f.name.as_str()).chain(["congestion"]);
+    let figures = ["goodput", "95 % interval", "predicted", "queueing", "retransmitted", "n"];
+    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors, figures));
     for levels in given.by_path() {
         let mut row = plan.label(&levels);
         row.rotate_left(1);
@@ -253,7 +253,7 @@ fn flows(given: Given<'_>) -> Table {
             row.push(quantity_of(response, given.estimate(&levels, response).as_ref())[0].clone());
         }
         row.push(n);
-        table.rows.push(row);
+        table.push(row);
     }
     table
 }
@@ -302,13 +302,13 @@ fn shares(given: Given<'_>) -> Vec<String> {
 
 fn rivals(given: Given<'_>) -> Table {
     let plan = given.plan;
-    let mut head: Vec<&str> = plan.factors.iter().map(|f| f.name.as_str()).collect();
-    head.extend(["the rival's share of goodput", "95 % interval", "n"]);
-    let mut table = Table::new(plan.name.clone(), &head);
+    let factors = plan.factors.iter().map(|f| f.name.as_str());
+    let figures = ["the rival's share of goodput", "95 % interval", "n"];
+    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors, figures));
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
         row.extend(quantity_of("rival_share", given.estimate(&levels, "rival_share").as_ref()));
-        table.rows.push(row);
+        table.push(row);
     }
     table
 }

@@ -13,7 +13,7 @@ use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
-use paper::document::Table;
+use paper::document::{Column, Row, Table};
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
@@ -125,14 +125,14 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.verdict.extend(said.others());
     let mut beside = Table::new(
         "beside the reference (Linux 2.2.1, a connection each, exchanges a second)",
-        &["response bytes", "1999", "here", "n"],
+        conclusion::columns([], ["response bytes", "1999", "here", "n"]),
     );
     if let Some(plan) = study.plans.get(1) {
         for (size, then) in REFERENCE {
             let level = plan.factors[2].levels.iter().position(|l| *l == size.to_string());
             let here = level.and_then(|l| analysis::estimate(trials, 1, &[0, 0, l], &plan.response, seed));
             let (text, n) = here.map_or(("-".into(), 0), |e| (quantity("transactions", e.value), e.n));
-            beside.rows.push(vec![size.to_string(), quantity("transactions", then), text, n.to_string()]);
+            beside.push(vec![size.to_string(), quantity("transactions", then), text, n.to_string()]);
         }
         let step_near_724 =
             c.steps.iter().any(|(curve, s)| curve.starts_with("crr") && s.low < 724.0 && s.high >= 724.0);
@@ -284,14 +284,11 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
             columns.push(column.collect());
         }
     }
-    let rows = (0..sizes.len()).map(|i| columns.iter().map(|column| column[i].clone()).collect()).collect();
     let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
-    c.tables.push(Table {
-        title: format!("{}: transactions a second, median of n = {n} (predicted)", plan.name),
-        head,
-        rows,
-        ..Table::default()
-    });
+    let title = format!("{}: transactions a second, median of n = {n} (predicted)", plan.name);
+    let mut table = Table::new(title, head.into_iter().map(Column::figures));
+    table.extend((0..sizes.len()).map(|i| Row::of(columns.iter().map(|column| &column[i]))));
+    c.tables.push(table);
 }
 
 /// Whether the rate changes by more than the bytes account for: where each byte costs the same, it falls by the ratio of the sizes

@@ -15,7 +15,7 @@ use crate::outcome::{Point, Trial};
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::{self, quantity};
-use paper::document::Table;
+use paper::document::{Row, Table};
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
@@ -96,8 +96,9 @@ const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48
 /// The upload beside the download, and what its receive window lets through in a round trip. The buffer behind that window grows with
 /// the round trips that the receiver times, and timestamps that come back are what it times them by (`tcp_rcv_rtt_measure_ts()`).
 fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
-    let head = [SYSCTL, "goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
-    let mut table = Table::new(format!("{}: upload and its receive window (medians)", plan.name), &head);
+    let figures = ["goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
+    let title = format!("{}: upload and its receive window (medians)", plan.name);
+    let mut table = Table::new(title, conclusion::columns([SYSCTL], figures));
     for (level, name) in plan.factors[0].levels.iter().enumerate() {
         let figures: Vec<[f64; 5]> = of(trials, LOADED, &[level])
             .filter_map(|t| {
@@ -122,7 +123,7 @@ fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
                 plan.name, words[1], words[2], words[3], words[0], words[4]
             ));
         }
-        table.rows.push([name.clone()].into_iter().chain(words).chain([figures.len().to_string()]).collect());
+        table.push(Row::of([name.clone()].into_iter().chain(words).chain([figures.len().to_string()])));
     }
     c.tables.push(table);
 }
@@ -166,10 +167,10 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     if let Some(reference) = stats::Comparison::of(&REFERENCE_ON, &REFERENCE_OFF, seed) {
         let mut table = Table::new(
             "beside the reference (10 Gbit/s Ethernet, 2 s, ten runs each)",
-            &["", "reference", "here, 1 Gbit/s", "predicted"],
+            conclusion::columns([""], ["reference", "here, 1 Gbit/s", "predicted"]),
         );
         let here = c.compared.iter().find(|x| x.predicted.is_some()).map(|x| x.comparison);
-        table.rows.push(vec![
+        table.push(vec![
             "timestamps off against on".into(),
             response::percent_of(&reference.ratio),
             here.map_or_else(|| "-".into(), |h| response::percent_of(&h.ratio)),
@@ -178,7 +179,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         for (name, values, level, header) in [("on", REFERENCE_ON, 0, 32), ("off", REFERENCE_OFF, 1, 20)] {
             let share = |rate: f64, line: f64| format!("{} of the line", quantity::percent_to(rate / line, 4));
             let here = analysis::estimate(trials, 0, &[level], "goodput", seed);
-            table.rows.push(vec![
+            table.push(vec![
                 format!("timestamps {name}"),
                 share(stats::median(&values).unwrap_or(f64::NAN), 10.0),
                 here.map_or_else(|| "-".into(), |e| share(e.value, 1e9)),
@@ -230,19 +231,19 @@ fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
                 continue;
             }
             let title = format!("TCP header length, timestamps {name}, {}", plan.name);
-            let mut table = Table::new(title, &["bytes", "", "first 256 frames", "all frames"]);
+            let mut table = Table::new(title, conclusion::columns(["bytes", ""], ["first 256 frames", "all frames"]));
             let (all, largest) = (counts.values().sum::<u64>(), counts.values().copied().max().unwrap_or(1));
             for bytes in (20..=36).step_by(4) {
                 let n = counts.get(&bytes).copied().unwrap_or(0);
                 let bar = "█".repeat((n * 40 / largest) as usize);
                 let early = first.get(&bytes).copied().unwrap_or(0);
                 let share = if n == 0 { "0".to_owned() } else { format!("{n} of {all}") };
-                table.rows.push(vec![bytes.to_string(), bar, early.to_string(), share]);
+                table.push(vec![bytes.to_string(), bar, early.to_string(), share]);
             }
             // Options that neither setting explains, such as SACK blocks.
             let other: u64 = counts.iter().filter(|(b, _)| !(20..=36).contains(*b)).map(|(_, n)| n).sum();
             if other > 0 {
-                table.rows.push(vec!["more".into(), String::new(), "-".into(), format!("{other} of {all}")]);
+                table.push(vec!["more".into(), String::new(), "-".into(), format!("{other} of {all}")]);
             }
             tables.push(table);
         }
@@ -265,7 +266,7 @@ fn lost_with_them(trials: &[Trial]) -> Option<String> {
 /// What the ACKs of the lossy path could and could not be used for, and what the kernel counted.
 fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
     let title = format!("what timestamps give, {} (sums over trials)", plan.name);
-    let mut table = Table::new(title, &["", "timestamps on", "off"]);
+    let mut table = Table::new(title, conclusion::columns([""], ["timestamps on", "off"]));
     let sums = |f: &dyn Fn(&Trial) -> u64| -> [u64; 2] { [0, 1].map(|level| of(trials, LOSSY, &[level]).map(f).sum()) };
     let [all, ambiguous] = [sums(&|t| t.evidence.advancing_acks), sums(&|t| t.evidence.ambiguous_acks)];
     let stamped = sums(&|t| t.evidence.stamped_acks);
@@ -278,7 +279,7 @@ fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
     };
     let mut row = |name: &str, cells: [String; 2]| {
         let [on, off] = cells;
-        table.rows.push(vec![name.into(), on, off]);
+        table.push(vec![name.into(), on, off]);
     };
     row("ACKs of new data that echo a timestamp (an RTT sample each)", [0, 1].map(|i| share(stamped[i], all[i])));
     row("ACKs that cover retransmitted data (ambiguous without)", [0, 1].map(|i| share(ambiguous[i], all[i])));
@@ -301,7 +302,7 @@ fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
 
 /// What turning them off loses where segments are lost.
 fn lossy(trials: &[Trial], seed: u64) -> Table {
-    let mut table = Table::new("under 1 % loss", &["response", "timestamps on", "off", "n"]);
+    let mut table = Table::new("under 1 % loss", conclusion::columns(["response"], ["timestamps on", "off", "n"]));
     for response in ["goodput", "retransmitted", "round_trip", "rtt_deviation"] {
         let [on, off] = [0, 1].map(|level| analysis::estimate(trials, LOSSY, &[level], response, seed));
         let text = |e: Option<stats::Estimate>| {
@@ -311,7 +312,7 @@ fn lossy(trials: &[Trial], seed: u64) -> Table {
             )
         };
         let n = on.map_or(0, |e| e.n);
-        table.rows.push(vec![response.into(), text(on), text(off), n.to_string()]);
+        table.push(vec![response.into(), text(on), text(off), n.to_string()]);
     }
     table
 }

@@ -145,25 +145,29 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     let mut beside = Table::new(
         "beside the reference (goodput; 1 Gbit/s Ethernet, ten seconds)",
-        &["round trip", "scaling", "reference", "here", "predicted"],
+        conclusion::columns(["round trip", "scaling"], ["reference", "here", "predicted"]),
     );
     let mut memory = Table::new(
         "receive window and memory (the largest of each trial, mean over trials)",
-        &[
-            "delay each way",
-            "scaling",
-            "window offered (packets)",
-            "1 s after the start",
-            "receive buffer (skmem rb)",
-            "not yet read in it (skmem r)",
-            "TCP_INFO rcv_space",
-            "send buffer (skmem tb)",
-            "n",
-        ],
+        conclusion::columns(
+            ["delay each way", "scaling"],
+            [
+                "window offered (packets)",
+                "1 s after the start",
+                "receive buffer (skmem rb)",
+                "not yet read in it (skmem r)",
+                "TCP_INFO rcv_space",
+                "send buffer (skmem tb)",
+                "n",
+            ],
+        ),
     );
     let mut ceiling = Table::new(
         "scaling off: 65,535 bytes a round trip, by the round trip that TCP measured under this load",
-        &["delay each way", "round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"],
+        conclusion::columns(
+            ["delay each way"],
+            ["round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"],
+        ),
     );
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
@@ -176,7 +180,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             let off = |response: &str| analysis::estimate(trials, part, &[d, 1], response, seed);
             if let (Some(round_trip), Some(goodput)) = (off("round_trip"), off("goodput")) {
                 let most = predict::window(predict::UNSCALED_WINDOW_BYTES, round_trip.value / 1e9);
-                ceiling.rows.push(vec![
+                ceiling.push(vec![
                     delay.clone(),
                     quantity("round_trip", round_trip.value),
                     quantity("goodput", most),
@@ -195,7 +199,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                     .collect();
                 let after = stats::mean(&after).map_or_else(|| "-".into(), |v| quantity("receive_window", v));
                 let n = of(trials, part, &[d, level]).count();
-                memory.rows.push(vec![
+                memory.push(vec![
                     delay.clone(),
                     name.into(),
                     mean("receive_window"),
@@ -208,7 +212,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 ]);
                 if let Some((_, on, off)) = REFERENCE.iter().find(|r| r.0 == delay) {
                     let round_trip = plan.setup(&[d, level]).ok().and_then(|s| s.round_trip_s()).unwrap_or(0.0);
-                    beside.rows.push(vec![
+                    beside.push(vec![
                         quantity("round_trip", round_trip * 1e9),
                         name.into(),
                         quantity("goodput", [on, off][level] * 1e6),
