@@ -52,7 +52,7 @@ fn table(a: &Side, b: &Side, divergence: &Divergence) -> Table {
     let rows = a.report.records.len().max(b.report.records.len());
     let from = divergence.at.map_or(0, |at| at.saturating_sub(CONTEXT));
     let to = divergence.at.map_or(rows.min(CONTEXT), |at| rows.min(at + AFTER));
-    let head = |side: &Side| ends(side.names, side.report.client, side.report.server);
+    let head = |side: &Side| ends(side.names, side.report.client, side.report.server).to_string();
     let (time, head) = (|| Column::figures("time"), |side| Column::text(head(side)));
     let mut table = Table::new("", [Column::figures("packet"), time(), head(a), time(), head(b), "".into()]);
     for i in from..to {
