@@ -1,8 +1,6 @@
 //! From the words of the command line to what is to be done, with everything checked that can be checked before.
 
-use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +10,7 @@ use summary::{Limits, TimedKind};
 use trace::{BackendChoice, Config};
 
 use super::Args;
+use super::files::Files;
 use crate::criteria::Aimed;
 use crate::exit::BadInput;
 use crate::memory;
@@ -54,7 +53,8 @@ pub struct Request {
     pub live: bool,
     pub json: bool,
     pub run: Option<PathBuf>,
-    pub perfetto: Option<PathBuf>,
+    /// The files beside the run.
+    pub files: Files,
     /// The least time of what is kept and printed, where there is one.
     pub min_latency: Option<Nanos>,
     /// Whether files that exist are written over.
@@ -99,11 +99,7 @@ impl Request {
         if let Some(run) = &args.output.output {
             check_run(run, args.force)?;
         }
-        if let Some(file) = &args.perfetto {
-            // A pipe or a device has nothing to lose.
-            let regular = std::fs::metadata(file).map_or(true, |there| there.is_file());
-            crate::files::refuse(file, args.force || !regular)?;
-        }
+        args.files.refuse(args.force)?;
         let sampling = match (args.sample, args.draw) {
             (Ratio::ALL, _) => Sampling::Every,
             (ratio, false) => Sampling::Windows(ratio),
@@ -152,7 +148,7 @@ impl Request {
                 && (args.live || args.command.is_empty()),
             json: args.json.json,
             run: args.output.output.clone(),
-            perfetto: args.perfetto.clone(),
+            files: args.files.clone(),
         })
     }
 
@@ -204,15 +200,6 @@ impl Request {
         }
     }
 
-    /// The file for `--perfetto`, found writable before anything is attached.
-    pub fn open_perfetto(&self) -> anyhow::Result<Option<PerfettoFile>> {
-        let Some(path) = &self.perfetto else { return Ok(None) };
-        let opened = PerfettoFile::open(path);
-        opened
-            .map(Some)
-            .map_err(|e| bad(format!("cannot write {}: {e}; name another file for --perfetto", path.display())))
-    }
-
     /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.
     pub fn discard(&self) {
         if let Some(run) = &self.run {
@@ -227,28 +214,6 @@ impl Request {
             true => writeln!(io::stderr(), "{line}"),
             false => writeln!(io::stdout(), "{line}"),
         }
-    }
-}
-
-/// The file of `--perfetto`. Under a hidden name beside the one that was asked for until it is whole, and gone where it never is.
-pub struct PerfettoFile {
-    pub file: File,
-    /// Its hidden name; a pipe or a device has none.
-    pub hidden: Option<tempfile::TempPath>,
-}
-
-impl PerfettoFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
-            // In a directory where others may write, a link of that name is not ours to follow.
-            let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-            return Ok(Self { file, hidden: None });
-        }
-        // For its owner alone: it holds names of programs and addresses.
-        let hidden = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(crate::files::folder(path))?;
-        store::private::give_to_caller(hidden.as_file())?;
-        let (file, hidden) = hidden.into_parts();
-        Ok(Self { file, hidden: Some(hidden) })
     }
 }
 
