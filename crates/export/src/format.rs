@@ -1,4 +1,4 @@
-//! Formats of a trace in a file of its own, beside its run.
+//! Formats of a trace in a separate file, beside its run.
 
 use std::io::{self, Write};
 use std::path::Path;

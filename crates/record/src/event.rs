@@ -69,7 +69,7 @@ macro_rules! events {
         })*
 
         impl Event {
-            /// The connection of a record that names no ends of its own.
+            /// The connection of a record that names no ends itself.
             pub fn connection_without_ends(&self) -> Option<ConnectionId> {
                 match self {
                     $(Self::$variant(record) => events!(@$place record, $record),)*

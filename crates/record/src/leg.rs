@@ -42,7 +42,7 @@ impl TimedLeg {
     }
 }
 
-/// Declares the legs of a kind of record, in the order in which a byte passes them: an enumeration, with
+/// Declares the legs that a record has, in the order in which a byte passes them: an enumeration, with
 /// the word of each, its meaning for legends, and its [`LegPlace`]. `within` names the leg that has its
 /// time where it gives none.
 macro_rules! legs {

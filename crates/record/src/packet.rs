@@ -22,7 +22,7 @@ legs! {
 }
 
 /// Which way a packet or datagram went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From this host.

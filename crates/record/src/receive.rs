@@ -32,6 +32,15 @@ impl ReceiveStage {
             Self::Read => "read",
         }
     }
+
+    /// What a trace without this stage lacks, where it can do without it.
+    pub const fn without(self) -> Option<&'static str> {
+        match self {
+            Self::DriverRx => Some("So there is no softirq, and what follows begins at tcp_rx."),
+            Self::Ready => Some("So wakeup is from tcp_rx to read, and socket is within it."),
+            Self::TcpRx | Self::Read => None,
+        }
+    }
 }
 
 impl fmt::Display for ReceiveStage {

@@ -21,7 +21,10 @@ pub fn provenance() -> Provenance {
         start_ns: 1_000_000_000,
         calls: Some(store::Observing::default()),
         connects: Some(store::Observing::default()),
-        receiving: Some(store::Receiving { no_ready: Some("no tracepoint".into()), ..store::Receiving::default() }),
+        receiving: Some(store::Receiving {
+            missing: vec![(record::ReceiveStage::Ready, "no tracepoint".into())],
+            ..store::Receiving::default()
+        }),
         http: Some(store::Observing::default()),
         packets: Some(store::Observing { missing: vec!["drops".into()], ..store::Observing::default() }),
     }

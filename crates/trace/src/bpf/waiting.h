@@ -142,8 +142,8 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	/* tcp_pacing_check() (net/ipv4/tcp_output.c) */
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
 		*paced_until = tp->tcp_wstamp_ns;
-	/* tcp_xmit_recovery() (net/ipv4/tcp_input.c): tcp_xmit_retransmit_queue() (net/ipv4/tcp_output.c) sends
-	 * again what is lost, before new data leaves. */
+	/* tcp_xmit_recovery() (net/ipv4/tcp_input.c): tcp_xmit_retransmit_queue() (net/ipv4/tcp_output.c) retransmits
+	 * what is lost before new data leaves. */
 	if (sender.congestion >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
 		return REASON_RETRANSMISSION;
 	/* tcp_cwnd_test() (net/ipv4/tcp_output.c). While a loss is repaired, the window belongs to the

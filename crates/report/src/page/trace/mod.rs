@@ -309,7 +309,7 @@ fn drops(summary: &TraceSummary) -> Section {
     let (packets, datagrams) = (&summary.packets().drops, &summary.datagrams().drops);
     let all = packets.iter().map(|d| ("packets", d)).chain(datagrams.iter().map(|d| ("datagrams", d)));
     let mut rows: Vec<_> =
-        all.map(|(what, ((direction, reason), n))| (*n, format!("{what} {direction}"), reason)).collect();
+        all.map(|(what, ((direction, reason), n))| (*n, format!("{what} {}", direction.name()), reason)).collect();
     rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2))));
     section.plot(figures::drops(&rows));
     table.rows.extend(rows.into_iter().map(|(n, what, reason)| vec![quantity::count(n), what, reason.to_string()]));
