@@ -19,14 +19,7 @@ type Failed = Box<dyn std::error::Error>;
 /// Sends and what belongs to them, in the order of their tables.
 fn events_of(run: &Path) -> Result<Vec<Event>, Failed> {
     let (run, mut events) = (Run::open(run)?, Vec::new());
-    run.connections(|connection| events.push(Event::Connection(connection)))?;
-    run.connects(|connect| events.push(Event::Connect(Box::new(connect))))?;
-    run.sends(|send| events.push(Event::Send(send)))?;
-    run.receives(|receive| events.push(Event::Receive(receive)))?;
-    run.requests(|request| events.push(Event::Request(Box::new(request))))?;
-    run.packets(|packet| events.push(Event::Packet(Box::new(packet))))?;
-    run.datagrams(|datagram| events.push(Event::Datagram(Box::new(datagram))))?;
-    run.totals(|c| events.push(Event::Closed { connection: c.connection, totals: c.totals }))?;
+    run.records(&mut |event| events.push(event), &mut |read| read)?;
     Ok(events)
 }
 

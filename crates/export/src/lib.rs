@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod format;
 mod json;
 pub mod ndjson;
 pub mod perfetto;

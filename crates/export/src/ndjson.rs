@@ -52,18 +52,17 @@ impl<W: Write> Ndjson<W> {
     /// What the output says.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
-            Event::Connection(connection) => self.connection(connection),
-            // Of the request view alone: the record of a connection is its `Connect`.
-            Event::SetUp(_) | Event::Head(_) => Ok(()),
-            Event::Connect(connect) => self.record(&**connect),
-            Event::Send(send) => self.of_connection(send.connection, send),
-            Event::Receive(receive) => self.of_connection(receive.connection, receive),
-            Event::Request(request) => self.of_connection(request.connection, &**request),
-            Event::Packet(packet) => self.record(&**packet),
-            Event::Datagram(datagram) => self.record(&**datagram),
             Event::Closed { connection, totals } => {
                 self.closed(*connection);
                 self.record(&ClosedConnection { connection: *connection, totals: *totals })
+            }
+            event => {
+                if let Event::Connection(connection) = event {
+                    self.opened(connection);
+                }
+                let ends_of = event.connection_without_ends();
+                // What holds no record is of the request view alone.
+                record::of_each_kind!(event, record => self.line_of(ends_of, record)).unwrap_or(Ok(()))
             }
         }
     }
@@ -106,25 +105,25 @@ impl<W: Write> Ndjson<W> {
     }
 
     fn record<R: Record>(&mut self, record: &R) -> io::Result<()> {
-        json::object(&mut self.lines, record);
-        self.ended()
+        self.line_of(None, record)
     }
 
-    /// The line of a record that has its connection's ends beside its own fields.
-    fn of_connection<R: Record>(&mut self, id: ConnectionId, record: &R) -> io::Result<()> {
-        json::kind::<R>(&mut self.lines);
-        self.lines.extend_from_slice(self.ends.get(&id).map_or(NO_ENDS, Vec::as_slice));
-        json::fields(&mut self.lines, record, true);
+    /// The line of a record, with the ends of this connection before its own fields where one is given.
+    fn line_of<R: Record>(&mut self, ends_of: Option<ConnectionId>, record: &R) -> io::Result<()> {
+        begin::<R>(&mut self.lines);
+        if let Some(id) = ends_of {
+            self.lines.extend_from_slice(self.ends.get(&id).map_or(NO_ENDS, Vec::as_slice));
+        }
+        fields(&mut self.lines, record, true);
         self.lines.push(b'}');
         self.ended()
     }
 
-    fn connection(&mut self, c: &Connection) -> io::Result<()> {
+    fn opened(&mut self, c: &Connection) {
         let end =
             |name: &str, at: SocketAddr| format!(r#","{name}_address":"{}","{name}_port":{}"#, at.ip(), at.port());
         let ends = end("local", c.local) + &end("remote", c.remote);
         self.ends.insert(c.id, ends.into_bytes());
-        self.record(c)
     }
 
     fn closed(&mut self, id: ConnectionId) {

@@ -9,13 +9,15 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 use record::{
     ClockReading, Component, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, End, Event,
-    Instant, Leg, Monotonic, Owner, Packet, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Sink, SinkError,
-    Stage,
+    Instant, Leg, Monotonic, Owner, Packet, Provenance, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Sink,
+    SinkError, Stage,
 };
 
+use crate::format::Format;
 use crate::protobuf::Message;
 
 /// `BuiltinClock.BUILTIN_CLOCK_REALTIME` and `…_MONOTONIC`.
@@ -26,6 +28,27 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 /// All packets are of one sequence; its number only has to be other than zero.
 const SEQUENCE: u64 = 1;
+
+/// The format, in a file.
+pub(crate) struct InFile;
+
+impl Format for InFile {
+    fn option(&self) -> &'static str {
+        "perfetto"
+    }
+
+    fn help(&self) -> &'static str {
+        "Write a trace for ui.perfetto.dev"
+    }
+
+    fn name(&self) -> &'static str {
+        "Perfetto"
+    }
+
+    fn begin(&self, out: Box<dyn Write>, run: &Provenance, file: &Path) -> io::Result<Box<dyn Sink>> {
+        Ok(Box::new(Perfetto::begin(out, run.start_ns, &run.clock)?.named(file)))
+    }
+}
 
 mod trace_packet {
     pub const CLOCK_SNAPSHOT: u32 = 6;
@@ -87,7 +110,7 @@ impl<W: Write> Perfetto<W> {
 
     /// What errors call it: the file's name.
     #[must_use]
-    pub fn named(mut self, file: &std::path::Path) -> Self {
+    pub fn named(mut self, file: &Path) -> Self {
         self.name = format!("Perfetto file {}", file.display());
         self
     }

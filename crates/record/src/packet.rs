@@ -4,11 +4,25 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::leg::legs;
 use crate::table::{Cell, NO_END, Value, set_address, set_port};
 use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, SeqNumber, columns, words};
 
+legs! {
+    /// The time between two stages of a packet.
+    PacketLeg:
+    /// `sched` → `driver`.
+    Qdisc = "qdisc", "in the packet scheduler", Adds;
+    /// `driver` → `ack`.
+    Network = "network", "from the driver to the ACK of the last byte", Adds;
+    /// `sched` → `ack`.
+    Total = "total", "from the packet scheduler to the ACK", Total;
+    /// From the packet before it at the driver.
+    Gap = "gap", "between neighbours of a connection at the driver", Beside;
+}
+
 /// Which way a packet or datagram went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From this host.

@@ -2,8 +2,8 @@
 
 use clock::{Conversion, Monotonic, Nanos, Realtime};
 
-use crate::table::Value;
-use crate::{Ratio, Sampling, columns, words};
+use crate::table::{Cell as _, Value};
+use crate::{Ratio, ReceiveStage, Sampling, columns, words};
 
 /// How sends were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,10 +140,10 @@ columns! {
     "connects.host_wide" = |p| p.connects.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.connects, v, |by| &mut by.host_wide),
         null "as `connects.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
-    "receiving.no_driver_rx" = |p| p.receiving.as_ref().and_then(|by| by.no_driver_rx.clone()),
-        set |p, v| put(&mut p.receiving, v, |by| &mut by.no_driver_rx), null "there is that stage", "why there is no stage `driver_rx`";
-    "receiving.no_ready" = |p| p.receiving.as_ref().and_then(|by| by.no_ready.clone()),
-        set |p, v| put(&mut p.receiving, v, |by| &mut by.no_ready), null "there is that stage", "why there is no stage `ready`";
+    "receiving.no_driver_rx" = |p| p.lacks(ReceiveStage::DriverRx),
+        set |p, v| p.set_lacks(ReceiveStage::DriverRx, v), null "there is that stage", "why there is no stage `driver_rx`";
+    "receiving.no_ready" = |p| p.lacks(ReceiveStage::Ready),
+        set |p, v| p.set_lacks(ReceiveStage::Ready, v), null "there is that stage", "why there is no stage `ready`";
     "receiving.host_wide" = |p| p.receiving.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.receiving, v, |by| &mut by.host_wide),
         null "there is no `--receive`: `receiving` is null", "what reaches beyond the target, and its cost there, as a list of sentences";
@@ -175,6 +175,19 @@ fn put<T: Default, C: crate::table::Cell>(
 }
 
 impl Provenance {
+    /// Why there is no such stage of received bytes.
+    fn lacks(&self, stage: ReceiveStage) -> Option<String> {
+        let missing = &self.receiving.as_ref()?.missing;
+        missing.iter().find(|(of, _)| *of == stage).map(|(_, why)| why.clone())
+    }
+
+    fn set_lacks(&mut self, stage: ReceiveStage, why: Value<'_>) -> Result<(), &'static str> {
+        if let Some(why) = Option::<String>::from_value(why)? {
+            self.receiving.get_or_insert_default().missing.push((stage, why));
+        }
+        Ok(())
+    }
+
     fn blank() -> Self {
         Self {
             version: String::new(),
@@ -210,10 +223,8 @@ pub struct Observing {
 /// How received bytes were observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receiving {
-    /// Why there is no `driver_rx` stage; null where there is.
-    pub no_driver_rx: Option<String>,
-    /// Why there is no `ready` stage; null where there is.
-    pub no_ready: Option<String>,
+    /// The stages that could not be seen, each with the reason.
+    pub missing: Vec<(ReceiveStage, String)>,
     /// What reached beyond the target while the trace ran, and what it costs there.
     pub host_wide: Vec<String>,
 }

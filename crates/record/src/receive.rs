@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::leg::legs;
 use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, Owner, SeqNumber, columns};
 
 /// A place on the receiving side where a timestamp is taken.
@@ -31,6 +32,15 @@ impl ReceiveStage {
             Self::Read => "read",
         }
     }
+
+    /// What a trace without this stage lacks, where it can do without it.
+    pub const fn without(self) -> Option<&'static str> {
+        match self {
+            Self::DriverRx => Some("So there is no softirq, and what follows begins at tcp_rx."),
+            Self::Ready => Some("So wakeup is from tcp_rx to read, and socket is within it."),
+            Self::TcpRx | Self::Read => None,
+        }
+    }
 }
 
 impl fmt::Display for ReceiveStage {
@@ -39,42 +49,22 @@ impl fmt::Display for ReceiveStage {
     }
 }
 
-/// The time between two stages of a receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReceiveLeg {
+legs! {
+    /// The time between two stages of a receive.
+    ReceiveLeg:
     /// `driver_rx` → `tcp_rx`: from the driver through IP to TCP, and the wait while the socket was locked.
-    Softirq,
+    Softirq = "softirq", "from the stack to TCP", Adds;
     /// `tcp_rx` → `ready`: in TCP, until all bytes before it were there too.
-    Socket,
+    Socket = "socket", "in TCP, until readable", Adds, within Wakeup;
     /// `ready` (or `tcp_rx`, where there is no `ready`) → `read`: until the application had copied it.
-    Wakeup,
+    Wakeup = "wakeup", "until the program had read it", Adds;
     /// From the first stage that there is to `read`.
-    Total,
+    Total = "total", "from arrival to read", Total;
 }
 
 impl ReceiveLeg {
-    /// All legs, in the order a byte passes them; the total last.
-    pub const ALL: [Self; 4] = [Self::Softirq, Self::Socket, Self::Wakeup, Self::Total];
-
     /// The legs that add up to the total.
     pub const ADDITIVE: [Self; 3] = [Self::Softirq, Self::Socket, Self::Wakeup];
-
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Softirq => "softirq",
-            Self::Socket => "socket",
-            Self::Wakeup => "wakeup",
-            Self::Total => "total",
-        }
-    }
-}
-
-impl fmt::Display for ReceiveLeg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 /// When received bytes passed each stage; `None` where the stage gave no stamp.

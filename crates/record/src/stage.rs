@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::leg::legs;
+
 /// A place where a timestamp is taken. The kernel's names are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,46 +45,24 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The time between two stages of a send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Leg {
+legs! {
+    /// The time between two stages of a send.
+    Leg:
     /// `call` → `send`: copying, and asleep for room in the send buffer. It comes before the total.
-    Call,
+    Call = "call", "in the call that writes, before TCP has the bytes", Beside;
     /// `send` → `sched`: waiting in TCP.
-    Tcp,
+    Tcp = "tcp", "waiting in TCP", Adds;
     /// `sched` → `driver`: waiting in the packet scheduler.
-    Qdisc,
+    Qdisc = "qdisc", "waiting in the packet scheduler", Adds;
     /// `driver` → `nic`: waiting in the driver's and the NIC's queues.
-    Nic,
+    Nic = "nic", "waiting in driver and NIC", Adds, within Network;
     /// `nic` (or `driver`, where the NIC gives no stamp) → `ack`: wire, peer, and the ACK's way back.
-    Network,
+    Network = "network", "wire, peer, and the ACK's way back", Adds;
     /// `send` → `ack`.
-    Total,
+    Total = "total", "from send to ACK", Total;
 }
 
 impl Leg {
-    /// All legs, in the order a byte passes them; the total last.
-    pub const ALL: [Self; 6] = [Self::Call, Self::Tcp, Self::Qdisc, Self::Nic, Self::Network, Self::Total];
-
     /// The legs that add up to the total.
     pub const ADDITIVE: [Self; 4] = [Self::Tcp, Self::Qdisc, Self::Nic, Self::Network];
-
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Tcp => "tcp",
-            Self::Qdisc => "qdisc",
-            Self::Nic => "nic",
-            Self::Network => "network",
-            Self::Total => "total",
-        }
-    }
-}
-
-impl fmt::Display for Leg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }

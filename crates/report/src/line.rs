@@ -10,14 +10,7 @@ use crate::described::Described;
 /// A slow record: how long it took, what it is and where the time went, in one line without its time of day. `ends` and `owner` are of its connection,
 /// where the record has none. `None` for events that take no time.
 pub fn slow(event: &Event, ends: Option<(SocketAddr, SocketAddr)>, owner: Option<Owner>) -> Option<String> {
-    match event {
-        Event::Send(send) => words(send, ends, owner),
-        Event::Receive(receive) => words(receive, ends, owner),
-        Event::Request(request) => words(&**request, ends, owner),
-        Event::Packet(packet) => words(&**packet, ends, owner),
-        Event::Datagram(datagram) => words(&**datagram, ends, owner),
-        _ => None,
-    }
+    record::of_each_kind_with_legs!(event, record => words(record, ends, owner)).flatten()
 }
 
 fn words<T: Described>(record: &T, ends: Option<(SocketAddr, SocketAddr)>, owner: Option<Owner>) -> Option<String> {

@@ -19,34 +19,33 @@ words! {
     State: Unfinished = "unfinished", Finished = "finished";
 }
 
-/// Rows in the finished parts of each table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rows {
-    /// Connections.
-    pub connections: u64,
-    /// Attempts to set up a connection; none in a run of an earlier version.
-    #[serde(default)]
-    pub connects: u64,
-    /// Sends.
-    pub sends: u64,
-    /// Receives; none in a run of an earlier version.
-    #[serde(default)]
-    pub receives: u64,
-    /// Requests; likewise.
-    #[serde(default)]
-    pub requests: u64,
-    /// Packets of TCP; likewise.
-    #[serde(default)]
-    pub packets: u64,
-    /// Datagrams of UDP; likewise.
-    #[serde(default)]
-    pub datagrams: u64,
-    /// Buckets of histograms; likewise.
-    #[serde(default)]
-    pub histograms: u64,
-    /// Connections with their totals.
-    pub totals: u64,
+macro_rules! rows {
+    ([] $($(#[$doc:meta])* $table:ident: $variant:ident($holds:ty) of $record:ident, $presence:ident, $place:ident, $times:ident;)*) => {
+        /// Rows in the finished parts of each table.
+        // A run of an earlier version may lack tables: then they have none.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Rows {
+            $(
+                #[doc = concat!("Those of [`record::", stringify!($record), "`].")]
+                pub $table: u64,
+            )*
+            /// Buckets of histograms.
+            pub histograms: u64,
+            /// Connections with their totals.
+            pub totals: u64,
+        }
+
+        impl Rows {
+            /// The tables of the kinds of record, by their names.
+            pub fn of_kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($table), self.$table)),*].into_iter()
+            }
+        }
+    };
 }
+
+record::kinds!([rows]);
 
 /// `run.json`, whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{
-    ClosedConnection, Connect, Connection, Coverage, Datagram, Lost, Packet, Provenance, Receive, Request, Send,
-};
+use record::{ClosedConnection, Coverage, Event, Lost, Provenance};
 
 use crate::provenance::{Rows, RunFile, State};
 use crate::row;
@@ -64,70 +62,64 @@ impl Run {
         self.file.coverage
     }
 
-    /// Passes every connection to `each`, in the order they were picked up.
-    ///
-    /// # Errors
-    /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], [`Error::Unsupported`].
-    pub fn connections(&self, each: impl FnMut(Connection)) -> Result<(), Error> {
-        row::table(&self.path, each)
-    }
-
-    /// Passes every attempt to set up a connection to `each`; none in a run of an earlier version.
-    ///
-    /// # Errors
-    /// As [`Run::connections`].
-    pub fn connects(&self, each: impl FnMut(Connect)) -> Result<(), Error> {
-        optional(row::table(&self.path, each))
-    }
-
-    /// Passes every send to `each`, in the order they were finished. Holds one row group in memory.
-    ///
-    /// # Errors
-    /// As [`Run::connections`].
-    pub fn sends(&self, each: impl FnMut(Send)) -> Result<(), Error> {
-        row::table(&self.path, each)
-    }
-
-    /// Passes every receive to `each`; none where received bytes were not followed.
-    ///
-    /// # Errors
-    /// As [`Run::connections`].
-    pub fn receives(&self, each: impl FnMut(Receive)) -> Result<(), Error> {
-        optional(row::table(&self.path, each))
-    }
-
-    /// Passes every request to `each`; none where requests were not asked for.
-    ///
-    /// # Errors
-    /// As [`Run::connections`].
-    pub fn requests(&self, each: impl FnMut(Request)) -> Result<(), Error> {
-        optional(row::table(&self.path, each))
-    }
-
-    /// Passes every packet of TCP to `each`; none where packets were not asked for.
-    ///
-    /// # Errors
-    /// As [`Run::connections`].
-    pub fn packets(&self, each: impl FnMut(Packet)) -> Result<(), Error> {
-        optional(row::table(&self.path, each))
-    }
-
-    /// Passes every datagram of UDP to `each`; none where UDP was not asked for.
-    ///
-    /// # Errors
-    /// As [`Run::connections`].
-    pub fn datagrams(&self, each: impl FnMut(Datagram)) -> Result<(), Error> {
-        optional(row::table(&self.path, each))
-    }
-
     /// Passes the totals of every connection that was followed to its end, or to the run's.
     ///
     /// # Errors
-    /// As [`Run::connections`].
+    /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], [`Error::Unsupported`].
     pub fn totals(&self, each: impl FnMut(ClosedConnection)) -> Result<(), Error> {
         row::table(&self.path, each)
     }
 }
+
+macro_rules! tables {
+    ([] $($(#[$doc:meta])* $table:ident: $variant:ident($holds:ty) of $record:ident, $presence:ident, $place:ident, $times:ident;)*) => {
+        /// A table of one kind of record for each method: rows come in the order in which they were
+        /// finished, one row group in memory at a time. A table that an earlier version did not write has
+        /// no rows.
+        impl Run {
+            $(
+                #[doc = concat!("Passes every [`record::", stringify!($record), "`] to `each`.")]
+                ///
+                /// # Errors
+                /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], [`Error::Unsupported`].
+                pub fn $table(&self, each: impl FnMut(record::$record)) -> Result<(), Error> {
+                    tables!(@$presence row::table(&self.path, each))
+                }
+            )*
+
+            /// Passes the records of every kind to `each` as events: those of one table after those of
+            /// another, connections first. After each table, `read` gets what came of it, and how many rows
+            /// there were.
+            ///
+            /// # Errors
+            /// What `read` gives: the tables that follow are not read then.
+            pub fn records<E>(
+                &self,
+                each: &mut dyn FnMut(Event),
+                read: &mut dyn FnMut(Result<(), Error>) -> Result<(), E>,
+            ) -> Result<Rows, E> {
+                let mut rows = Rows::default();
+                $(
+                    let result = self.$table(|record| {
+                        rows.$table += 1;
+                        each(record.into());
+                    });
+                    read(result)?;
+                )*
+                let result = self.totals(|of| {
+                    rows.totals += 1;
+                    each(Event::Closed { connection: of.connection, totals: of.totals });
+                });
+                read(result)?;
+                Ok(rows)
+            }
+        }
+    };
+    (@always $read:expr) => { $read };
+    (@later $read:expr) => { optional($read) };
+}
+
+record::kinds!([tables]);
 
 /// A table that an earlier version did not write has no rows.
 fn optional(read: Result<(), Error>) -> Result<(), Error> {

@@ -3,10 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use quantity::counted;
-use record::{
-    ClosedConnection, Connect, Connection, Coverage, Datagram, End, Event, Instant, Lost, Monotonic, Nanos, Packet,
-    Provenance, Receive, Request, Send, Sink, SinkError,
-};
+use record::{ClosedConnection, Coverage, End, Event, Instant, Lost, Monotonic, Nanos, Provenance, Sink, SinkError};
 
 use crate::part::{Failed, Parts, due};
 use crate::provenance::{Rows, RunFile, State};
@@ -20,13 +17,7 @@ pub struct Writer {
     path: PathBuf,
     provenance: Provenance,
     lab_path: Option<serde_json::Value>,
-    connections: Parts<Connection>,
-    connects: Parts<Connect>,
-    sends: Parts<Send>,
-    receives: Parts<Receive>,
-    requests: Parts<Request>,
-    packets: Parts<Packet>,
-    datagrams: Parts<Datagram>,
+    records: Records,
     totals: Parts<ClosedConnection>,
     /// Only an agent has them.
     histograms: Option<Parts<HistogramRow>>,
@@ -47,13 +38,7 @@ impl Writer {
         let failed = |f: Failed| Error::Create { path: f.path, why: f.source };
         let start = Nanos(provenance.start_ns);
         let writer = Self {
-            connections: Parts::create(path).map_err(failed)?,
-            connects: Parts::create(path).map_err(failed)?,
-            sends: Parts::create(path).map_err(failed)?,
-            receives: Parts::create(path).map_err(failed)?,
-            requests: Parts::create(path).map_err(failed)?,
-            packets: Parts::create(path).map_err(failed)?,
-            datagrams: Parts::create(path).map_err(failed)?,
+            records: Records::create(path).map_err(failed)?,
             totals: Parts::create(path).map_err(failed)?,
             histograms: None,
             path: path.to_owned(),
@@ -89,17 +74,10 @@ impl Writer {
     /// [`Error::Write`]: what was finished before stays readable.
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
         match event {
-            Event::Connection(connection) => self.connections.push(connection),
-            Event::SetUp(_) | Event::Head(_) => Ok(()),
-            Event::Connect(connect) => self.connects.push(connect),
-            Event::Send(send) => self.sends.push(send),
-            Event::Receive(receive) => self.receives.push(receive),
-            Event::Request(request) => self.requests.push(request),
-            Event::Packet(packet) => self.packets.push(packet),
-            Event::Datagram(datagram) => self.datagrams.push(datagram),
             Event::Closed { connection, totals } => {
                 self.totals.push(&ClosedConnection { connection: *connection, totals: *totals })
             }
+            event => self.records.push(event),
         }
         .map_err(|f| self.failed(f))
     }
@@ -141,13 +119,7 @@ impl Writer {
 
     /// Connections first: a send in a finished part then has its connection in one too.
     fn close_parts(&mut self) -> Result<(), Failed> {
-        self.connections.close_part()?;
-        self.connects.close_part()?;
-        self.sends.close_part()?;
-        self.receives.close_part()?;
-        self.requests.close_part()?;
-        self.packets.close_part()?;
-        self.datagrams.close_part()?;
+        self.records.close_part()?;
         self.histograms.as_mut().map_or(Ok(()), Parts::close_part)?;
         self.totals.close_part()
     }
@@ -176,26 +148,55 @@ impl Writer {
     /// Rows in finished parts.
     fn rows(&self) -> Rows {
         Rows {
-            connections: self.connections.finished,
-            connects: self.connects.finished,
-            sends: self.sends.finished,
-            receives: self.receives.finished,
-            requests: self.requests.finished,
-            packets: self.packets.finished,
-            datagrams: self.datagrams.finished,
             histograms: self.histograms.as_ref().map_or(0, |table| table.finished),
             totals: self.totals.finished,
+            ..self.records.rows()
         }
     }
 
     fn failed(&self, failed: Failed) -> Error {
-        Error::Write { path: failed.path, run: self.path.clone(), rows: self.sends.finished, why: failed.source }
+        Error::Write { path: failed.path, run: self.path.clone(), rows: self.rows().sends, why: failed.source }
     }
 
     fn write_run_file(&self, run: &RunFile) -> Result<(), Failed> {
         run_file::put(&self.path, run)
     }
 }
+
+macro_rules! records {
+    ([] $($(#[$doc:meta])* $table:ident: $variant:ident($holds:ty) of $record:ident, $presence:ident, $place:ident, $times:ident;)*) => {
+        /// A table for each kind of record.
+        struct Records {
+            $($table: Parts<record::$record>,)*
+        }
+
+        impl Records {
+            fn create(run: &Path) -> Result<Self, Failed> {
+                Ok(Self { $($table: Parts::create(run)?,)* })
+            }
+
+            fn push(&mut self, event: &Event) -> Result<(), Failed> {
+                match event {
+                    $(Event::$variant(record) => self.$table.push(record),)*
+                    // Not kept: the record of a connection is its `Connect`.
+                    Event::SetUp(_) | Event::Head(_) | Event::Closed { .. } => Ok(()),
+                }
+            }
+
+            fn close_part(&mut self) -> Result<(), Failed> {
+                $(self.$table.close_part()?;)*
+                Ok(())
+            }
+
+            /// Rows in finished parts.
+            fn rows(&self) -> Rows {
+                Rows { $($table: self.$table.finished,)* ..Rows::default() }
+            }
+        }
+    };
+}
+
+record::kinds!([records]);
 
 impl Sink for Writer {
     fn event(&mut self, event: &Event) -> Result<(), SinkError> {

@@ -1,8 +1,8 @@
 //! The figures of a set of records of one kind, in bounded memory: their legs, the slowest of them, and each connection's share.
 
-use crate::kind::{TimedKind, TimedLeg};
+use crate::kind::TimedKind;
 use crate::timed::Timed;
-use record::{Instant, Monotonic};
+use record::{Instant, Monotonic, TimedLeg};
 use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;

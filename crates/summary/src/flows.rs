@@ -1,14 +1,14 @@
 //! The records of one kind by connection, in bounded memory.
 
-use crate::kind::{LEGS, LegPlace, TimedKind};
-use crate::timed::Timed;
 use std::net::SocketAddr;
 
-use record::{ConnectionId, Owner};
+use record::{ConnectionId, LegPlace, Owner};
 use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;
+use crate::kind::{LEGS, TimedKind};
 use crate::largest::{Figures, Largest};
+use crate::timed::Timed;
 
 /// What one connection's records, or one peer's of a socket, come to.
 #[derive(Clone, Debug)]

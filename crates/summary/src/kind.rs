@@ -1,47 +1,7 @@
 //! The kinds of record that have times. A send, a receive, a request, a packet and a datagram each have legs that follow one another
 //! and add up to a total. Whatever shows times reads the legs from here, so that all kinds are shown in the same way.
 
-/// How a leg relates to the total.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LegPlace {
-    /// It adds to the total.
-    Adds,
-    /// The total itself.
-    Total,
-    /// It is no part of the total.
-    Beside,
-}
-
-/// A leg of one kind of record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedLeg {
-    /// The word used in output.
-    pub name: &'static str,
-    /// What it is, for legends.
-    pub meaning: &'static str,
-    /// How it relates to the total.
-    pub place: LegPlace,
-    /// The leg that has its time where a machine or a run gives no stamp for it, by number.
-    pub within: Option<usize>,
-}
-
-impl TimedLeg {
-    const fn adds(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, place: LegPlace::Adds, within: None }
-    }
-
-    const fn total(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, place: LegPlace::Total, within: None }
-    }
-
-    const fn beside(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, place: LegPlace::Beside, within: None }
-    }
-
-    const fn within(self, leg: usize) -> Self {
-        Self { within: Some(leg), ..self }
-    }
-}
+use record::{Component, Leg, LegPlace, PacketLeg, ReceiveLeg, TimedLeg};
 
 /// The most legs that a kind of record has.
 pub const LEGS: usize = 11;
@@ -65,33 +25,20 @@ pub enum TimedKind {
     DatagramsReceived,
 }
 
-const SENDS: &[TimedLeg] = &[
-    TimedLeg::beside("call", "in the call that writes, before TCP has the bytes"),
-    TimedLeg::adds("tcp", "waiting in TCP"),
-    TimedLeg::adds("qdisc", "waiting in the packet scheduler"),
-    TimedLeg::adds("nic", "waiting in driver and NIC").within(4),
-    TimedLeg::adds("network", "wire, peer, and the ACK's way back"),
-    TimedLeg::total("total", "from send to ACK"),
-];
-
-const RECEIVES: &[TimedLeg] = &[
-    TimedLeg::adds("softirq", "from the stack to TCP"),
-    TimedLeg::adds("socket", "in TCP, until readable").within(2),
-    TimedLeg::adds("wakeup", "until the program had read it"),
-    TimedLeg::total("total", "from arrival to read"),
-];
-
+/// The legs of requests are their [`Component`]s, and the whole.
 const AT_CLIENT: &[TimedLeg] = &[
     TimedLeg::adds("connect", "setting up the connection that was made for the request"),
     TimedLeg::adds("application", "this program, between its writes"),
     TimedLeg::adds("tcp", "waiting for TCP to take or to send what this program writes"),
     TimedLeg::adds("kernel", "this host's kernel, out and in"),
     TimedLeg::adds("network", "wire both ways, and the peer's kernel unless that was traced"),
-    TimedLeg::adds("peer_receive", "the peer's kernel, until the request was readable").within(4),
+    TimedLeg::adds("peer_receive", "the peer's kernel, until the request was readable")
+        .within(Component::Network as usize),
     TimedLeg::adds("peer_application", "the peer's program"),
-    TimedLeg::adds("peer_send", "the peer's kernel, until the answer was with its driver").within(4),
+    TimedLeg::adds("peer_send", "the peer's kernel, until the answer was with its driver")
+        .within(Component::Network as usize),
     TimedLeg::adds("transfer", "from the first byte of the answer to its last"),
-    TimedLeg::adds("wakeup", "from readable until this program had read").within(1),
+    TimedLeg::adds("wakeup", "from readable until this program had read").within(Component::Application as usize),
     TimedLeg::total("whole", "from the first write, or the SYN before it, to the last byte read"),
 ];
 
@@ -106,15 +53,8 @@ const AT_SERVER: &[TimedLeg] = &[
     TimedLeg::adds("peer_application", "the peer's program"),
     TimedLeg::adds("peer_send", "the peer's kernel, on its way out"),
     TimedLeg::adds("transfer", "from the first byte of the request to its last"),
-    TimedLeg::adds("wakeup", "from readable until this program had read").within(1),
+    TimedLeg::adds("wakeup", "from readable until this program had read").within(Component::Application as usize),
     TimedLeg::total("whole", "from the first byte's arrival until the answer was with the driver"),
-];
-
-const PACKETS: &[TimedLeg] = &[
-    TimedLeg::adds("qdisc", "in the packet scheduler"),
-    TimedLeg::adds("network", "from the driver to the ACK of the last byte"),
-    TimedLeg::total("total", "from the packet scheduler to the ACK"),
-    TimedLeg::beside("gap", "between neighbours of a connection at the driver"),
 ];
 
 const DATAGRAMS_SENT: &[TimedLeg] = &[
@@ -144,11 +84,11 @@ impl TimedKind {
     /// Its legs, in the order in which they follow one another.
     pub const fn legs(self) -> &'static [TimedLeg] {
         match self {
-            Self::Sends => SENDS,
-            Self::Receives => RECEIVES,
+            Self::Sends => Leg::TIMED,
+            Self::Receives => ReceiveLeg::TIMED,
             Self::AtClient => AT_CLIENT,
             Self::AtServer => AT_SERVER,
-            Self::Packets => PACKETS,
+            Self::Packets => PacketLeg::TIMED,
             Self::DatagramsSent => DATAGRAMS_SENT,
             Self::DatagramsReceived => DATAGRAMS_RECEIVED,
         }

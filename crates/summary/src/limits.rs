@@ -1,10 +1,10 @@
 //! How much of a trace is kept, and the memory that it takes.
 
-use record::Leg;
+use record::{Leg, LegPlace};
 use stats::Precision;
 
 use crate::Timeline;
-use crate::kind::{LegPlace, TimedKind};
+use crate::kind::TimedKind;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The figures of a summary in the form that machines read (the line `summary` of `docs/json.md`).
 
-use record::{Component, DatagramLeg, Figures, Leg, Opening, Outcome, ReceiveLeg, Role, WaitReason};
+use record::{Component, DatagramLeg, Direction, Figures, Leg, Opening, Outcome, ReceiveLeg, Role, WaitReason};
 use stats::{Distribution, Quantile};
 
 use crate::{
@@ -143,7 +143,7 @@ fn requests(f: &mut Figures, requests: &RequestFigures) {
 }
 
 fn drops(f: &mut Figures, drops: &Drops) {
-    for (direction, key) in [("sent", "dropped_sent"), ("received", "dropped_received")] {
+    for (direction, key) in [(Direction::Sent, "dropped_sent"), (Direction::Received, "dropped_received")] {
         f.group(key, |f| {
             for ((_, reason), &n) in drops.iter().filter(|((of, _), _)| *of == direction) {
                 f.counted(&reason.0, n);

@@ -10,11 +10,11 @@ use crate::figures::TimedFigures;
 use crate::{LegFigures, Limits};
 
 /// Drops by direction and by the kernel's reason.
-pub type Drops = BTreeMap<(&'static str, DropReason), u64>;
+pub type Drops = BTreeMap<(Direction, DropReason), u64>;
 
 fn count(drops: &mut Drops, direction: Direction, dropped: Option<&Dropped>) {
     if let Some(dropped) = dropped {
-        *drops.entry((direction.name(), dropped.reason.clone())).or_default() += 1;
+        *drops.entry((direction, dropped.reason.clone())).or_default() += 1;
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use record::{
     Component, ConnectionId, Datagram, DatagramLeg, DatagramStamps, Disorder, Instant, Leg, Monotonic, Nanos, Owner,
-    Packet, Receive, ReceiveLeg, Request, Role, Send,
+    Packet, PacketLeg, Receive, ReceiveLeg, Request, Role, Send,
 };
 
 use crate::kind::{LEGS, TimedKind};
@@ -161,14 +161,14 @@ impl Timed for Packet {
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
         // One that takes no sequence number is never acknowledged: usually an ACK.
         let numbered = self.end_seq() != self.first_seq;
-        match leg {
-            0 => self.qdisc(),
-            1 if numbered => self.network(),
-            2 if numbered => match (self.sched, self.ack) {
+        match PacketLeg::ALL.get(leg) {
+            Some(PacketLeg::Qdisc) => self.qdisc(),
+            Some(PacketLeg::Network) if numbered => self.network(),
+            Some(PacketLeg::Total) if numbered => match (self.sched, self.ack) {
                 (Some(sched), Some(ack)) => ack.since(sched).map(Some),
                 _ => Ok(None),
             },
-            3 => Ok(self.gap),
+            Some(PacketLeg::Gap) => Ok(self.gap),
             _ => Ok(None),
         }
     }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use record::{
     Connection, ConnectionId, ConnectionTotals, End, Event, Instant, Leg, Monotonic, Nanos, Opening, Owner, Role, Send,
-    Sink, SinkError,
+    Sink, SinkError, TimedLeg,
 };
 use stats::{Distribution, Precision};
 
 use crate::attribution::Attribution;
 use crate::flows::FlowTable;
-use crate::kind::{TimedKind, TimedLeg};
+use crate::kind::TimedKind;
 use crate::sends::LegReading;
 use crate::timed::Timed;
 use crate::{

@@ -55,17 +55,12 @@ pub mod watch;
 static PROBES: [&dyn probe::Probe; 4] = [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings];
 
 pub use config::{Backend, BackendChoice, Config};
-pub use connects::NAME as CONNECTS;
 pub use decode::DecodeError;
 pub use error::Error;
 pub use histograms::Histograms;
-pub use http::NAME as HTTP;
 pub use keeper::Privileged;
 pub use memory::Memory;
-pub use packets::NAME as PACKETS;
-pub use probe::{Missing, Observation};
-pub use receive::{DRIVER_RX_STAGE as DRIVER_RX, NAME as RECEIVES, READY_STAGE as READY};
+pub use probe::{Missing, Observation, Observed};
 pub use refusal::Refusal;
-pub use sends::CALLS;
 pub use target::{IpNet, ParseIpNetError, ParsePortRangeError, PortRange, Target};
 pub use tracer::{Summary, Tracer};

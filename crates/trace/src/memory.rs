@@ -1,11 +1,7 @@
-//! The kernel memory that a trace takes, known before anything is loaded.
+//! Amounts of kernel memory that a trace takes, known before anything is loaded. What takes them says how
+//! many; [`crate::Config::memory`] adds them up.
 
 use std::ops::Add;
-
-use crate::config::Config;
-use crate::error::Error;
-use crate::sends::Sends;
-use crate::sizes::Sizes;
 
 /// The kernel memory that a trace takes, bytes. The programs themselves are not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,18 +54,6 @@ impl Add for Memory {
     }
 }
 
-impl Config {
-    /// The kernel memory that a trace with this configuration takes.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`].
-    pub fn memory(&self) -> Result<Memory, Error> {
-        let sizes = Sizes::new(self)?;
-        let beside = crate::PROBES.iter().filter(|probe| probe.wanted(self)).map(|probe| probe.memory(self, sizes));
-        Ok(beside.fold(Sends::memory(self, sizes), Memory::add))
-    }
-}
-
 const PAGE: u32 = 4096;
 
 /// What a value takes that is kept with a socket: 72 bytes of the kernel's come before it, and a block has one of the sizes of
@@ -113,28 +97,5 @@ mod tests {
     fn a_value_with_a_socket_takes_a_block_of_the_kernel() {
         assert_eq!((storage_of::<u32>(), storage_of::<[u8; 24]>(), storage_of::<[u8; 25]>()), (96, 96, 128));
         assert_eq!((storage_of::<[u8; 120]>(), storage_of::<[u8; 121]>()), (192, 256));
-    }
-
-    #[test]
-    fn what_is_beside_the_sends_is_counted_too() {
-        let plain = Config { max_connections: 1_000, ..Config::default() };
-        let memory = |change: fn(&mut Config)| {
-            let mut config = plain.clone();
-            change(&mut config);
-            config.memory().unwrap()
-        };
-        let sends = memory(|_| ());
-        assert_eq!(sends.connections, 1_000 * (192 + 192));
-        assert!(sends.most() > sends.at_once + sends.connections && sends.tables < 13 << 20, "{sends:?}");
-        let receives = memory(|config| config.receive = true);
-        assert!(receives.at_once > sends.at_once + 1_000 * 512 * 32, "{receives:?}");
-        assert_eq!(receives.connections, sends.connections + 1_000 * 96);
-        assert!(memory(|config| config.packets = true).at_once > sends.at_once + (3 << 20));
-        assert!(
-            memory(|config| config.histograms = Some(crate::Histograms::default())).at_once
-                > sends.at_once + (12 << 20)
-        );
-        assert!(memory(|config| config.connects = false).tables < sends.tables);
-        assert!(Config { max_connections: 0, ..plain }.memory().is_err());
     }
 }

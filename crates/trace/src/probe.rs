@@ -95,11 +95,26 @@ pub(crate) trait Loaded: Send {
     fn observation(&self) -> Observation;
 }
 
+/// What can be observed beside the stages of sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// The calls that write.
+    Calls,
+    /// How connections are set up and end.
+    Connects,
+    /// Received bytes.
+    Receives,
+    /// Packets and datagrams.
+    Packets,
+    /// What packets begin with.
+    Http,
+}
+
 /// How a probe observes on this machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// The probe's name: [`crate::CALLS`], [`crate::CONNECTS`], [`crate::RECEIVES`], [`crate::PACKETS`] or [`crate::HTTP`].
-    pub probe: &'static str,
+    /// What it observes.
+    pub observed: Observed,
     /// What cannot be seen here; empty where everything can.
     pub missing: Vec<Missing>,
     /// What reaches beyond the target while the probe is at work, and what it costs there.

@@ -12,6 +12,7 @@ use crate::aim::{self, Processes, set_lookups};
 use crate::histograms::{Reading, Snapshot};
 use crate::keeper::Privileged;
 use crate::layout::{Pass, RawControl};
+use crate::memory::Memory;
 use crate::passes::Passes;
 use crate::probe::{Ground, Loaded as _, Observation};
 use crate::programs::{At, Programs};
@@ -318,6 +319,18 @@ impl Tracer {
     }
 }
 
+impl Config {
+    /// The kernel memory that a trace with this configuration takes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn memory(&self) -> Result<Memory, Error> {
+        let sizes = Sizes::new(self)?;
+        let beside = crate::PROBES.iter().filter(|probe| probe.wanted(self)).map(|probe| probe.memory(self, sizes));
+        Ok(beside.fold(Sends::memory(self, sizes), std::ops::Add::add))
+    }
+}
+
 /// The sends by the backend that is asked for, or by the better one that this kernel takes.
 fn load_sends(ground: &Ground<'_>) -> Result<Sends, Error> {
     match ground.config.backend {
@@ -336,5 +349,33 @@ fn load_sends(ground: &Ground<'_>) -> Result<Sends, Error> {
 impl std::fmt::Debug for Tracer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tracer").field("backend", &self.backend()).field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beside_the_sends_is_counted_too() {
+        let plain = Config { max_connections: 1_000, ..Config::default() };
+        let memory = |change: fn(&mut Config)| {
+            let mut config = plain.clone();
+            change(&mut config);
+            config.memory().unwrap()
+        };
+        let sends = memory(|_| ());
+        assert_eq!(sends.connections, 1_000 * (192 + 192));
+        assert!(sends.most() > sends.at_once + sends.connections && sends.tables < 13 << 20, "{sends:?}");
+        let receives = memory(|config| config.receive = true);
+        assert!(receives.at_once > sends.at_once + 1_000 * 512 * 32, "{receives:?}");
+        assert_eq!(receives.connections, sends.connections + 1_000 * 96);
+        assert!(memory(|config| config.packets = true).at_once > sends.at_once + (3 << 20));
+        assert!(
+            memory(|config| config.histograms = Some(crate::Histograms::default())).at_once
+                > sends.at_once + (12 << 20)
+        );
+        assert!(memory(|config| config.connects = false).tables < sends.tables);
+        assert!(Config { max_connections: 0, ..plain }.memory().is_err());
     }
 }

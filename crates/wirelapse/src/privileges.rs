@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::files::folder;
 use anyhow::Context as _;
@@ -110,12 +110,12 @@ pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a 
     keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
 }
 
-/// Keeps what a trace needs once everything is attached and open: to write its run, which is there, and to give a file beside it its name.
+/// Keeps what a trace needs once everything is attached and open: to write its run, which is there, and to give files beside it their names.
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_trace(run: Option<&Path>, file: Option<&Path>) -> anyhow::Result<()> {
-    let written: Vec<&Path> = run.into_iter().chain(file.map(folder)).collect();
+pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<()> {
+    let written: Vec<&Path> = run.into_iter().chain(files.iter().map(|file| folder(file))).collect();
     keep_only(&Kept { capabilities: to_write(&written), written: &written, ..Kept::NOTHING })
 }
 

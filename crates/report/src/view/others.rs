@@ -74,8 +74,8 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
 pub(crate) fn drops_of(summary: &TraceSummary, kind: TimedKind) -> Option<String> {
     match kind {
         TimedKind::Packets => dropped(&summary.packets().drops, None, "packet"),
-        TimedKind::DatagramsSent => dropped(&summary.datagrams().drops, Some("sent"), "datagram"),
-        TimedKind::DatagramsReceived => dropped(&summary.datagrams().drops, Some("received"), "datagram"),
+        TimedKind::DatagramsSent => dropped(&summary.datagrams().drops, Some(Direction::Sent), "datagram"),
+        TimedKind::DatagramsReceived => dropped(&summary.datagrams().drops, Some(Direction::Received), "datagram"),
         _ => None,
     }
 }
@@ -140,7 +140,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     format!("{text} {}: {long}.", capital(total.meaning))
 }
 
-fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String> {
+fn dropped(drops: &Drops, direction: Option<Direction>, thing: &str) -> Option<String> {
     let mut those: Vec<_> = drops.iter().filter(|d| direction.is_none_or(|of| d.0.0 == of)).collect();
     those.sort_by_key(|d| std::cmp::Reverse(d.1));
     let n: u64 = those.iter().map(|d| d.1).sum();
@@ -149,7 +149,7 @@ fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String
         .take(3)
         .map(|((how, reason), n)| match direction {
             Some(_) => format!("{reason} {}", quantity::count(**n)),
-            None => format!("{reason} {} ({how})", quantity::count(**n)),
+            None => format!("{reason} {} ({})", quantity::count(**n), how.name()),
         })
         .collect();
     (n > 0).then(|| format!("{} dropped on this host, by the kernel's reason: {}.", were(n, thing), named.join(", ")))
@@ -157,13 +157,9 @@ fn dropped(drops: &Drops, direction: Option<&str>, thing: &str) -> Option<String
 
 /// How received bytes were observed, and what of it was not: a remark each.
 pub fn receiving_remarks(how: &store::Receiving) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let Some(why) = &how.no_driver_rx {
-        remarks.push(format!("— driver_rx: {why}. So there is no softirq, and what follows begins at tcp_rx."));
-    }
-    if let Some(why) = &how.no_ready {
-        remarks.push(format!("— ready: {why}. So wakeup is from tcp_rx to read, and socket is within it."));
-    }
+    let missing =
+        how.missing.iter().map(|(stage, why)| format!("— {stage}: {why}. {}", stage.without().unwrap_or_default()));
+    let mut remarks: Vec<String> = missing.collect();
     remarks.push(format!("Beyond the target: {}.", how.host_wide.join("; ")));
     remarks
 }

@@ -17,14 +17,7 @@ fn parts(run: &Path, table: &str) -> Vec<PathBuf> {
 
 fn read_all(run: &Run) -> Vec<Event> {
     let mut events = Vec::new();
-    run.connections(|c| events.push(Event::Connection(c))).unwrap();
-    run.connects(|c| events.push(Event::Connect(Box::new(c)))).unwrap();
-    run.sends(|s| events.push(Event::Send(s))).unwrap();
-    run.receives(|r| events.push(Event::Receive(r))).unwrap();
-    run.requests(|r| events.push(Event::Request(Box::new(r)))).unwrap();
-    run.packets(|p| events.push(Event::Packet(Box::new(p)))).unwrap();
-    run.datagrams(|d| events.push(Event::Datagram(Box::new(d)))).unwrap();
-    run.totals(|c| events.push(Event::Closed { connection: c.connection, totals: c.totals })).unwrap();
+    run.records(&mut |event| events.push(event), &mut |read| read).unwrap();
     events
 }
 

@@ -159,7 +159,7 @@ impl Requests {
                 }
             }
             Event::Head(head) => self.head(head),
-            Event::Connect(_) | Event::Request(_) | Event::Packet(_) | Event::Datagram(_) => {}
+            _ => {}
         }
     }
 

@@ -52,7 +52,7 @@ static __always_inline bool stretch_drawn(struct row *row)
 }
 
 /* The connection is looked at from now on; 0 where there is no room for what that takes. */
-static __always_inline struct queue *look(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
+static __always_inline struct queue *sample_begin(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
 {
 	__u32 at;
 	struct queue *queue = queue_of(row, number, &at);
@@ -83,7 +83,7 @@ static __always_inline void stretch_first(struct row *row, __u32 number, const s
 		if (!stretch_drawn(row))
 			return;
 	}
-	row->armed_now = look(row, number, tp, now) != NULL;
+	row->armed_now = sample_begin(row, number, tp, now) != NULL;
 }
 
 static __always_inline void stretch_next(struct row *row, __u32 number, const struct tcp_sock *tp, __u64 now)
@@ -104,7 +104,7 @@ static __always_inline void stretch_next(struct row *row, __u32 number, const st
 	}
 	if (!row->window_end)
 		return;
-	queue = look(row, number, tp, now);
+	queue = sample_begin(row, number, tp, now);
 	if (!queue)
 		return;
 	queue->write_seq = tp->write_seq;

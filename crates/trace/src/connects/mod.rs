@@ -16,14 +16,12 @@ use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey};
 use crate::memory::Memory;
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
 use crate::sizes::Sizes;
 use crate::{Config, Error, Target};
 
-/// The name of this probe.
-pub const NAME: &str = "connects";
 /// Calls of which this kernel does not show when they accept, as [`Missing::what`] names them.
 const ACCEPTED: &str = "accept() that asks for no address";
 
@@ -166,7 +164,11 @@ impl Loaded for Connecting {
     fn observation(&self) -> Observation {
         let everywhere = "to see when connections are accepted, a program runs at each accept() of this machine";
         let host_wide = self.missing.is_empty().then_some(everywhere);
-        Observation { probe: NAME, missing: self.missing.clone(), host_wide: host_wide.into_iter().collect() }
+        Observation {
+            observed: Observed::Connects,
+            missing: self.missing.clone(),
+            host_wide: host_wide.into_iter().collect(),
+        }
     }
 }
 

@@ -268,7 +268,7 @@ static __always_inline bool find_payload(struct packet *packet)
 	return true;
 }
 
-static __always_inline void look(struct __sk_buff *ctx, bool sent)
+static __always_inline void read_beginning(struct __sk_buff *ctx, bool sent)
 {
 	struct packet packet = { .ctx = ctx, .sent = sent };
 	struct bpf_sock *sk = ctx->sk;
@@ -297,13 +297,13 @@ static __always_inline void look(struct __sk_buff *ctx, bool sent)
 SEC("cgroup_skb/egress")
 int leaves(struct __sk_buff *ctx)
 {
-	look(ctx, true);
+	read_beginning(ctx, true);
 	return 1;
 }
 
 SEC("cgroup_skb/ingress")
 int comes(struct __sk_buff *ctx)
 {
-	look(ctx, false);
+	read_beginning(ctx, false);
 	return 1;
 }

@@ -20,13 +20,10 @@ use crate::decode::DecodeError;
 use crate::layout::{HEAD_HELLO, HEAD_LINE, HEAD_STATEMENTS, RECORD_HEAD, RawHead, RawHttpLost};
 use crate::memory::Memory;
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Loaded, Observation, Probe, Tried};
+use crate::probe::{Ground, Loaded, Observation, Observed, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::sizes::Sizes;
 use crate::{Config, Error};
-
-/// The name of this probe.
-pub const NAME: &str = "http";
 
 /// Its programs.
 const PROGRAMS: [Planned; 2] = [("leaves", At::Cgroup), ("comes", At::Cgroup)];
@@ -108,7 +105,7 @@ impl Loaded for Reading {
         let everywhere = "to read what packets begin with, a program runs for each packet that a socket of this machine sends or receives; it \
                           returns at the first look where the socket is not traced";
         Observation {
-            probe: NAME,
+            observed: Observed::Http,
             missing: Vec::new(),
             host_wide: self.everywhere.then_some(everywhere).into_iter().collect(),
         }

@@ -28,7 +28,7 @@ use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_GONE, RECORD_PACKET, RawArriving, RawPacket, RawPacketLost};
 use crate::memory::{Memory, storage_of};
 use crate::object;
-use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried};
 use crate::programs::{LoadError, Programs};
 use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
@@ -36,8 +36,8 @@ use assembly::Assembly;
 use reasons::Reasons;
 use ways::Wanted;
 
-/// The name of this probe.
-pub const NAME: &str = "packets";
+/// What the probe is called in reasons why it does not load.
+const WHAT: &str = "packets";
 
 /// The probe of packets and datagrams.
 pub(crate) struct Packets;
@@ -180,7 +180,7 @@ impl Loaded for Following {
         let calls_seen = self.programs.has(ways::CALLS);
         let host_wide = [(true, all), (self.wanted.tcp, tcp), (self.wanted.udp, udp), (calls_seen, calls)];
         Observation {
-            probe: NAME,
+            observed: Observed::Packets,
             missing: self.missing.clone(),
             host_wide: host_wide.into_iter().filter(|w| w.0).map(|w| w.1).collect(),
         }
@@ -192,7 +192,7 @@ fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
     let load = |tcp, udp| {
         let ground = ground.map_err(ToString::to_string)?;
         let loaded = ways::load(ground, Wanted { tcp, udp });
-        loaded.map(|(_, missing)| missing).map_err(|error| error.of(NAME).reason())
+        loaded.map(|(_, missing)| missing).map_err(|error| error.of(WHAT).reason())
     };
     let (segments, datagrams) = (load(true, false), load(false, true));
     let without = |of: &Result<Vec<Missing>, String>, what: &str| {

@@ -17,24 +17,21 @@ use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 
 use libbpf_rs::MapHandle;
-use record::{Event, Lost, Receive, ReceiveLeg};
+use record::{Event, Lost, Receive, ReceiveLeg, ReceiveStage};
 
 use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_RECEIVE, RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
 use crate::memory::Memory;
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Loaded, Missing, Observation, Probe, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
 use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
 
-/// The name of this probe.
-pub const NAME: &str = "receive";
-/// The stage `ready`, as [`Missing::what`] names it.
-pub const READY_STAGE: &str = "ready";
-/// The stage `driver_rx`, likewise.
-pub const DRIVER_RX_STAGE: &str = "driver_rx";
+/// The stages that can be missing, as [`Missing::what`] names them.
+const READY_STAGE: &str = ReceiveStage::Ready.name();
+const DRIVER_RX_STAGE: &str = ReceiveStage::DriverRx.name();
 
 /// Programs that have to load.
 const NEEDED: [Planned; 4] =
@@ -44,7 +41,7 @@ const READY: Planned = ("made_ready", At::Section);
 /// Maps that belong to the sending side.
 const SHARED: [&str; 5] = ["sockets", "rows", "records", "controls", "pids"];
 /// Maps that only this probe has.
-const OWN: [&str; 5] = ["receive_rows", "free_receive_rows", "arrivals", "receivers", "receive_losses"];
+const PRIVATE: [&str; 5] = ["receive_rows", "free_receive_rows", "arrivals", "receivers", "receive_losses"];
 /// Tracepoints of the needed programs, and the versions of Linux that brought them.
 const TRACEPOINTS: [(&str, &str); 3] =
     [("tcp_rcv_space_adjust", "4.18"), ("tcp_probe", "4.16"), ("tcp_destroy_sock", "4.16")];
@@ -194,7 +191,11 @@ impl Loaded for Receiving {
         let stamps =
             "the kernel stamps every packet that this machine receives, a reading of the clock each (driver_rx)";
         let host_wide = [Some(tracepoints), self.stamps.is_some().then_some(stamps)];
-        Observation { probe: NAME, missing: self.missing.clone(), host_wide: host_wide.into_iter().flatten().collect() }
+        Observation {
+            observed: Observed::Receives,
+            missing: self.missing.clone(),
+            host_wide: host_wide.into_iter().flatten().collect(),
+        }
     }
 }
 
@@ -218,7 +219,7 @@ fn load_with(ground: &Ground<'_>, slots: u32, ready: Option<Planned>) -> Result<
         ".rodata.receive" => map.set_initial_value(set.as_bytes()),
         "receive_rows" | "free_receive_rows" => map.set_max_entries(ground.sizes.rows),
         "arrivals" => map.set_max_entries(ground.sizes.rows * slots),
-        name if name.starts_with(".rodata") || OWN.contains(&name) || SHARED.contains(&name) => Ok(()),
+        name if name.starts_with(".rodata") || PRIVATE.contains(&name) || SHARED.contains(&name) => Ok(()),
         _ => map.set_autocreate(false),
     })?;
     if let Some(sends) = ground.sends {

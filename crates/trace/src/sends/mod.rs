@@ -19,16 +19,13 @@ use crate::layout::{
 use crate::memory::Memory;
 use crate::nic::NicClocks;
 use crate::object;
-use crate::probe::{Ground, Loaded, Missing, Observation, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Tried};
 use crate::programs::{At, Programs};
 use crate::sizes::Sizes;
 use crate::{Backend, Config, DecodeError, Error, clock, histograms};
 use decode::Record;
 use pool::Pool;
 use settle::Settled;
-
-/// The name of the observation of calls that write.
-pub const CALLS: &str = "calls";
 
 /// What timing them with the timestamping backend costs other programs.
 const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of this machine, some tens of nanoseconds each (not with --calls never)";
@@ -238,7 +235,11 @@ impl Loaded for Sends {
             // It is at every write in any case.
             Backend::Tracepoints => (None, None),
         };
-        Observation { probe: CALLS, missing: missing.into_iter().collect(), host_wide: host_wide.into_iter().collect() }
+        Observation {
+            observed: Observed::Calls,
+            missing: missing.into_iter().collect(),
+            host_wide: host_wide.into_iter().collect(),
+        }
     }
 }
 

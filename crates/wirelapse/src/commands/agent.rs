@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Who may enter other network namespaces has a second process do it; this one keeps nothing.
     if rustix::thread::capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::SYS_ADMIN)) {
         let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
-        // It asks nothing of its own; what the tracer asks of that process goes on.
+        // The tracer alone asks that process.
         tracer.hand_over(limit, |()| ())?;
     }
     kept.keep(&agent.ports())?;

@@ -1,5 +1,6 @@
 //! `wirelapse trace`.
 
+mod files;
 pub mod lab_path;
 mod observed;
 mod outputs;
@@ -10,6 +11,7 @@ mod slow;
 
 use std::collections::HashMap;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -96,9 +98,8 @@ pub struct Args {
     json: Json,
     #[command(flatten)]
     output: Output,
-    /// Write a trace for ui.perfetto.dev
-    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
-    perfetto: Option<std::path::PathBuf>,
+    #[command(flatten, next_help_heading = heading::OUTPUT)]
+    files: files::Files,
     #[arg(long, help = options::FORCE, help_heading = heading::OUTPUT)]
     force: bool,
     /// Keep and print only what takes at least this long, one line each as it happens; the report
@@ -138,8 +139,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let request = Request::from_args(args)?;
     let caller = if args.as_root || request.command.is_empty() { None } else { Caller::of_sudo()? };
     // Before anything is attached: what cannot be written is found at once.
-    let perfetto = request.open_perfetto()?;
-    let named = perfetto.as_ref().filter(|file| file.is_named_at_end()).and(request.perfetto.as_deref());
+    let files = request.files.open(request.force)?;
+    let named: Vec<_> = files.iter().filter_map(|file| file.named_at_the_end().map(Path::to_owned)).collect();
     // From here on Ctrl-C ends the trace with its report, however early it comes.
     // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
     let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
@@ -154,7 +155,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let provenance = observed::provenance(&request, &tracer);
     let begun = timestamping::now::<Monotonic>();
     started.say(request.started(tracer.backend(), kernel));
-    let mut outputs = Outputs::open(&request, &provenance, perfetto)?;
+    let mut outputs = Outputs::open(&request, &provenance, files)?;
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
 
@@ -165,7 +166,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
     let mut service = Service { hosts: hosts::Names::default(), networks };
     let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
-    privileges::keep_for_trace(request.run.as_deref(), named)?;
+    privileges::keep_for_trace(request.run.as_deref(), &named)?;
 
     let mut labs_seen = None::<Instant>;
     let mut drawn = Instant::now();
@@ -258,7 +259,7 @@ fn tell_end_of_command(request: &Request, ended: Option<ExitStatus>) -> std::io:
     let Some(name) = request.command.first().filter(|_| !request.shown.csv && !terminal::quiet()) else {
         return Ok(());
     };
-    let name = std::path::Path::new(name).display();
+    let name = Path::new(name).display();
     request.tell(&match ended.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => format!("{name} ended with exit status {code}."),
         Some((None, Some(signal))) => format!("{name} was ended by signal {signal}."),
@@ -360,7 +361,7 @@ fn as_caller(mut command: Command, caller: Option<Caller>) -> Command {
 
 fn release(stopped: Stopped, request: &Request) -> anyhow::Result<Child> {
     stopped.release().map_err(|error| {
-        let name = std::path::Path::new(&request.command[0]).display();
+        let name = Path::new(&request.command[0]).display();
         match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
                 BadInput(format!("cannot run {name}: {error}; check its name, and PATH")).into()

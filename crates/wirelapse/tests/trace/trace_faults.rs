@@ -243,7 +243,7 @@ fn once_it_runs_a_trace_has_no_rights_and_misses_nothing() {
 }
 
 #[test]
-fn a_trace_whose_keeper_was_killed_ends_and_names_the_cause() {
+fn a_trace_ends_and_names_the_cause_where_its_keeper_was_killed() {
     tier::needs!(Need::Root, BTF);
     let child = tracing(&["--port", "1", "--for", "60s"]).spawn().unwrap();
     let pid = child.id();

@@ -107,28 +107,11 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         ));
     }
     let mut all = figures(Instant::from_nanos(p.start_ns), WATERFALLS);
-    let mut found = store::Rows::default();
-    let mut put = |event: Event, rows: &mut u64| {
-        *rows += 1;
+    let mut put = |event: Event| {
         all.add(&event);
         each(&event);
     };
-    let result = run.connections(|c| put(Event::Connection(c), &mut found.connections));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.connects(|c| put(Event::Connect(Box::new(c)), &mut found.connects));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.sends(|s| put(Event::Send(s), &mut found.sends));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.receives(|r| put(Event::Receive(r), &mut found.receives));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.requests(|r| put(Event::Request(Box::new(r)), &mut found.requests));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.packets(|p| put(Event::Packet(Box::new(p)), &mut found.packets));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.datagrams(|d| put(Event::Datagram(Box::new(d)), &mut found.datagrams));
-    incomplete(run, result, &mut warnings)?;
-    let result = run.totals(|t| put(Event::Closed { connection: t.connection, totals: t.totals }, &mut found.totals));
-    incomplete(run, result, &mut warnings)?;
+    let found = run.records(&mut put, &mut |result| incomplete(run, result, &mut warnings))?;
     warnings.extend(run.rows().and_then(|stated| copied_in_part(stated, found)));
     let facts = Facts {
         target: p.target.clone(),
@@ -149,20 +132,9 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
 
 /// Where the tables hold other numbers of rows than `run.json` says.
 fn copied_in_part(stated: store::Rows, found: store::Rows) -> Option<String> {
-    let tables = |r: store::Rows| {
-        [
-            ("connections", r.connections),
-            ("connects", r.connects),
-            ("sends", r.sends),
-            ("receives", r.receives),
-            ("requests", r.requests),
-            ("packets", r.packets),
-            ("datagrams", r.datagrams),
-        ]
-    };
-    let differ: Vec<String> = tables(stated)
-        .into_iter()
-        .zip(tables(found))
+    let differ: Vec<String> = stated
+        .of_kinds()
+        .zip(found.of_kinds())
         .filter(|((_, stated), (_, found))| stated != found)
         .map(|((table, stated), (_, found))| {
             format!("{} {table}, and its tables hold {}", quantity::count(stated), quantity::count(found))
@@ -340,7 +312,7 @@ fn drops(summary: &TraceSummary) -> Section {
     let (packets, datagrams) = (&summary.packets().drops, &summary.datagrams().drops);
     let all = packets.iter().map(|d| ("packets", d)).chain(datagrams.iter().map(|d| ("datagrams", d)));
     let mut rows: Vec<_> =
-        all.map(|(what, ((direction, reason), n))| (*n, format!("{what} {direction}"), reason)).collect();
+        all.map(|(what, ((direction, reason), n))| (*n, format!("{what} {}", direction.name()), reason)).collect();
     rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2))));
     section.plot(figures::drops(&rows));
     table.extend(rows.into_iter().map(|(n, what, reason)| [Cell::count(n), what.into(), reason.to_string().into()]));

@@ -1,9 +1,9 @@
 //! How a trace observes: for its run and its report.
 
-use record::{Coverage, Instant, Monotonic, Nanos};
+use record::{Coverage, Instant, Monotonic, Nanos, ReceiveStage};
 use report::view::{self, Facts};
 use store::Provenance;
-use trace::{Observation, Tracer};
+use trace::{Observation, Observed, Tracer};
 
 use super::request::Request;
 use crate::provenance;
@@ -13,11 +13,11 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
     Provenance {
         max_rate: request.config.max_rate.map(|rate| rate.get().into()),
         min_latency: request.min_latency,
-        calls: observing(tracer, trace::CALLS),
-        connects: observing(tracer, trace::CONNECTS),
+        calls: observing(tracer, Observed::Calls),
+        connects: observing(tracer, Observed::Connects),
         receiving: receiving(tracer),
-        http: observing(tracer, trace::HTTP),
-        packets: observing(tracer, trace::PACKETS),
+        http: observing(tracer, Observed::Http),
+        packets: observing(tracer, Observed::Packets),
         ..provenance::of_trace(request.words.clone(), request.config.sampling, tracer)
     }
 }
@@ -32,11 +32,11 @@ pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_n
         lost: tracer.lost(),
         lasted: timestamping::now().since(begun).unwrap_or(Nanos::ZERO),
         no_nic,
-        calls: remarks(observing(tracer, trace::CALLS), view::call_remarks),
+        calls: remarks(observing(tracer, Observed::Calls), view::call_remarks),
         receiving: remarks(receiving(tracer), view::receiving_remarks),
-        connects: remarks(observing(tracer, trace::CONNECTS), view::call_remarks),
-        http: remarks(observing(tracer, trace::HTTP), view::call_remarks),
-        packets: remarks(observing(tracer, trace::PACKETS), view::packet_remarks),
+        connects: remarks(observing(tracer, Observed::Connects), view::call_remarks),
+        http: remarks(observing(tracer, Observed::Http), view::call_remarks),
+        packets: remarks(observing(tracer, Observed::Packets), view::packet_remarks),
     }
 }
 
@@ -53,24 +53,23 @@ pub fn no_nic() -> Option<String> {
 }
 
 /// How a probe observes; `None` where it is not at work.
-fn observed(tracer: &Tracer, probe: &str) -> Option<Observation> {
-    tracer.observations().into_iter().find(|by| by.probe == probe)
+fn observed(tracer: &Tracer, what: Observed) -> Option<Observation> {
+    tracer.observations().into_iter().find(|by| by.observed == what)
 }
 
 /// How received bytes are observed, and what that does to programs outside the target.
 fn receiving(tracer: &Tracer) -> Option<store::Receiving> {
-    let by = observed(tracer, trace::RECEIVES)?;
-    let lacks = |stage| by.missing.iter().find(|missing| missing.what == stage).map(|missing| missing.reason.clone());
+    let by = observed(tracer, Observed::Receives)?;
+    let stage = |name: &str| ReceiveStage::ALL.into_iter().find(|stage| stage.name() == name);
     Some(store::Receiving {
-        no_driver_rx: lacks(trace::DRIVER_RX),
-        no_ready: lacks(trace::READY),
+        missing: by.missing.into_iter().filter_map(|of| Some((stage(of.what)?, of.reason))).collect(),
         host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
     })
 }
 
 /// How another probe observes, likewise.
-fn observing(tracer: &Tracer, probe: &str) -> Option<store::Observing> {
-    let by = observed(tracer, probe)?;
+fn observing(tracer: &Tracer, what: Observed) -> Option<store::Observing> {
+    let by = observed(tracer, what)?;
     Some(store::Observing {
         missing: by.missing.iter().map(ToString::to_string).collect(),
         host_wide: by.host_wide.iter().map(ToString::to_string).collect(),

@@ -1,22 +1,19 @@
 //! Where events go: the summary, and the files and lines that were asked for.
 
 use std::collections::HashMap;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::path::PathBuf;
 
-use anyhow::Context as _;
 use export::ndjson::Ndjson;
-use export::perfetto::Perfetto;
 use record::{End, Event, Instant, Lost, Monotonic, Nanos, Sink, SinkError};
 use report::page::trace::{self, Subject, describe};
 use report::view::Facts;
 use store::Provenance;
 use summary::{Requests, TraceSummary};
 
+use super::files::Opened;
 use super::request::Request;
 use super::slow::Slow;
-use crate::files::{OutputFile, Pending, Writer};
 use crate::output;
 
 /// An output beside the report.
@@ -26,28 +23,8 @@ struct Output {
     name: String,
 }
 
-/// A file that gets its name once it is whole. Dropped before, it goes.
-struct Placed {
-    sink: Box<Perfetto<BufWriter<Writer>>>,
-    pending: Pending,
-    path: PathBuf,
-}
-
-impl Sink for Placed {
-    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
-        Sink::event(&mut *self.sink, event)
-    }
-
-    fn finish(self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
-        let said = Sink::finish(self.sink, end)?;
-        let named = self.pending.finish();
-        named.map_err(|why| SinkError::new(format!("Perfetto file {}", self.path.display()), why))?;
-        Ok(said)
-    }
-}
-
-/// The outputs that were asked for. A new one is a separate sink, and its entry here.
-fn asked(request: &Request, provenance: &Provenance, perfetto: Option<OutputFile>) -> anyhow::Result<Vec<Output>> {
+/// The outputs that were asked for.
+fn asked(request: &Request, provenance: &Provenance, files: Vec<Opened>) -> anyhow::Result<Vec<Output>> {
     let mut outputs = Vec::new();
     let mut add = |sink: Box<dyn Sink>, name: String| outputs.push(Output { sink, name });
     if let Some(path) = &request.run {
@@ -55,14 +32,9 @@ fn asked(request: &Request, provenance: &Provenance, perfetto: Option<OutputFile
         let sink = store::Writer::create(path, provenance.clone())?;
         add(Box::new(sink), format!("Run {}", path.display()));
     }
-    if let (Some(file), Some(path)) = (perfetto, &request.perfetto) {
-        let (file, pending) = file.into_parts();
-        let file = BufWriter::with_capacity(1 << 18, file);
-        let sink = Perfetto::begin(file, provenance.start_ns, &provenance.clock)
-            .with_context(|| format!("cannot write the Perfetto file {}", path.display()))?
-            .named(path);
-        let sink = Placed { sink: Box::new(sink), pending, path: path.clone() };
-        add(Box::new(sink), format!("Perfetto trace {}", path.display()));
+    for file in files {
+        let (sink, name) = file.begin(provenance)?;
+        add(sink, name);
     }
     if request.json {
         add(Box::new(Ndjson::begin(io::stdout(), provenance)?), String::new());
@@ -83,11 +55,11 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    pub fn open(request: &Request, provenance: &Provenance, perfetto: Option<OutputFile>) -> anyhow::Result<Self> {
+    pub fn open(request: &Request, provenance: &Provenance, files: Vec<Opened>) -> anyhow::Result<Self> {
         Ok(Self {
             summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),
-            outputs: asked(request, provenance, perfetto)?,
+            outputs: asked(request, provenance, files)?,
             requests: request.requests.then(|| match request.config.http {
                 true => Requests::with_labels(),
                 false => Requests::default(),
@@ -125,7 +97,7 @@ impl Outputs {
     }
 
     fn take_requests(&mut self, requests: Vec<record::Request>) {
-        requests.into_iter().for_each(|request| self.take(&Event::Request(Box::new(request))));
+        requests.into_iter().for_each(|request| self.take(&request.into()));
     }
 
     fn take(&mut self, event: &Event) {

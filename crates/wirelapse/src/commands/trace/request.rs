@@ -10,9 +10,9 @@ use summary::{Limits, TimedKind};
 use trace::{BackendChoice, Config};
 
 use super::Args;
+use super::files::Files;
 use crate::criteria::Aimed;
 use crate::exit::BadInput;
-use crate::files::{OutputFile, Readers};
 use crate::memory;
 use crate::output::Shown;
 use crate::output::harmless;
@@ -53,7 +53,8 @@ pub struct Request {
     pub live: bool,
     pub json: bool,
     pub run: Option<PathBuf>,
-    pub perfetto: Option<PathBuf>,
+    /// The files beside the run.
+    pub files: Files,
     /// The least time of what is kept and printed, where there is one.
     pub min_latency: Option<Nanos>,
     /// Whether existing files are overwritten.
@@ -98,9 +99,7 @@ impl Request {
         if let Some(run) = &args.output.output {
             check_run(run, args.force)?;
         }
-        if let Some(file) = &args.perfetto {
-            crate::files::refuse(file, args.force)?;
-        }
+        args.files.refuse(args.force)?;
         let sampling = match (args.sample, args.draw) {
             (Ratio::ALL, _) => Sampling::Every,
             (ratio, false) => Sampling::Windows(ratio),
@@ -149,7 +148,7 @@ impl Request {
                 && (args.live || args.command.is_empty()),
             json: args.json.json,
             run: args.output.output.clone(),
-            perfetto: args.perfetto.clone(),
+            files: args.files.clone(),
         })
     }
 
@@ -199,12 +198,6 @@ impl Request {
                 .map_err(|error| bad(format!("cannot overwrite the run {}: {error}", run.display()))),
             _ => Ok(()),
         }
-    }
-
-    /// The file for `--perfetto`, found writable before anything is attached.
-    pub fn open_perfetto(&self) -> anyhow::Result<Option<OutputFile>> {
-        let open = |path: &PathBuf| OutputFile::create(path, self.force, Readers::Owner);
-        self.perfetto.as_ref().map(open).transpose()
     }
 
     /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.

@@ -35,15 +35,9 @@ impl Slow {
             Event::Closed { connection, .. } => drop(self.open.remove(connection)),
             _ => {}
         }
-        let (began, total) = match event {
-            Event::Send(send) => timed(send),
-            Event::Receive(receive) => timed(receive),
-            Event::Request(request) => timed(&**request),
-            Event::Packet(packet) => timed(&**packet),
-            Event::Datagram(datagram) => timed(&**datagram),
-            // What says which connections there are.
-            _ => return Ok(true),
-        };
+        // What has no legs says which connections there are.
+        let timed = record::of_each_kind_with_legs!(event, record => timed(record));
+        let Some((began, total)) = timed else { return Ok(true) };
         let slow = total.is_some_and(|total| total >= self.least);
         if slow && self.prints {
             self.print(event, began)?;
@@ -52,13 +46,7 @@ impl Slow {
     }
 
     fn print(&self, event: &Event, began: Option<u64>) -> io::Result<()> {
-        let id = match event {
-            Event::Send(send) => Some(send.connection),
-            Event::Receive(receive) => Some(receive.connection),
-            Event::Request(request) => Some(request.connection),
-            _ => None,
-        };
-        let of = id.and_then(|id| self.open.get(&id));
+        let of = event.connection_without_ends().and_then(|id| self.open.get(&id));
         let Some(words) = line::slow(event, of.map(|of| of.0), of.map(|of| of.1)) else { return Ok(()) };
         let at = began.map_or_else(|| "—".into(), |at| self.clock.time_of_day(at));
         let mut out = io::stdout().lock();

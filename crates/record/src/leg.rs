@@ -1,0 +1,91 @@
+//! What is said of a leg: its word, its meaning, and how it relates to the total of its record.
+
+/// How a leg relates to the total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegPlace {
+    /// It adds to the total.
+    Adds,
+    /// The total itself.
+    Total,
+    /// It is no part of the total.
+    Beside,
+}
+
+/// A leg of one kind of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedLeg {
+    /// The word used in output.
+    pub name: &'static str,
+    /// What it is, for legends.
+    pub meaning: &'static str,
+    /// How it relates to the total.
+    pub place: LegPlace,
+    /// The leg of the same record that has its time where a machine or a run gives no stamp for it, by its
+    /// number.
+    pub within: Option<usize>,
+}
+
+impl TimedLeg {
+    /// A leg that adds to the total.
+    pub const fn adds(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, place: LegPlace::Adds, within: None }
+    }
+
+    /// The total.
+    pub const fn total(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, place: LegPlace::Total, within: None }
+    }
+
+    /// The same, with the leg that has its time where it gives none.
+    pub const fn within(self, leg: usize) -> Self {
+        Self { within: Some(leg), ..self }
+    }
+}
+
+/// Declares the legs that a record has, in the order in which a byte passes them: an enumeration, with
+/// the word of each, its meaning for legends, and its [`LegPlace`]. `within` names the leg that has its
+/// time where it gives none.
+macro_rules! legs {
+    (
+        $(#[$doc:meta])*
+        $name:ident:
+        $($(#[$leg_doc:meta])* $leg:ident = $word:literal, $meaning:literal, $place:ident $(, within $within:ident)?;)*
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$leg_doc])* $leg,)*
+        }
+
+        impl $name {
+            /// All legs, in their order.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$leg),*];
+
+            /// What is said of each of them.
+            pub const TIMED: &'static [$crate::TimedLeg] = &[$($crate::TimedLeg {
+                name: $word,
+                meaning: $meaning,
+                place: $crate::LegPlace::$place,
+                within: $crate::leg::legs!(@within $name $($within)?),
+            }),*];
+
+            /// The word used in output.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$leg => $word,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+    (@within $name:ident) => { None };
+    (@within $name:ident $within:ident) => { Some($name::$within as usize) };
+}
+
+pub(crate) use legs;
