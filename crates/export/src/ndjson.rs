@@ -110,11 +110,11 @@ impl<W: Write> Ndjson<W> {
 
     /// The line of a record, with the ends of this connection before its own fields where one is given.
     fn line_of<R: Record>(&mut self, ends_of: Option<ConnectionId>, record: &R) -> io::Result<()> {
-        begin::<R>(&mut self.lines);
+        json::kind::<R>(&mut self.lines);
         if let Some(id) = ends_of {
             self.lines.extend_from_slice(self.ends.get(&id).map_or(NO_ENDS, Vec::as_slice));
         }
-        fields(&mut self.lines, record, true);
+        json::fields(&mut self.lines, record, true);
         self.lines.push(b'}');
         self.ended()
     }
