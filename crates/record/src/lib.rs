@@ -35,6 +35,7 @@ mod sink;
 mod stage;
 mod steering;
 pub mod table;
+pub mod trial;
 mod utc;
 mod wait;
 

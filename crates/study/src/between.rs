@@ -1,5 +1,6 @@
 //! Two studies side by side: what the same combinations gave in each, as of two kernels or two machines.
 
+use record::trial::Response;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -27,7 +28,7 @@ pub struct Row {
     /// The level of each factor, in words.
     pub labels: Vec<String>,
     /// What was measured.
-    pub response: String,
+    pub response: Response,
     /// The geometric mean in the first study.
     pub first: f64,
     /// In the second one.
@@ -94,12 +95,12 @@ struct Measured {
 impl Measured {
     /// `None` below two trials, and where a value has no logarithm.
     fn of(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Self> {
-        let values = analysis::by_block(side.trials, part, levels, &plan.response);
+        let values = analysis::by_block(side.trials, part, levels, plan.response);
         if values.len() < 2 || values.values().any(|v| *v <= 0.0 || !v.is_finite()) {
             return None;
         }
         let mean = stats::mean(&values.values().copied().collect::<Vec<_>>())?;
-        let unit = analysis::unit_share(plan, levels, &plan.response, mean).unwrap_or(0.0);
+        let unit = analysis::unit_share(plan, levels, plan.response, mean).unwrap_or(0.0);
         let late = analysis::start_share(plan, levels).unwrap_or(0.0);
         Some(Self { logarithms: values.into_iter().map(|(block, v)| (block, v.ln())).collect(), unit, late })
     }
@@ -211,7 +212,7 @@ fn row(plan: &Plan, labels: Vec<String>, [a, b]: [&Measured; 2], base: Option<&[
     let row = Row {
         plan: plan.name.clone(),
         labels,
-        response: plan.response.clone(),
+        response: plan.response,
         first: a.mean()?.0.exp(),
         second: b.mean()?.0.exp(),
         trials: [a, b].map(|side| side.logarithms.len()),
@@ -343,7 +344,7 @@ mod tests {
             t.levels = vec![1 - t.levels[0]];
             // 10 % less at 5 ms alone.
             if t.levels == [0] {
-                t.responses.insert("goodput".into(), t.response("goodput").unwrap() * 0.9);
+                t.responses.insert(Response::Goodput, t.response(Response::Goodput).unwrap() * 0.9);
             }
         });
         let between = compare(Side { provenance: &a, trials: &first }, Side { provenance: &b, trials: &second });
@@ -394,7 +395,7 @@ mod tests {
         let a = provenance(plan);
         // Eight transactions in each trial of the one, nine in each of the other.
         let trial = |block: u32, rate: f64| Trial {
-            responses: [("transactions".to_owned(), rate)].into(),
+            responses: [(Response::Transactions, rate)].into(),
             ..Trial::of_goodput((0, block), 0, 1.0)
         };
         let of = |rate: f64| (0..3).map(|block| trial(block, rate)).collect::<Vec<_>>();

@@ -1,6 +1,7 @@
 //! Two studies side by side.
 
 use quantity::{change, count, counted};
+use record::trial::Response;
 use stats::Estimate;
 use study::between::{Between, Differing, Row};
 use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
@@ -65,10 +66,10 @@ fn listed(names: &[&str]) -> String {
 /// In how many combinations each response differs; `None` where nothing is compared so.
 fn counts(kind: Kind, between: &Between) -> Option<String> {
     let compared = || between.rows.iter().filter(|row| kind.change(row).is_some());
-    let mut responses: Vec<&str> = Vec::new();
+    let mut responses: Vec<Response> = Vec::new();
     for row in compared() {
-        if !responses.contains(&row.response.as_str()) {
-            responses.push(&row.response);
+        if !responses.contains(&row.response) {
+            responses.push(row.response);
         }
     }
     let what = if kind == Kind::WithinBlocks { "other combination" } else { "combination" };
@@ -107,7 +108,7 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
                 format!("{}: {} relative to the first changed by {of} from {a} to {b}.", place(row), row.response)
             }
             Kind::Itself => {
-                let [a, b] = [row.first, row.second].map(|value| quantity(&row.response, value));
+                let [a, b] = [row.first, row.second].map(|value| quantity(row.response, value));
                 format!("{}: {of} {} ({a} in {}, {b} in {}).", place(row), row.response, names[0], names[1])
             }
         })
@@ -232,9 +233,9 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         };
         table.rows.push(vec![
             place(row),
-            row.response.clone(),
-            quantity(&row.response, row.first),
-            quantity(&row.response, row.second),
+            row.response.to_string(),
+            quantity(row.response, row.first),
+            quantity(row.response, row.second),
             percent_of(&row.ratio),
             within,
             format!("{} and {}", row.trials[0], row.trials[1]),
@@ -302,7 +303,7 @@ mod tests {
 
     fn row(label: &str, middle: f64, error: f64) -> Row {
         let ratio = Judgement { comparisons: 2, sequential: false }.around(middle, error, 5).map(f64::exp_m1);
-        let (plan, response) = ("delay".to_owned(), "goodput".to_owned());
+        let (plan, response) = ("delay".to_owned(), Response::Goodput);
         Row {
             plan,
             labels: vec![label.into()],

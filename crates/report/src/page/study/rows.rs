@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use study::response::unit;
+use record::trial::Response;
 use study::{Study, Trial};
 
 use super::plots::row_of;
@@ -16,20 +16,19 @@ pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
         .enumerate()
         .map(|(part, plan)| {
             let own = || (0..).zip(trials).filter(move |(_, t): &(usize, &Trial)| t.part == part);
-            let measured: BTreeSet<&str> = own().flat_map(|(_, t)| t.responses.keys().map(String::as_str)).collect();
+            let measured: BTreeSet<Response> = own().flat_map(|(_, t)| t.responses.keys().copied()).collect();
             let mut head: Vec<String> = ["trial", "block", "position"].map(String::from).to_vec();
             head.extend(plan.factors.iter().map(|f| f.name.clone()));
-            head.extend(measured.iter().map(|name| match unit(name) {
-                "" => (*name).to_owned(),
-                unit => format!("{name} ({unit})"),
-            }));
+            head.extend(measured.iter().map(|response| format!("{} ({})", response.name(), response.measure().unit())));
             head.extend(["took (ns)", "does not count because"].map(String::from));
             let mut table = Table { title: format!("{}: trials", plan.name), head, ..Table::default() };
             for (number, trial) in own() {
                 let mut row = vec![number.to_string(), trial.block.to_string(), trial.position.to_string()];
                 row.extend((0..plan.factors.len()).map(|i| trial.labels.get(i).cloned().unwrap_or_default()));
                 row.extend(
-                    measured.iter().map(|name| trial.response(name).map_or_else(String::new, |v| v.to_string())),
+                    measured
+                        .iter()
+                        .map(|response| trial.response(*response).map_or_else(String::new, |v| v.to_string())),
                 );
                 row.extend([trial.took.0.to_string(), trial.broken.join("; ")]);
                 table.rows.push(row);
