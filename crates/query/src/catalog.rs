@@ -141,7 +141,7 @@ impl Catalog {
                 "sends by leg and duration, as `wirelapse agent` keeps them",
                 Moment::Stored,
             ),
-            Shape::of::<store::study::Trial>(t, "a trial of a study", Moment::Epoch("started_ns")),
+            Shape::of::<record::trial::Trial>(t, "a trial of a study", Moment::Epoch("started_ns")),
             Shape::of::<record::conversation::FindingRow>(
                 t,
                 "a finding on a conversation of a capture",

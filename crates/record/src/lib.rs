@@ -37,6 +37,7 @@ mod sink;
 mod stage;
 mod steering;
 pub mod table;
+pub mod trial;
 mod utc;
 mod wait;
 

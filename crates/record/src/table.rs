@@ -769,7 +769,7 @@ macro_rules! columns {
     (@option $text:literal) => { Some($text) };
 }
 
-/// Makes records fields of others: an object in JSON, and rows of their own on pages.
+/// Makes records fields of others: an object in JSON, and separate rows on pages.
 #[macro_export]
 macro_rules! inside {
     ($($record:ty),* $(,)?) => {$(

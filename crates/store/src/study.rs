@@ -4,40 +4,14 @@
 //! those are in the study's own journal, from which the tables are written anew where it goes on. What is concluded from
 //! all trials is written as a whole.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use record::table::{Cell as _, Value};
+use record::trial::Trial;
 use record::{Nanos, columns};
 
 use crate::part::{Failed, Parts, due, write_whole};
 use crate::row;
 use crate::{Error, RunKind, run_file};
-
-/// One trial.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trial {
-    /// Its number in the order of the run, from 0.
-    pub trial: u64,
-    /// Which plan of the study, by name.
-    pub plan: String,
-    /// Its block, from 0.
-    pub block: u64,
-    /// Its place in the block's order, from 0.
-    pub position: u64,
-    /// When it began, `CLOCK_REALTIME`.
-    pub started_ns: Nanos,
-    /// How long it took, all in.
-    pub took_ns: Nanos,
-    /// Why it counts nowhere; `None` where it counts.
-    pub broken: Option<String>,
-    /// Frames looked at.
-    pub frames: u64,
-    /// Frames that were not seen because they were not read in time.
-    pub frames_dropped: u64,
-    /// What was measured, by the name of its column (see [`RESPONSES`]).
-    pub responses: BTreeMap<String, f64>,
-}
 
 /// The level that one factor had in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,70 +83,6 @@ pub struct Comparison {
     pub ratio_predicted: Option<f64>,
     /// The smallest that the run could have seen.
     pub ratio_smallest_seen: f64,
-}
-
-/// What a trial can measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Response {
-    /// Its name in plans.
-    pub name: &'static str,
-    /// The unit of its values; those in `ns` are whole nanoseconds.
-    pub unit: &'static str,
-}
-
-macro_rules! responses {
-    ($($name:literal as $column:ident, $unit:literal: $doc:literal;)*) => {
-        /// Everything that a trial can measure.
-        pub const RESPONSES: [Response; [$($name),*].len()] =
-            [$(Response { name: $name, unit: $unit }),*];
-
-        columns! {
-            Trial: "trials", "", blank = Trial::default();
-            trial = trial, "its number in the order of the run, from 0";
-            plan = plan, "which plan of the study";
-            block = block, "its block, from 0";
-            position = position, "its place in the block's random order, from 0";
-            started_ns = started_ns, "when it began, `CLOCK_REALTIME`";
-            took_ns = took_ns, "how long it took, all in";
-            broken = broken, null "it counts", "why it counts nowhere";
-            frames = frames, "frames looked at";
-            frames_dropped = frames_dropped, "frames that were not read in time";
-            $($column = |t| t.responses.get($name).copied(), set |t, v| t.measured($name, v), null "the workload does not measure it", $doc;)*
-        }
-    };
-}
-
-responses! {
-    "goodput" as goodput_bits_per_second, "bit/s": "received by the application";
-    "goodput_down" as goodput_down_bits_per_second, "bit/s": "the same from server to client, where both send";
-    "transactions" as transactions_per_second, "1/s": "requests answered";
-    "latency_p50" as latency_p50_ns, "ns": "of a request, from first byte sent to last byte read: the median";
-    "latency_p99" as latency_p99_ns, "ns": "of a request, from first byte sent to last byte read: 99th percentile";
-    "round_trip" as round_trip_ns, "ns": "TCP's smoothed round trip, median over the trial";
-    "min_round_trip" as min_round_trip_ns, "ns": "the shortest round trip that the sender saw";
-    "queueing" as queueing_ns, "ns": "the RTT less that of the path itself";
-    "retransmitted" as retransmitted_segments, "segments": "by the sender";
-    "fairness" as fairness_share, "share": "Jain's index over the flows";
-    "rival_share" as rival_share, "share": "of the goodput that the other congestion control took";
-    "receive_window" as receive_window_bytes, "bytes": "the largest that was offered, by the packets";
-    "receive_space" as receive_space_bytes, "bytes": "what `TCP_INFO` says that the receive buffer was tuned to, at most";
-    "receive_buffer" as receive_buffer_bytes, "bytes": "the largest receive buffer (`skmem` rb)";
-    "receive_used" as receive_used_bytes, "bytes": "the most memory of packets in it that wait to be read (`skmem` r)";
-    "send_buffer" as send_buffer_bytes, "bytes": "the largest send buffer (`skmem` tb)";
-    "rtt_deviation" as rtt_deviation_ns, "ns": "TCP's mean deviation of the round trip, median";
-    "cpu_per_gigabyte" as cpu_seconds_per_gigabyte, "s": "both ends";
-    "datagrams_lost" as datagrams_lost_share, "share": "of the datagrams sent, those that never came";
-    "one_way_p50" as one_way_p50_ns, "ns": "one-way delay of datagrams where the ends share a clock: the median";
-    "one_way_p99" as one_way_p99_ns, "ns": "one-way delay of datagrams where the ends share a clock: 99th percentile";
-}
-
-impl Trial {
-    fn measured(&mut self, name: &str, value: Value<'_>) -> Result<(), &'static str> {
-        if let Some(value) = Option::<f64>::from_value(value)? {
-            self.responses.insert(name.to_owned(), value);
-        }
-        Ok(())
-    }
 }
 
 columns! {

@@ -8,6 +8,7 @@
 #[path = "../tests/binomial/mod.rs"]
 mod binomial;
 
+use record::trial::Response;
 use study::{Factor, Ground, Limits, Plan, Study, builtin};
 
 /// The plan of one of the studies, and the effect that is in it: a ratio less 1.
@@ -34,7 +35,7 @@ fn plan(kind: &str) -> Option<(Plan, f64)> {
         name: kind.into(),
         factors: vec![factor],
         fixed,
-        response: if stream { "goodput" } else { "transactions" }.into(),
+        response: if stream { Response::Goodput } else { Response::Transactions },
         repetitions,
         duration: record::Nanos::from_millis(if stream { 300 } else { 150 }),
         warm_up: record::Nanos::ZERO,

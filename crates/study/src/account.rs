@@ -25,9 +25,9 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             for level in 1..factor.levels.len() {
                 let what = format!("{} {} against {}", factor.name, factor.levels[level], factor.levels[0]);
                 let pair: [&[usize]; 2] = [&[0], &[level]];
-                match analysis::compare(part, plan, trials, pair, &plan.response, seed) {
+                match analysis::compare(part, plan, trials, pair, plan.response, seed) {
                     Some(comparison) => {
-                        let response = plan.response.clone();
+                        let response = plan.response;
                         conclusion.compared.push(Compared { what, response, comparison, predicted: None });
                     }
                     None => conclusion.verdict.extend(without_ratio(part, plan, trials, pair, &what)),
@@ -37,7 +37,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             conclusion.tables.push(effects_table(part, plan, trials, &mut conclusion.verdict));
         }
         let predict = |levels: &[usize]| predicted_in(study, part, trials, levels);
-        conclusion.tables.push(table_of(part, plan, trials, &plan.response, seed, predict));
+        conclusion.tables.push(table_of(part, plan, trials, plan.response, seed, predict));
         conclusion.charts.extend(goodput_chart(part, plan, trials));
         conclusion.tables.extend(ping_distributions(part, plan, trials));
         conclusion.charts.extend(ping_charts(part, plan, trials));
@@ -60,10 +60,10 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 /// Why two levels are not compared where a response can be zero, as the share of datagrams that were lost; `None` where there are too few
 /// trials, or it is not.
 fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2], what: &str) -> Option<String> {
-    let values = pair.map(|levels| analysis::by_block(trials, part, levels, &plan.response));
+    let values = pair.map(|levels| analysis::by_block(trials, part, levels, plan.response));
     let zero = values.iter().flat_map(|v| v.values()).filter(|v| **v == 0.0).count();
     let means = values.map(|v| stats::mean(&v.into_values().collect::<Vec<f64>>()));
-    let [first, second] = [means[0]?, means[1]?].map(|mean| quantity(&plan.response, mean));
+    let [first, second] = [means[0]?, means[1]?].map(|mean| quantity(plan.response, mean));
     (zero > 0).then(|| {
         format!(
             "{what}: means of {} are {second} and {first}; no ratio is given, as {zero} trials have none at all",
@@ -140,9 +140,9 @@ pub fn measures_table(compared: &[Compared]) -> Option<Table> {
         let x = &c.comparison;
         table.push(vec![
             c.what.clone(),
-            c.response.clone(),
+            c.response.to_string(),
             percent_of(&x.ratio),
-            quantity(&c.response, x.difference.value),
+            quantity(c.response, x.difference.value),
             // A difference of many deviations says only that there was hardly any spread.
             if x.hedges_g.abs() < 100.0 { format!("{:.2}", x.hedges_g) } else { "—".into() },
             format!("{:.2}", x.cliffs_delta),
@@ -161,10 +161,11 @@ mod tests {
     use stats::Comparison;
 
     use super::*;
+    use record::trial::Response;
 
     fn compared(a: &[f64], b: &[f64]) -> Compared {
         let comparison = Comparison::of(a, b, 1).unwrap();
-        Compared { what: "x".into(), response: "goodput".into(), comparison, predicted: None }
+        Compared { what: "x".into(), response: Response::Goodput, comparison, predicted: None }
     }
 
     #[test]

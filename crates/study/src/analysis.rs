@@ -1,5 +1,6 @@
 //! From trials to figures: what every study's conclusion is made of.
 
+use record::trial::{Measure, Response};
 use std::collections::BTreeMap;
 
 use record::Nanos;
@@ -7,7 +8,6 @@ use stats::{Comparison, Effects, Estimate, Judgement};
 
 use crate::outcome::Trial;
 use crate::plan::Plan;
-use crate::response::unit;
 use crate::setting::Workload;
 
 /// The confidence of every interval.
@@ -24,15 +24,15 @@ pub fn of<'t>(trials: &'t [Trial], part: usize, levels: &[usize]) -> impl Iterat
 }
 
 /// A response of one combination, block by block.
-pub fn by_block(trials: &[Trial], part: usize, levels: &[usize], response: &str) -> BTreeMap<u32, f64> {
+pub fn by_block(trials: &[Trial], part: usize, levels: &[usize], response: Response) -> BTreeMap<u32, f64> {
     of(trials, part, levels).filter_map(|t| Some((t.block, t.response(response)?))).collect()
 }
 
 /// The mean of a response with its interval.
-pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: &str, seed: u64) -> Option<Estimate> {
+pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: Response, seed: u64) -> Option<Estimate> {
     let values: Vec<f64> = by_block(trials, part, levels, response).into_values().collect();
     // No response is below zero, and no share above one: what an interval says beyond that says nothing.
-    let most = if unit(response) == "share" { 1.0 } else { f64::INFINITY };
+    let most = if response.measure() == Measure::Share { 1.0 } else { f64::INFINITY };
     stats::mean_interval(&values, CONFIDENCE, seed).map(|e| Estimate {
         low: e.low.max(0.0),
         high: e.high.min(most),
@@ -46,7 +46,7 @@ pub fn mean(
     plan: &Plan,
     trials: &[Trial],
     levels: &[usize],
-    response: &str,
+    response: Response,
     seed: u64,
 ) -> Option<Estimate> {
     let mean = estimate(trials, part, levels, response, seed)?;
@@ -62,7 +62,7 @@ pub fn compare(
     plan: &Plan,
     trials: &[Trial],
     [base, other]: [&[usize]; 2],
-    response: &str,
+    response: Response,
     seed: u64,
 ) -> Option<Comparison> {
     let (a, b) = (by_block(trials, part, base, response), by_block(trials, part, other, response));
@@ -76,12 +76,12 @@ pub fn compare(
 /// What share of a rate one unit of what a trial counts is: a segment, a datagram or a transaction begun before the trial and finished in
 /// it, or the other way round, is counted or not in every trial alike. `None` for responses that are not counted in units, and where a
 /// trial has less than one.
-pub(crate) fn unit_share(plan: &Plan, levels: &[usize], response: &str, rate: f64) -> Option<f64> {
+pub(crate) fn unit_share(plan: &Plan, levels: &[usize], response: Response, rate: f64) -> Option<f64> {
     let setup = plan.setup(levels).ok()?;
     let unit = match (response, setup.workload) {
-        ("goodput" | "goodput_down", Workload::Udp) => f64::from(setup.datagram_bytes) * 8.0,
-        ("goodput" | "goodput_down", _) => f64::from(setup.path.mtu) * 8.0 * f64::from(setup.flows),
-        ("transactions", _) => 1.0,
+        (Response::Goodput | Response::GoodputDown, Workload::Udp) => f64::from(setup.datagram_bytes) * 8.0,
+        (Response::Goodput | Response::GoodputDown, _) => f64::from(setup.path.mtu) * 8.0 * f64::from(setup.flows),
+        (Response::Transactions, _) => 1.0,
         _ => return None,
     };
     Some(unit / (rate * plan.duration.as_secs_f64())).filter(|share| *share < 1.0)
@@ -114,12 +114,12 @@ pub fn effects(part: usize, plan: &Plan, trials: &[Trial]) -> Effects {
         .iter()
         .filter(|t| t.part == part && t.counts())
         .filter_map(|t| {
-            let value = t.response(&plan.response).filter(|v| *v > 0.0)?;
+            let value = t.response(plan.response).filter(|v| *v > 0.0)?;
             Some(stats::Cell {
                 block: t.block,
                 levels: t.levels.clone(),
                 value: value.ln(),
-                unit: unit_share(plan, &t.levels, &plan.response, value).unwrap_or(0.0),
+                unit: unit_share(plan, &t.levels, plan.response, value).unwrap_or(0.0),
                 late: start_share(plan, &t.levels).unwrap_or(0.0),
             })
         })
@@ -132,7 +132,7 @@ pub fn effects(part: usize, plan: &Plan, trials: &[Trial]) -> Effects {
 pub fn widest(part: usize, plan: &Plan, trials: &[Trial]) -> Option<f64> {
     if plan.combinations() == 1 {
         let levels = vec![0; plan.factors.len()];
-        let values: Vec<f64> = by_block(trials, part, &levels, &plan.response).into_values().collect();
+        let values: Vec<f64> = by_block(trials, part, &levels, plan.response).into_values().collect();
         let judgement = Judgement { sequential: plan.until.is_some(), ..Judgement::ALONE };
         let (e, _) = judgement.of(&values)?;
         return Some(e.half_width() / e.value.abs());
@@ -151,7 +151,7 @@ const ENOUGH_TO_STAND_APART: usize = 5;
 /// apart from the others of it.
 pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
     let values: Vec<(&[usize], f64)> =
-        counting(trials, part).filter_map(|t| Some((t.levels.as_slice(), t.response(&plan.response)?))).collect();
+        counting(trials, part).filter_map(|t| Some((t.levels.as_slice(), t.response(plan.response)?))).collect();
     let mut of_combination: BTreeMap<&[usize], Vec<f64>> = BTreeMap::new();
     for &(levels, value) in &values {
         of_combination.entry(levels).or_default().push(value);
@@ -218,19 +218,19 @@ mod tests {
         .unwrap();
         // Eight and nine transactions in each trial of half a second.
         let trial = |i: usize| Trial {
-            responses: [("transactions".to_owned(), [16.0, 18.0][i % 2]), ("latency_p50".to_owned(), 1e6)].into(),
+            responses: [(Response::Transactions, [16.0, 18.0][i % 2]), (Response::LatencyP50, 1e6)].into(),
             ..Trial::of_goodput((0, (i / 2) as u32), i % 2, 1.0)
         };
         let trials: Vec<Trial> = (0..6).map(trial).collect();
-        let compared = compare(0, &plan, &trials, [&[0], &[1]], "transactions", 1).unwrap();
+        let compared = compare(0, &plan, &trials, [&[0], &[1]], Response::Transactions, 1).unwrap();
         assert!(!compared.seen() && compared.p > stats::LEVEL, "{compared:?}");
         assert!((compared.ratio.value - 0.125).abs() < 1e-9 && compared.resolution > 0.2, "{compared:?}");
-        let eight = mean(0, &plan, &trials, &[0], "transactions", 1).unwrap();
+        let eight = mean(0, &plan, &trials, &[0], Response::Transactions, 1).unwrap();
         assert!((eight.low - 14.0).abs() < 1e-9 && (eight.high - 18.0).abs() < 1e-9, "{eight:?}");
         let found = effects(0, &plan, &trials).effects.remove(0);
         assert!(found.size.covers(0.0) && found.resolution > 0.2 && found.p > stats::LEVEL, "{found:?}");
         // What is not counted has no such bound.
-        assert_eq!(compare(0, &plan, &trials, [&[0], &[1]], "latency_p50", 1).map(|c| c.resolution), Some(0.0));
+        assert_eq!(compare(0, &plan, &trials, [&[0], &[1]], Response::LatencyP50, 1).map(|c| c.resolution), Some(0.0));
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
             name: "p".into(),
             factors: vec![Factor::new("loss", ["0%"])],
             fixed: Vec::new(),
-            response: "goodput".into(),
+            response: Response::Goodput,
             repetitions: 3,
             duration: Nanos(1),
             warm_up: Nanos::ZERO,
@@ -260,7 +260,7 @@ mod tests {
             name: "p".into(),
             factors: vec![Factor::new("loss", ["0%", "1%"])],
             fixed: Vec::new(),
-            response: "goodput".into(),
+            response: Response::Goodput,
             repetitions: 6,
             duration: Nanos(1),
             warm_up: Nanos::ZERO,

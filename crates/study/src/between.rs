@@ -1,5 +1,6 @@
 //! Two studies side by side: what the same combinations gave in each, as of two kernels or two machines.
 
+use record::trial::Response;
 use std::collections::{BTreeMap, BTreeSet};
 
 use compare::{Blocks, Change, Unjudged};
@@ -29,7 +30,7 @@ pub struct Row {
     /// The level of each factor, in words.
     pub labels: Vec<String>,
     /// What was measured.
-    pub response: String,
+    pub response: Response,
     /// Trials in each.
     pub trials: [usize; 2],
     /// The geometric means, and the second over the first. All intervals hold at the same time in 95 % of comparisons where the
@@ -147,9 +148,9 @@ impl Between {
 
 /// The values of a combination by block. `None` below two trials, and where a value has no logarithm.
 fn measured(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Blocks> {
-    let values = analysis::by_block(side.trials, part, levels, &plan.response);
+    let values = analysis::by_block(side.trials, part, levels, plan.response);
     let mean = stats::mean(&values.values().copied().collect::<Vec<_>>())?;
-    let unit = analysis::unit_share(plan, levels, &plan.response, mean).unwrap_or(0.0);
+    let unit = analysis::unit_share(plan, levels, plan.response, mean).unwrap_or(0.0);
     let late = analysis::start_share(plan, levels).unwrap_or(0.0);
     Blocks::new(&values, unit, late)
 }
@@ -223,7 +224,7 @@ fn row(plan: &Plan, labels: Vec<String>, [a, b]: [&Blocks; 2], base: Option<&[Bl
     Some(Found {
         plan: plan.name.clone(),
         labels,
-        response: plan.response.clone(),
+        response: plan.response,
         trials: [a.n(), b.n()],
         change: a.change_to(b)?,
         within_blocks: base.and_then(within),
@@ -352,7 +353,7 @@ mod tests {
             t.levels = vec![1 - t.levels[0]];
             // 10 % less at 5 ms alone.
             if t.levels == [0] {
-                t.responses.insert("goodput".into(), t.response("goodput").unwrap() * 0.9);
+                t.responses.insert(Response::Goodput, t.response(Response::Goodput).unwrap() * 0.9);
             }
         });
         let between = compare(Side { provenance: &a, trials: &first }, Side { provenance: &b, trials: &second });
@@ -406,7 +407,7 @@ mod tests {
         let a = provenance(plan);
         // Eight transactions in each trial of the one, nine in each of the other.
         let trial = |block: u32, rate: f64| Trial {
-            responses: [("transactions".to_owned(), rate)].into(),
+            responses: [(Response::Transactions, rate)].into(),
             ..Trial::of_goodput((0, block), 0, 1.0)
         };
         let of = |rate: f64| (0..3).map(|block| trial(block, rate)).collect::<Vec<_>>();

@@ -1,12 +1,13 @@
 //! Series over time of a study's combinations.
 
+use record::trial::Response;
 use std::collections::BTreeMap;
 
 use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Lines over time that belong together, on one scale.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// Which plan of the study, from 0.
     #[serde(default)]
@@ -14,7 +15,7 @@ pub struct Chart {
     /// What it shows.
     pub title: String,
     /// The response; the values have its unit.
-    pub response: String,
+    pub response: Response,
     /// The lines.
     pub lines: Vec<Line>,
 }

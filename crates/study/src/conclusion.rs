@@ -3,6 +3,7 @@
 use paper::document::{Column, Table};
 use quantity::{change, p_value};
 use record::Nanos;
+use record::trial::Response;
 use serde::{Deserialize, Serialize, Serializer};
 use stats::{Comparison, Estimate, Judgement};
 
@@ -21,7 +22,7 @@ pub struct Compared {
     /// In words: what against what.
     pub what: String,
     /// Which response.
-    pub response: String,
+    pub response: Response,
     /// The figures.
     pub comparison: Comparison,
     /// What first principles say, as a ratio less 1.
@@ -156,12 +157,12 @@ pub fn table_of(
     part: usize,
     plan: &Plan,
     trials: &[Trial],
-    response: &str,
+    response: Response,
     seed: u64,
     predict: impl Fn(&[usize]) -> Option<Predicted>,
 ) -> Table {
     let factors = plan.factors.iter().map(|f| f.name.as_str());
-    let columns = columns(factors, [response, "95 % interval", "n", "predicted"]);
+    let columns = columns(factors, [response.words(), "95 % interval", "n", "predicted"]);
     let mut table = Table::new(plan.name.clone(), columns);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
@@ -214,10 +215,10 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
 /// What first principles say of a combination, where they do: goodput under a rate, a window or loss; exchanges over a path.
 pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<Predicted> {
     let setup = plan.setup(levels).ok()?;
-    match (plan.response.as_str(), setup.workload) {
-        ("goodput", Workload::Stream) => crate::predict::goodput(&setup),
-        ("goodput", Workload::Udp) => crate::predict::datagrams(&setup),
-        ("transactions", Workload::Rr | Workload::Crr) => crate::predict::exchanges(&setup),
+    match (plan.response, setup.workload) {
+        (Response::Goodput, Workload::Stream) => crate::predict::goodput(&setup),
+        (Response::Goodput, Workload::Udp) => crate::predict::datagrams(&setup),
+        (Response::Transactions, Workload::Rr | Workload::Crr) => crate::predict::exchanges(&setup),
         _ => None,
     }
 }
@@ -241,7 +242,7 @@ pub(crate) fn not_predicted(study: &Study, part: usize, trials: &[Trial]) -> Vec
         if study.host.is_some() {
             setup.keep_to_this_host();
         }
-        let why = crate::predict::none_because(&plan.response, &setup);
+        let why = crate::predict::none_because(plan.response, &setup);
         match reasons.iter_mut().find(|r| r.0 == why) {
             Some(reason) => reason.1 += 1,
             None => reasons.push((why, 1)),
@@ -256,7 +257,7 @@ pub(crate) fn not_predicted(study: &Study, part: usize, trials: &[Trial]) -> Vec
 }
 
 /// A prediction in words: with its reach where that is more than a tenth.
-pub fn predicted_text(response: &str, p: Predicted) -> String {
+pub fn predicted_text(response: Response, p: Predicted) -> String {
     if p.high > p.low * 1.15 {
         format!("{} ({} … {})", quantity(response, p.value), quantity(response, p.low), quantity(response, p.high))
     } else {
@@ -266,9 +267,10 @@ pub fn predicted_text(response: &str, p: Predicted) -> String {
 
 /// The same between real hosts: the shortest round trip of the combination's trials stands for the path's.
 fn prediction_over_measured(part: usize, plan: &Plan, trials: &[Trial], levels: &[usize]) -> Option<Predicted> {
-    let mut setup = plan.setup(levels).ok().filter(|_| plan.response == "goodput")?;
+    let mut setup = plan.setup(levels).ok().filter(|_| plan.response == Response::Goodput)?;
     setup.keep_to_this_host();
-    let least = analysis::of(trials, part, levels).filter_map(|t| t.response("min_round_trip")).reduce(f64::min)?;
+    let least =
+        analysis::of(trials, part, levels).filter_map(|t| t.response(Response::MinRoundTrip)).reduce(f64::min)?;
     crate::predict::goodput_over(&setup, least / 1e9)
 }
 
@@ -295,7 +297,7 @@ pub fn goodput_chart(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Chart
     ((1..=LINES).contains(&lines.len()) && plain).then(|| Chart {
         plan: part,
         title,
-        response: "goodput".into(),
+        response: Response::Goodput,
         lines,
     })
 }
@@ -306,7 +308,7 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     if counted().all(|t| t.pings.is_empty()) || plan.combinations() > LINES {
         return Vec::new();
     }
-    let chart = |name: &str, response: &str, of: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| Chart {
+    let chart = |name: &str, response: Response, of: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| Chart {
         plan: part,
         title: format!("{}: {name} over time", plan.name),
         response: response.into(),
@@ -322,11 +324,11 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
         }
     };
     let mut charts = vec![
-        chart("download", "goodput", &|t| t.series.iter().map(|p| (p.at_ns, p.down_bits_per_second)).collect()),
-        chart("upload", "goodput", &|t| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect()),
+        chart("download", Response::Goodput, &|t| t.series.iter().map(|p| (p.at_ns, p.down_bits_per_second)).collect()),
+        chart("upload", Response::Goodput, &|t| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect()),
     ];
     for probe in ["icmp", "udp", "tcp"] {
-        charts.push(chart(&format!("ping ({probe})"), "latency_p50", &ping(probe)));
+        charts.push(chart(&format!("ping ({probe})"), Response::LatencyP50, &ping(probe)));
     }
     charts.retain(|c| c.lines.iter().any(|l| !l.values.is_empty()));
     charts
@@ -358,13 +360,13 @@ pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<
             }
             let mut row = vec![probe.to_owned(), named(plan, &levels)];
             row.extend(SHOWN.map(|(_, share)| {
-                stats::quantile(&all, share).map_or_else(|| "-".into(), |ns| quantity("latency_p50", ns))
+                stats::quantile(&all, share).map_or_else(|| "-".into(), |ns| quantity(Response::LatencyP50, ns))
             }));
             row.push(all.len().to_string());
             let apart = stats::kolmogorov_smirnov(&first, &all);
             row.push(apart.map_or_else(
                 || "-".into(),
-                |k| format!("{} of probes, at {}", quantity::percent(k.distance), quantity("latency_p50", k.at)),
+                |k| format!("{} of probes, at {}", quantity::percent(k.distance), quantity(Response::LatencyP50, k.at)),
             ));
             if first.is_empty() {
                 first = all;

@@ -192,6 +192,7 @@ mod tests {
 
     use super::*;
     use crate::Factor;
+    use record::trial::Response;
 
     fn noise(rng: &mut Pcg64Mcg) -> f64 {
         (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
@@ -204,7 +205,7 @@ mod tests {
             name: "p".into(),
             factors: vec![Factor::new("flows", 1..=effects.len())],
             fixed: Vec::new(),
-            response: "goodput".into(),
+            response: Response::Goodput,
             repetitions: 10,
             duration: Nanos(1),
             warm_up: Nanos::ZERO,

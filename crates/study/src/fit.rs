@@ -1,7 +1,7 @@
 //! Whether the settings of a plan go together: found before anything is run, and said of the setting that is wrong.
 
 use record::Nanos;
-use store::study::RESPONSES;
+use record::trial::Response;
 use traffic::stream::Direction;
 
 use crate::Error;
@@ -33,23 +33,24 @@ const OF_THE_PATH: [&str; 11] =
     ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "reorder", "duplicate", "black_hole"];
 
 /// What a stream always measures.
-const OF_STREAMS: [&str; 12] = [
-    "goodput",
-    "retransmitted",
-    "round_trip",
-    "min_round_trip",
-    "queueing",
-    "rtt_deviation",
-    "receive_window",
-    "receive_space",
-    "receive_buffer",
-    "receive_used",
-    "send_buffer",
-    "cpu_per_gigabyte",
+const OF_STREAMS: [Response; 12] = [
+    Response::Goodput,
+    Response::Retransmitted,
+    Response::RoundTrip,
+    Response::MinRoundTrip,
+    Response::Queueing,
+    Response::RttDeviation,
+    Response::ReceiveWindow,
+    Response::ReceiveSpace,
+    Response::ReceiveBuffer,
+    Response::ReceiveUsed,
+    Response::SendBuffer,
+    Response::CpuPerGigabyte,
 ];
 
 /// What datagrams measure.
-const OF_DATAGRAMS: [&str; 4] = ["goodput", "datagrams_lost", "one_way_p50", "one_way_p99"];
+const OF_DATAGRAMS: [Response; 4] =
+    [Response::Goodput, Response::DatagramsLost, Response::OneWayP50, Response::OneWayP99];
 
 /// Settings that datagrams do not have.
 const NOT_OF_DATAGRAMS: [&str; 12] = [
@@ -70,7 +71,7 @@ const NOT_OF_DATAGRAMS: [&str; 12] = [
 const ONLY_OF_DATAGRAMS: [&str; 2] = ["datagram", "datagram_rate"];
 
 /// What requests and responses measure.
-const OF_EXCHANGES: [&str; 3] = ["transactions", "latency_p50", "latency_p99"];
+const OF_EXCHANGES: [Response; 3] = [Response::Transactions, Response::LatencyP50, Response::LatencyP99];
 
 impl Plan {
     /// Whether every setting can be, before anything is run.
@@ -100,8 +101,7 @@ impl Plan {
 /// Finds the first thing of a plan that does not fit the rest of it. Settings by themselves, and their number, are taken to be
 /// right.
 pub fn misfit(plan: &Plan) -> Option<Misfit> {
-    unknown(plan)
-        .or_else(|| twice(plan))
+    twice(plan)
         .or_else(|| over_loopback(plan))
         .or_else(|| datagrams(plan))
         .or_else(|| warm_up(plan))
@@ -113,17 +113,16 @@ fn setting(name: &str, problem: String) -> Option<Misfit> {
     Some(Misfit { place: Place::Setting(name.into()), problem })
 }
 
-/// A response that there is not.
-fn unknown(plan: &Plan) -> Option<Misfit> {
-    let known = || RESPONSES.iter().map(|r| r.name);
-    if known().any(|name| name == plan.response) {
-        return None;
-    }
-    let advice = match quantity::near(&plan.response, known()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
-    };
-    Some(Misfit { place: Place::Response, problem: format!("no response {:?}: {advice}", plan.response) })
+/// The response of a name.
+///
+/// # Errors
+/// That there is none, with the nearest name.
+pub fn response(name: &str) -> Result<Response, String> {
+    let known = || Response::ALL.into_iter().map(Response::name);
+    Response::from_name(name).ok_or_else(|| match quantity::near(name, known()) {
+        Some(near) => format!("no response {name:?}: did you mean `{near}`?"),
+        None => format!("no response {name:?}: there are {}", known().collect::<Vec<_>>().join(", ")),
+    })
 }
 
 /// A setting that is set in two places, of which one would win unseen.
@@ -212,20 +211,21 @@ fn writes(plan: &Plan) -> Option<Misfit> {
 
 /// A response that some combination does not give.
 fn unmeasured(plan: &Plan) -> Option<Misfit> {
-    let response = plan.response.as_str();
+    let response = plan.response;
     let (problem, workload) = setups(plan).find_map(|setup| Some((lacks(&setup, response)?, setup.workload)))?;
     let of = match workload {
         Workload::Rr | Workload::Crr => OF_EXCHANGES.to_vec(),
         Workload::Stream => OF_STREAMS.to_vec(),
         Workload::Udp => OF_DATAGRAMS.to_vec(),
-        Workload::PingUnderLoad => OF_STREAMS.into_iter().chain(["latency_p50", "latency_p99"]).collect(),
+        Workload::PingUnderLoad => OF_STREAMS.into_iter().chain([Response::LatencyP50, Response::LatencyP99]).collect(),
     };
-    let problem = format!("response {response:?} {problem}; this workload always measures {}", of.join(", "));
+    let of: Vec<&str> = of.into_iter().map(Response::name).collect();
+    let problem = format!("response {:?} {problem}; this workload always measures {}", response.name(), of.join(", "));
     Some(Misfit { place: Place::Response, problem })
 }
 
 /// Why a combination has no such response.
-fn lacks(setup: &Setup, response: &str) -> Option<&'static str> {
+fn lacks(setup: &Setup, response: Response) -> Option<&'static str> {
     let streams = matches!(setup.workload, Workload::Stream | Workload::PingUnderLoad);
     let both = match (setup.direction, setup.workload) {
         (Some(direction), _) => direction == Direction::Both,
@@ -234,22 +234,26 @@ fn lacks(setup: &Setup, response: &str) -> Option<&'static str> {
     let rival = setup.rival.is_some() && setup.workload == Workload::Stream;
     let datagrams = setup.workload == Workload::Udp;
     match response {
-        "goodput" if datagrams => None,
-        "one_way_p50" | "one_way_p99" if datagrams && setup.real => {
+        Response::Goodput if datagrams => None,
+        Response::OneWayP50 | Response::OneWayP99 if datagrams && setup.real => {
             Some("needs one clock for both ends, which two hosts do not have")
         }
-        "datagrams_lost" | "one_way_p50" | "one_way_p99" if datagrams => None,
-        "datagrams_lost" | "one_way_p50" | "one_way_p99" => Some("needs workload = \"udp\""),
-        "transactions" | "latency_p50" | "latency_p99" if datagrams => Some("needs requests, which udp has not"),
-        "transactions" if streams => Some("needs workload = \"rr\" or \"crr\""),
-        "latency_p50" | "latency_p99" if setup.workload == Workload::Stream => {
+        Response::DatagramsLost | Response::OneWayP50 | Response::OneWayP99 if datagrams => None,
+        Response::DatagramsLost | Response::OneWayP50 | Response::OneWayP99 => Some("needs workload = \"udp\""),
+        Response::Transactions | Response::LatencyP50 | Response::LatencyP99 if datagrams => {
+            Some("needs requests, which udp has not")
+        }
+        Response::Transactions if streams => Some("needs workload = \"rr\" or \"crr\""),
+        Response::LatencyP50 | Response::LatencyP99 if setup.workload == Workload::Stream => {
             Some("needs workload = \"rr\", \"crr\" or \"ping-under-load\"")
         }
-        "transactions" | "latency_p50" | "latency_p99" => None,
+        Response::Transactions | Response::LatencyP50 | Response::LatencyP99 => None,
         _ if !streams => Some("needs workload = \"stream\" or \"ping-under-load\""),
-        "goodput_down" if !both => Some("needs direction = \"both\""),
-        "rival_share" if !rival => Some("needs a rival and workload = \"stream\""),
-        "fairness" if !rival && (setup.flows < 2 || both) => Some("needs a rival, or several flows in one direction"),
+        Response::GoodputDown if !both => Some("needs direction = \"both\""),
+        Response::RivalShare if !rival => Some("needs a rival and workload = \"stream\""),
+        Response::Fairness if !rival && (setup.flows < 2 || both) => {
+            Some("needs a rival, or several flows in one direction")
+        }
         _ => None,
     }
 }

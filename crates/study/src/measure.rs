@@ -1,5 +1,6 @@
 //! The workload of a trial, and what of its outcome are the trial's responses and series.
 
+use record::trial::Response;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -21,7 +22,7 @@ const TENTH: Nanos = Nanos::from_millis(100);
 /// What a workload gave.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    pub responses: BTreeMap<String, f64>,
+    pub responses: BTreeMap<Response, f64>,
     pub series: Vec<Point>,
     pub pings: Vec<Ping>,
     pub congestion: Option<String>,
@@ -36,7 +37,7 @@ impl Measured {
     pub fn windows_of(&mut self, evidence: &Evidence) {
         if let Some(most) = evidence.windows.iter().map(|(_, window)| *window).max().filter(|_| !self.series.is_empty())
         {
-            self.responses.insert("receive_window".into(), most as f64);
+            self.responses.insert(Response::ReceiveWindow, most as f64);
         }
         for point in &mut self.series {
             let end = self.began_realtime + point.at_ns;
@@ -183,50 +184,50 @@ fn goodput_of(outcome: &stream::Outcome) -> Option<f64> {
 
 fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Setup) -> Measured {
     let mut m = Measured { congestion: own.congestion_control.clone(), ..Measured::default() };
-    let mut put = |name: &str, value: Option<f64>| {
+    let mut put = |response: Response, value: Option<f64>| {
         if let Some(value) = value.filter(|v| v.is_finite()) {
-            m.responses.insert(name.into(), value);
+            m.responses.insert(response, value);
         }
     };
     let goodput = goodput_of(own);
-    put("goodput", goodput);
+    put(Response::Goodput, goodput);
     if own.up.is_some() {
-        put("goodput_down", own.down.and_then(|t| t.goodput_bits_per_second));
+        put(Response::GoodputDown, own.down.and_then(|t| t.goodput_bits_per_second));
     }
-    put("retransmitted", own.up.or(own.down).and_then(|t| t.retransmitted_segments).map(|n| n as f64));
+    put(Response::Retransmitted, own.up.or(own.down).and_then(|t| t.retransmitted_segments).map(|n| n as f64));
     // The sender's view, whichever end sends.
     let sent = || own.series.iter().chain(&own.server_series).filter(|s| !s.warm_up && s.sends);
     let samples = || sent().filter_map(|s| s.tcp);
     let middle = |values: Vec<f64>| stats::median(&values);
     let srtt = middle(samples().map(|t| t.srtt.0 as f64).collect());
     let least = samples().map(|t| t.min_rtt).filter(|rtt| *rtt > Nanos::ZERO).min().map(|rtt| rtt.0 as f64);
-    put("round_trip", srtt);
-    put("min_round_trip", least);
+    put(Response::RoundTrip, srtt);
+    put(Response::MinRoundTrip, least);
     // Between real hosts the empty path is known only by its minimum RTT.
     let empty = setup.round_trip_s().map(|s| s * 1e9).or(least);
-    put("queueing", srtt.zip(empty).map(|(s, e)| (s - e).max(0.0)));
-    put("rtt_deviation", middle(samples().map(|t| t.rttvar.0 as f64).collect()));
+    put(Response::Queueing, srtt.zip(empty).map(|(s, e)| (s - e).max(0.0)));
+    put(Response::RttDeviation, middle(samples().map(|t| t.rttvar.0 as f64).collect()));
     let received = || own.series.iter().chain(&own.server_series).filter(|s| !s.sends);
     let most = |values: &mut dyn Iterator<Item = u32>| values.max().map(f64::from);
-    put("receive_space", most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_space_bytes)));
-    put("receive_buffer", most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_buffer_bytes)));
-    put("receive_used", most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_used_bytes)));
-    put("send_buffer", most(&mut sent().filter_map(|s| s.memory).map(|m| m.send_buffer_bytes)));
-    put("cpu_per_gigabyte", own.cpu_seconds_per_gigabyte);
+    put(Response::ReceiveSpace, most(&mut received().filter_map(|s| s.tcp).map(|t| t.rcv_space_bytes)));
+    put(Response::ReceiveBuffer, most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_buffer_bytes)));
+    put(Response::ReceiveUsed, most(&mut received().filter_map(|s| s.memory).map(|m| m.receive_used_bytes)));
+    put(Response::SendBuffer, most(&mut sent().filter_map(|s| s.memory).map(|m| m.send_buffer_bytes)));
+    put(Response::CpuPerGigabyte, own.cpu_seconds_per_gigabyte);
     if own.flows.len() > 1 && own.up.is_none_or(|_| own.down.is_none()) {
         let each: Vec<f64> = own.flows.iter().filter_map(|f| f.received_bytes).map(|b| b as f64).collect();
-        put("fairness", fairness(&each));
+        put(Response::Fairness, fairness(&each));
     }
     if let (Some(mine), Some(theirs)) = (goodput, rival.and_then(goodput_of)) {
-        put("rival_share", Some(theirs / (mine + theirs)));
-        put("fairness", fairness(&[mine, theirs]));
+        put(Response::RivalShare, Some(theirs / (mine + theirs)));
+        put(Response::Fairness, fairness(&[mine, theirs]));
     }
     for outcome in [Some(own), rival].into_iter().flatten() {
         m.broken.extend(outcome.flows.iter().filter_map(|f| f.error.clone()));
     }
     m.series = series(own, Nanos::ZERO);
     m.began_realtime = Nanos(own.started_realtime.as_nanos());
-    if !m.responses.contains_key("goodput") {
+    if !m.responses.contains_key(&Response::Goodput) {
         m.broken.push("the server never said what it received".into());
     }
     m
@@ -241,9 +242,11 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load: Nanos) -> Measured {
         let from = load::settling(load);
         let (up, down) = (settled(&streams.server_series, from), settled(&streams.series, from));
         let both = streams.up.is_some() && streams.down.is_some();
-        for (name, rate) in [("goodput", if streams.up.is_some() { up } else { down }), ("goodput_down", down)] {
-            if let Some(rate) = rate.filter(|_| both || name == "goodput") {
-                m.responses.insert(name.into(), rate);
+        for (name, rate) in
+            [(Response::Goodput, if streams.up.is_some() { up } else { down }), (Response::GoodputDown, down)]
+        {
+            if let Some(rate) = rate.filter(|_| both || name == Response::Goodput) {
+                m.responses.insert(name, rate);
             }
         }
     }
@@ -257,8 +260,8 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load: Nanos) -> Measured {
         }
         if probed.probe == load::ProbeKind::Tcp && probed.loaded.round_trip.n > 0 {
             let s = &probed.loaded.round_trip;
-            m.responses.insert("latency_p50".into(), s.p50.0 as f64);
-            m.responses.insert("latency_p99".into(), s.p99.0 as f64);
+            m.responses.insert(Response::LatencyP50, s.p50.0 as f64);
+            m.responses.insert(Response::LatencyP99, s.p99.0 as f64);
         }
         m.pings.extend(probed.rounds.iter().map(|r| Ping {
             probe: probed.probe.name().into(),
@@ -363,10 +366,10 @@ fn series(outcome: &stream::Outcome, from: Nanos) -> Vec<Point> {
 
 fn of_exchanges(outcome: &rr::Outcome) -> Measured {
     let mut m = Measured::default();
-    let mut put = |name: &str, value: f64| m.responses.insert(name.into(), value);
-    put("transactions", outcome.transactions_per_second);
-    put("latency_p50", outcome.latency.p50.0 as f64);
-    put("latency_p99", outcome.latency.p99.0 as f64);
+    let mut put = |response: Response, value: f64| m.responses.insert(response, value);
+    put(Response::Transactions, outcome.transactions_per_second);
+    put(Response::LatencyP50, outcome.latency.p50.0 as f64);
+    put(Response::LatencyP99, outcome.latency.p99.0 as f64);
     if outcome.transactions == 0 {
         m.broken.push("no exchange was finished in the time given".into());
     }
@@ -378,14 +381,14 @@ fn of_exchanges(outcome: &rr::Outcome) -> Measured {
 
 fn of_datagrams(outcome: &udp::Outcome) -> Measured {
     let mut m = Measured { began_realtime: Nanos(outcome.started_realtime.as_nanos()), ..Measured::default() };
-    let mut put = |name: &str, value: f64| m.responses.insert(name.into(), value);
-    put("goodput", outcome.goodput_bits_per_second);
+    let mut put = |response: Response, value: f64| m.responses.insert(response, value);
+    put(Response::Goodput, outcome.goodput_bits_per_second);
     if outcome.sent > 0 {
-        put("datagrams_lost", outcome.datagrams.lost as f64 / outcome.sent as f64);
+        put(Response::DatagramsLost, outcome.datagrams.lost as f64 / outcome.sent as f64);
     }
     if let Some(delay) = &outcome.one_way_delay {
-        put("one_way_p50", delay.p50.0 as f64);
-        put("one_way_p99", delay.p99.0 as f64);
+        put(Response::OneWayP50, delay.p50.0 as f64);
+        put(Response::OneWayP99, delay.p99.0 as f64);
     }
     // The first interval begins with the receiver's first datagram, as its series does.
     let intervals = outcome.series.iter().filter(|i| i.end.0 > i.start.0 + TENTH.0 / 2);

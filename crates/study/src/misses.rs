@@ -1,5 +1,6 @@
 //! Predictions that were missed by more than their reach: said in the verdict, with the reason looked for in the packets.
 
+use record::trial::Response;
 use std::collections::BTreeMap;
 
 use paper::document::Table;
@@ -59,7 +60,7 @@ pub(crate) fn costliest<'t>(trials: impl Iterator<Item = &'t Trial>) -> Costlies
 
 struct Miss {
     place: String,
-    response: String,
+    response: Response,
     predicted: Predicted,
     measured: Estimate,
     /// The ratio of what was measured to the nearest end of the reach, as a logarithm.
@@ -76,7 +77,7 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
     for (part, plan) in study.plans.iter().enumerate() {
         for levels in analysis::combinations(plan) {
             let Some(predicted) = conclusion::predicted_in(study, part, trials, &levels) else { continue };
-            let Some(measured) = analysis::mean(part, plan, trials, &levels, &plan.response, seed) else { continue };
+            let Some(measured) = analysis::mean(part, plan, trials, &levels, plan.response, seed) else { continue };
             of += 1;
             if !predicted.missed_by(&measured) {
                 continue;
@@ -84,7 +85,7 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
             let end = if measured.value < predicted.low { predicted.low } else { predicted.high };
             misses.push(Miss {
                 place: format!("{}, {}", plan.name, plan.label(&levels).join(", ")),
-                response: plan.response.clone(),
+                response: plan.response,
                 predicted,
                 measured,
                 by: (measured.value.max(f64::MIN_POSITIVE) / end).ln().abs(),
@@ -94,7 +95,7 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
     }
     misses.sort_by(|a, b| b.by.total_cmp(&a.by));
     let Some(first) = misses.first() else { return };
-    let (n, response) = (misses.len(), first.response.as_str());
+    let (n, response) = (misses.len(), first.response);
     conclusion.verdict.push(format!(
         "{n} of {of} predictions are missed by more than their reach; the farthest: {}: {} predicted, {} measured; {}",
         first.place,
@@ -108,8 +109,8 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
     for miss in misses.iter().take(SHOWN) {
         table.push(vec![
             miss.place.clone(),
-            conclusion::predicted_text(&miss.response, miss.predicted),
-            quantity(&miss.response, miss.measured.value),
+            conclusion::predicted_text(miss.response, miss.predicted),
+            quantity(miss.response, miss.measured.value),
             miss.measured.n.to_string(),
             miss.reason.clone(),
         ]);

@@ -1,5 +1,6 @@
 //! What one trial gave.
 
+use record::trial::Response;
 use std::collections::BTreeMap;
 
 use lab::PathReport;
@@ -68,8 +69,8 @@ pub struct Trial {
     /// How long it took, all in.
     #[serde(rename = "took_ns")]
     pub took: Nanos,
-    /// By name (see [`store::study::RESPONSES`]).
-    pub responses: BTreeMap<String, f64>,
+    /// What was measured.
+    pub responses: BTreeMap<Response, f64>,
     /// What was checked and held.
     pub held: Vec<String>,
     /// What did not hold: such a trial counts nowhere.
@@ -123,7 +124,7 @@ impl Trial {
     /// One for tests, of one factor, that measured this goodput and nothing else.
     #[cfg(test)]
     pub(crate) fn of_goodput((part, block): (usize, u32), level: usize, goodput: f64) -> Self {
-        let responses = BTreeMap::from([("goodput".into(), goodput)]);
+        let responses = BTreeMap::from([(Response::Goodput, goodput)]);
         Self { responses, ..Self::begun(part, (block, 0, vec![level])) }
     }
 
@@ -133,7 +134,7 @@ impl Trial {
     }
 
     /// A response.
-    pub fn response(&self, name: &str) -> Option<f64> {
-        self.responses.get(name).copied()
+    pub fn response(&self, response: Response) -> Option<f64> {
+        self.responses.get(&response).copied()
     }
 }

@@ -4,6 +4,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
 use record::Nanos;
+use record::trial::Response;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -35,7 +36,7 @@ pub struct Plan {
     /// What is held: name and value.
     pub fixed: Vec<(String, String)>,
     /// The response that decides the verdict: `goodput`, `transactions`, `latency_p50`, ….
-    pub response: String,
+    pub response: Response,
     /// Blocks.
     pub repetitions: u32,
     /// How long each trial measures.
@@ -179,7 +180,7 @@ mod tests {
             name: "p".into(),
             factors: vec![Factor::new("delay", ["1ms", "2ms"]), Factor::new("flows", [1, 2, 4])],
             fixed: vec![("rate".into(), "1gbit".into())],
-            response: "goodput".into(),
+            response: Response::Goodput,
             repetitions: 2,
             duration: Nanos(1),
             warm_up: Nanos::ZERO,

@@ -17,6 +17,7 @@
 //! ```
 
 use record::Nanos;
+use record::trial::Response;
 use settings::{At, Key, Table, Value, Wrong};
 
 use crate::Error;
@@ -40,7 +41,7 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
         name: "plan".into(),
         factors: Vec::new(),
         fixed: Vec::new(),
-        response: String::new(),
+        response: Response::Goodput,
         repetitions: 10,
         duration: Nanos::from_secs(2),
         warm_up: Nanos::from_secs(1),
@@ -87,12 +88,15 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
         }
     }
     let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
-    let usual = if matches!(workload, "rr" | "crr") { "transactions" } else { "goodput" };
+    let usual = if matches!(workload, "rr" | "crr") { Response::Transactions } else { Response::Goodput };
     // Datagrams are sent at their rate from the first one on.
     if workload == "udp" && !places.iter().any(|(place, _)| *place == Place::WarmUp) {
         plan.warm_up = Nanos::ZERO;
     }
-    plan.response = response.as_ref().map_or_else(|| Ok(usual.into()), Value::text)?;
+    plan.response = match &response {
+        Some(value) => fit::response(&value.text()?).map_err(|problem| value.wrong(problem))?,
+        None => usual,
+    };
     if plan.combinations() <= MOST_COMBINATIONS
         && let Some(Misfit { place, problem }) = fit::misfit(&plan)
     {
@@ -185,8 +189,8 @@ mod tests {
             ["response", "net.ipv4.tcp_timestamps"]
         );
         assert_eq!(
-            (plan.repetitions, plan.duration, plan.response.as_str()),
-            (4, Nanos::from_millis(500), "transactions")
+            (plan.repetitions, plan.duration, plan.response),
+            (4, Nanos::from_millis(500), Response::Transactions)
         );
         assert_eq!(plan.factors[0].levels, ["1", "724"]);
     }
@@ -257,7 +261,10 @@ mod tests {
         ] {
             let udp = GOOD.replacen("\"rr\"", "\"udp\"", 1).split("response = [1").next().unwrap().to_owned();
             let udp = udp + "datagram_rate = [\"1M\", \"2M\"]\n";
-            assert!(parse("p.toml", &udp).is_ok_and(|plan| plan.response == "goodput" && plan.warm_up == Nanos::ZERO));
+            assert!(
+                parse("p.toml", &udp)
+                    .is_ok_and(|plan| plan.response == Response::Goodput && plan.warm_up == Nanos::ZERO)
+            );
             let message = parse("p.toml", &udp.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(message.starts_with(&format!("{place}: ")) && message.contains(advice), "{from}\n{message}");
         }

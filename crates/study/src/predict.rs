@@ -1,6 +1,7 @@
 //! What a path and a setting must give, from first principles. Each says where it holds.
 
 use lab::Side;
+use record::trial::Response;
 
 use crate::setting::{Setup, Workload};
 
@@ -250,11 +251,12 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
 }
 
 /// Why there is no prediction of a response where there is none, in words.
-pub fn none_because(response: &str, setup: &Setup) -> &'static str {
+pub fn none_because(response: Response, setup: &Setup) -> &'static str {
     let disturbed = |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some();
     let ways = [&setup.path.a_to_b, &setup.path.b_to_a];
     match (response, setup.workload) {
-        ("goodput", Workload::Stream | Workload::Udp) | ("transactions", Workload::Rr | Workload::Crr) => {}
+        (Response::Goodput, Workload::Stream | Workload::Udp)
+        | (Response::Transactions, Workload::Rr | Workload::Crr) => {}
         _ => {
             return "first principles are worked out for the goodput of `stream` and `udp` and the transactions of `rr` and `crr` alone";
         }
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_prediction_the_reason_is_said() {
-        let said = |settings: &[(&str, &str)], response: &str| {
+        let said = |settings: &[(&str, &str)], response: Response| {
             let mut setup = Setup::default();
             settings.iter().for_each(|(name, value)| setup.set(name, value).unwrap());
             let none = match setup.workload {
@@ -296,21 +298,21 @@ mod tests {
                 Workload::Udp => datagrams(&setup).is_none(),
                 _ => goodput(&setup).is_none(),
             };
-            assert!(none || response == "round_trip", "{settings:?} has a prediction");
+            assert!(none || response == Response::RoundTrip, "{settings:?} has a prediction");
             none_because(response, &setup)
         };
         let loopback = ("over", "loopback");
         for (settings, response, reason) in [
-            (&[loopback][..], "goodput", "loopback has no rate"),
-            (&[loopback, ("workload", "rr")], "transactions", "loopback has no rate"),
-            (&[("delay", "1ms")], "goodput", "the path has no rate"),
-            (&[("rate", "1gbit"), ("duplicate", "1%")], "goodput", "duplicates"),
-            (&[("rate", "1gbit"), ("rival", "reno")], "goodput", "rival"),
-            (&[("workload", "rr"), ("delay", "1ms")], "transactions", "the path has no rate"),
-            (&[("workload", "rr"), ("delay", "0"), ("rate", "1gbit")], "transactions", "less than the hosts"),
-            (&[("workload", "udp"), ("datagram_rate", "0")], "goodput", "neither the path nor the sender"),
-            (&[("workload", "udp"), ("datagram", "9000"), ("rate", "1gbit")], "goodput", "larger than the MTU"),
-            (&[("rate", "1gbit"), ("delay", "1ms")], "round_trip", "alone"),
+            (&[loopback][..], Response::Goodput, "loopback has no rate"),
+            (&[loopback, ("workload", "rr")], Response::Transactions, "loopback has no rate"),
+            (&[("delay", "1ms")], Response::Goodput, "the path has no rate"),
+            (&[("rate", "1gbit"), ("duplicate", "1%")], Response::Goodput, "duplicates"),
+            (&[("rate", "1gbit"), ("rival", "reno")], Response::Goodput, "rival"),
+            (&[("workload", "rr"), ("delay", "1ms")], Response::Transactions, "the path has no rate"),
+            (&[("workload", "rr"), ("delay", "0"), ("rate", "1gbit")], Response::Transactions, "less than the hosts"),
+            (&[("workload", "udp"), ("datagram_rate", "0")], Response::Goodput, "neither the path nor the sender"),
+            (&[("workload", "udp"), ("datagram", "9000"), ("rate", "1gbit")], Response::Goodput, "larger than the MTU"),
+            (&[("rate", "1gbit"), ("delay", "1ms")], Response::RoundTrip, "alone"),
         ] {
             let why = said(settings, response);
             assert!(why.contains(reason), "{settings:?}: {why}");

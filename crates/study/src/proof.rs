@@ -1,6 +1,7 @@
 //! Whether a trial was what it was meant to be: its settings by the packets, its path by its own report.
 
 use lab::{PathReport, Side};
+use record::trial::Response;
 
 use crate::evidence::Evidence;
 use crate::setting::Setup;
@@ -77,7 +78,7 @@ pub(crate) fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Ve
             && did.busy.0 as f64 > 0.5 * path.up.0 as f64
         {
             let asked = rate.bits() as f64;
-            let [wanted, was] = [asked, busy].map(|rate| crate::response::quantity("goodput", rate));
+            let [wanted, was] = [asked, busy].map(|rate| crate::response::quantity(Response::Goodput, rate));
             let text = format!("the path {way}: rate asked {wanted}, {was} while busy");
             // A path that is idle now and then has many ends of busy periods, and a late wake-up at each counts.
             let saturated = did.busy.0 as f64 > 0.8 * path.up.0 as f64;

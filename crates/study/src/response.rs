@@ -3,8 +3,8 @@
 use compare::WIDEST;
 pub use compare::is_known;
 use quantity::change;
+use record::trial::{Measure, Response};
 use stats::Estimate;
-use store::study::RESPONSES;
 
 /// What would help where an interval says nothing.
 pub const WHAT_HELPS: &str = "more blocks, longer trials or a quieter machine would narrow it";
@@ -35,19 +35,14 @@ pub fn too_wide(e: &Estimate) -> String {
     }
 }
 
-/// The unit of a response.
-pub fn unit(response: &str) -> &'static str {
-    RESPONSES.iter().find(|r| r.name == response).map_or("", |r| r.unit)
-}
-
 /// A value in its unit, for people.
-pub fn quantity(response: &str, value: f64) -> String {
-    match unit(response) {
-        "bit/s" => quantity::bit_rate_to(value, 4),
-        "ns" => quantity::time_to(value, 4),
-        "bytes" => quantity::bytes_to(value, 4),
-        "share" => format!("{value:.3}"),
-        unit => format!("{} {unit}", four(value)),
+pub fn quantity(response: Response, value: f64) -> String {
+    match response.measure() {
+        Measure::BitRate => quantity::bit_rate_to(value, 4),
+        Measure::Time => quantity::time_to(value, 4),
+        Measure::Bytes => quantity::bytes_to(value, 4),
+        Measure::Share => format!("{value:.3}"),
+        other => format!("{} {}", four(value), other.unit()),
     }
 }
 
@@ -63,12 +58,15 @@ fn four(value: f64) -> String {
 }
 
 /// Whether no trial that counts has none of it at all, so that an interval down to zero says nothing.
-fn is_never_zero(response: &str) -> bool {
-    matches!(unit(response), "bit/s" | "1/s") || response.starts_with("latency") || response.ends_with("round_trip")
+fn is_never_zero(response: Response) -> bool {
+    match response {
+        Response::LatencyP50 | Response::LatencyP99 | Response::RoundTrip | Response::MinRoundTrip => true,
+        other => matches!(other.measure(), Measure::BitRate | Measure::PerSecond),
+    }
 }
 
 /// A mean with its interval and n in its unit, or why there is none.
-pub fn quantity_of(response: &str, e: Option<&Estimate>) -> [String; 3] {
+pub fn quantity_of(response: Response, e: Option<&Estimate>) -> [String; 3] {
     match e {
         Some(e) if e.low <= 0.0 && e.high > 0.0 && is_never_zero(response) => [
             quantity(response, e.value),
@@ -90,10 +88,10 @@ mod tests {
 
     #[test]
     fn figures_for_people() {
-        assert_eq!(quantity("goodput", 941.48e6), "941.5 Mbit/s");
-        assert_eq!(quantity("latency_p50", 40_123_456.0), "40.12 ms");
-        assert_eq!(quantity("transactions", 24.39), "24.39 1/s");
-        assert_eq!(quantity("fairness", 0.98765), "0.988");
+        assert_eq!(quantity(Response::Goodput, 941.48e6), "941.5 Mbit/s");
+        assert_eq!(quantity(Response::LatencyP50, 40_123_456.0), "40.12 ms");
+        assert_eq!(quantity(Response::Transactions, 24.39), "24.39 1/s");
+        assert_eq!(quantity(Response::Fairness, 0.98765), "0.988");
     }
 
     #[test]
@@ -116,10 +114,13 @@ mod tests {
         assert_eq!(percent_of(&of(149.0, 148.0, 150.0)), "not known: it is 149 times as much or more");
         assert_eq!(visible(30.0), None);
 
-        let [mean, interval, n] = quantity_of("goodput", Some(&of(1e7, 0.0, 4e7)));
+        let [mean, interval, n] = quantity_of(Response::Goodput, Some(&of(1e7, 0.0, 4e7)));
         assert!(mean == "10.00 Mbit/s" && n == "3", "{mean} {n}");
         assert!(interval.starts_with("not known: trials differ") && interval.contains("more blocks"), "{interval}");
         // None at all may well be what is measured.
-        assert_eq!(quantity_of("retransmitted", Some(&of(1.0, 0.0, 3.0)))[1], "0.000 segments … 3.000 segments");
+        assert_eq!(
+            quantity_of(Response::Retransmitted, Some(&of(1.0, 0.0, 3.0)))[1],
+            "0.000 segments … 3.000 segments"
+        );
     }
 }

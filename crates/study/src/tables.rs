@@ -1,5 +1,6 @@
 //! A study's trials and comparisons as the rows that `store` keeps.
 
+use record::trial::Response;
 use store::study::{Comparison, Factor, Ping, Point, Rows};
 
 use crate::conclusion::Conclusion;
@@ -10,9 +11,9 @@ use crate::outcome::Trial;
 pub(crate) fn rows(study: &Study, number: u64, t: &Trial) -> Rows {
     let plan = study.plans.get(t.part);
     let names = plan.map_or_else(Vec::new, |p| p.factors.iter().map(|f| f.name.clone()).collect());
-    let both = t.responses.contains_key("goodput_down");
+    let both = t.responses.contains_key(&Response::GoodputDown);
     Rows {
-        trial: store::study::Trial {
+        trial: record::trial::Trial {
             trial: number,
             plan: plan.map_or_else(String::new, |p| p.name.clone()),
             block: t.block.into(),
@@ -61,7 +62,7 @@ pub(crate) fn comparisons(conclusion: &Conclusion) -> Vec<Comparison> {
         .iter()
         .map(|c| Comparison {
             what: c.what.clone(),
-            response: c.response.clone(),
+            response: c.response.name().to_owned(),
             ratio: c.comparison.ratio.value,
             ratio_low: c.comparison.ratio.low,
             ratio_high: c.comparison.ratio.high,

@@ -6,6 +6,7 @@ mod binomial;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+use record::trial::Response;
 use study::analysis;
 use study::between::{self, Row, Side};
 use study::ledger::Provenance;
@@ -93,7 +94,7 @@ impl Machine {
 }
 
 fn trial(plan: &Plan, place: &Place, goodput: f64) -> Trial {
-    Trial { responses: [("goodput".to_owned(), goodput)].into(), ..Trial::at(plan, 0, place) }
+    Trial { responses: [(Response::Goodput, goodput)].into(), ..Trial::at(plan, 0, place) }
 }
 
 fn plan(factors: Vec<Factor>, repetitions: u32, until: Option<f64>) -> Plan {
@@ -101,7 +102,7 @@ fn plan(factors: Vec<Factor>, repetitions: u32, until: Option<f64>) -> Plan {
         name: "p".into(),
         factors,
         fixed: Vec::new(),
-        response: "goodput".into(),
+        response: Response::Goodput,
         repetitions,
         duration: record::Nanos(1),
         warm_up: record::Nanos::ZERO,

@@ -69,7 +69,7 @@ fn tables() -> Vec<(&'static str, String)> {
         of::<Coverage>(),
         of::<record::Reading>(),
         of::<Lost>(),
-        of::<store::study::Trial>(),
+        of::<record::trial::Trial>(),
         of::<store::study::Factor>(),
         of::<store::study::Point>(),
         of::<store::study::Ping>(),

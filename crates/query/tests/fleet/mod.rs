@@ -356,7 +356,7 @@ pub fn others_than_traces(root: &Path) {
     std::fs::write(study.join("run.json"), r#"{"schema": 3, "kind": "study", "state": "finished"}"#).unwrap();
     let first = Nanos((FIRST_DAY + 1) * 1_000_000_000);
     let mut writer = store::study::Writer::open(&study, Nanos(0)).unwrap();
-    let trial = store::study::Trial { started_ns: first, plan: "delay".into(), ..Default::default() };
+    let trial = record::trial::Trial { started_ns: first, plan: "delay".into(), ..Default::default() };
     writer.add(&store::study::Rows { trial, ..Default::default() }, Nanos(0)).unwrap();
     writer.close().unwrap();
     let finding =

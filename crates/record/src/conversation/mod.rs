@@ -1,7 +1,8 @@
 //! A TCP connection of a capture: what `diagnose` says of it, and its row in a run.
 //!
-//! A figure of each direction is one line in [`direction`]; its value comes from `diagnose`. JSON, `docs/keys.md` and the rows of the page
-//! of a connection follow. A figure that runs keep as well has a line in the list at the end of this file.
+//! A figure of each direction is one line in `direction.rs`; its value comes from `diagnose`. JSON,
+//! `docs/keys.md` and the rows of the page of a connection follow. A figure that runs keep as well has
+//! a line in `row.rs`.
 
 mod direction;
 mod finding;

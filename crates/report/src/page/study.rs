@@ -8,6 +8,7 @@ mod proof;
 mod rows;
 
 use record::Nanos;
+use record::trial::Response;
 use study::ledger::Provenance;
 use study::{Chart, Conclusion, Plan, Trial, Workload, analysis, builtin, plan_text};
 use traffic::SocketOptions;
@@ -155,11 +156,11 @@ fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, charts: &[Char
     let mut charts = charts.iter().filter(|chart| chart.plan == part).peekable();
     // The conclusion's charts show goodput by combination, or by direction.
     if charts.peek().is_none() {
-        section.plot(view.series("goodput"));
+        section.plot(view.series(Response::Goodput));
     }
     charts.enumerate().for_each(|(i, chart)| section.plot(plots::chart(part, i, chart)));
-    section.plot(view.series("round-trip"));
-    section.plot(view.series("window"));
+    section.plot(view.series(Response::RoundTrip));
+    section.plot(view.series(Response::ReceiveWindow));
     section
 }
 

@@ -1,5 +1,6 @@
 //! Pages of studies that nature could make: whatever was measured, no figure is absurd, no name is there twice, every link has its place.
 
+use record::trial::Response;
 use std::collections::BTreeSet;
 
 use paper::document::{Block, Document, Table};
@@ -47,7 +48,7 @@ fn factors(seeded: &mut Seeded) -> Vec<Factor> {
 
 fn made(seed: u64) -> (Provenance, Vec<Trial>) {
     let mut seeded = Seeded(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let response = ["goodput", "latency_p99", "retransmitted"][seeded.below(3) as usize];
+    let response = [Response::Goodput, Response::LatencyP99, Response::Retransmitted][seeded.below(3) as usize];
     let spread = [1e-6, 0.01, 0.3, 4.0][seeded.below(4) as usize];
     let effect = [0.0, 0.01, 1.5, 12.0][seeded.below(4) as usize];
     let blocks = [1, 2, 3, 6, 12][seeded.below(5) as usize];
@@ -55,7 +56,7 @@ fn made(seed: u64) -> (Provenance, Vec<Trial>) {
         name: ["plan", "rr <b>& such", "net.ipv4: one, two"][seeded.below(3) as usize].into(),
         factors: factors(&mut seeded),
         fixed: vec![("rate".into(), "1gbit".into())],
-        response: response.into(),
+        response,
         repetitions: blocks,
         duration: record::Nanos::from_secs(1),
         warm_up: record::Nanos::ZERO,
@@ -66,10 +67,10 @@ fn made(seed: u64) -> (Provenance, Vec<Trial>) {
     for block in 0..blocks {
         for place in plan.block(block, seed) {
             let level = place.levels.iter().sum::<usize>() as f64;
-            let zero = response == "retransmitted" && seeded.below(3) == 0;
+            let zero = response == Response::Retransmitted && seeded.below(3) == 0;
             let value = if zero { 0.0 } else { 1e8 * (effect * level + spread * seeded.noise()).exp() };
             trials.push(Trial {
-                responses: [(response.to_owned(), value)].into(),
+                responses: [(response, value)].into(),
                 broken: if seeded.below(30) == 0 { vec!["the path broke its promise".into()] } else { Vec::new() },
                 cpu_busy: Some(0.5),
                 ..Trial::at(&plan, 0, &place)
@@ -156,12 +157,12 @@ fn no_figure_is_absurd_and_no_name_is_there_twice() {
 }
 
 /// Studies with levels that are close to each other: delays, sizes, rates and shares.
-fn close(factor: &str, levels: &[&str], response: &str, spread: f64) -> Document {
+fn close(factor: &str, levels: &[&str], response: Response, spread: f64) -> Document {
     let plan = Plan {
         name: "close".into(),
         factors: vec![Factor::new(factor, levels.iter().copied()), Factor::new("a.net.ipv4.tcp_timestamps", [1, 0])],
         fixed: vec![("rate".into(), "1gbit".into())],
-        response: response.into(),
+        response,
         repetitions: 5,
         duration: record::Nanos::from_secs(1),
         warm_up: record::Nanos::ZERO,
@@ -181,7 +182,7 @@ fn close(factor: &str, levels: &[&str], response: &str, spread: f64) -> Document
                 .unwrap()
             });
             trials.push(Trial {
-                responses: [(response.to_owned(), value)].into(),
+                responses: [(response, value)].into(),
                 series: series.collect(),
                 ..Trial::at(&plan, 0, &place)
             });
@@ -202,7 +203,7 @@ fn no_series_is_twice_in_a_legend_and_no_two_ticks_read_the_same() {
         ("loss", &["0.1%", "0.11%", "0.12%"]),
         ("flows", &["1", "2", "3", "4"]),
     ] {
-        for response in ["goodput", "latency_p50", "receive_window", "retransmitted"] {
+        for response in [Response::Goodput, Response::LatencyP50, Response::ReceiveWindow, Response::Retransmitted] {
             for spread in [1e-8, 1e-6, 1e-3, 0.3] {
                 let document = close(factor, levels, response, spread);
                 for plot in document.plots() {
@@ -275,7 +276,7 @@ fn pages_of_studies_fit_into_every_window() {
             file
         })
         .collect();
-    let near = close("delay", &["0.19ms", "0.2ms", "0.21ms"], "receive_window", 1e-6);
+    let near = close("delay", &["0.19ms", "0.2ms", "0.21ms"], Response::ReceiveWindow, 1e-6);
     let file = folder.path().join("near.html");
     std::fs::write(&file, html::page(&[near], "test")).unwrap();
     let pages: Vec<_> = pages.into_iter().chain([file]).collect();

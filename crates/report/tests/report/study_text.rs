@@ -1,6 +1,7 @@
 //! A study ends with the text that `wirelapse report` shows of its run, and its page has the same sentences.
 
 use paper::{Canvas, html, terminal};
+use record::trial::{Measure, Response};
 use report::page::study::document;
 use study::ledger::{Ledger, Provenance, load};
 use study::{Study, Trial, builtin, plan_file};
@@ -74,8 +75,10 @@ fn made_up(study: &Study, factor: f64, noise: f64) -> Vec<Trial> {
                 let step = f64::from((block * 7 + place.position * 5) % 11) / 11.0 - 0.5;
                 let size = factor.powi(odd as i32) * (noise * step).exp();
                 let mut trial = Trial::at(plan, part, &place);
-                let shares = |unit: &str| if unit == "share" { (0.5 * size).min(1.0) } else { 1e6 * size };
-                trial.responses = store::study::RESPONSES.iter().map(|r| (r.name.to_owned(), shares(r.unit))).collect();
+                let shares = |response: Response| {
+                    if response.measure() == Measure::Share { (0.5 * size).min(1.0) } else { 1e6 * size }
+                };
+                trial.responses = Response::ALL.into_iter().map(|r| (r, shares(r))).collect();
                 trials.push(trial);
             }
         }

@@ -6,17 +6,18 @@ use std::fs;
 
 use record::Nanos;
 use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
+use record::trial::{Response, Trial};
 use store::{Error, RunKind, State, capture, kind, study};
 
 fn rows(number: u64) -> study::Rows {
-    let responses = BTreeMap::from([("goodput".to_owned(), 941.5e6), ("round_trip".to_owned(), 10_123_456.0)]);
+    let responses = BTreeMap::from([(Response::Goodput, 941.5e6), (Response::RoundTrip, 10_123_456.0)]);
     study::Rows {
-        trial: study::Trial {
+        trial: Trial {
             trial: number,
             plan: "a </script> plan".into(),
             broken: (number == 0).then(|| "the path: 3 missed".into()),
             responses,
-            ..study::Trial::default()
+            ..Trial::default()
         },
         factors: vec![study::Factor { trial: number, factor: "delay".into(), level: "5ms".into() }],
         series: vec![

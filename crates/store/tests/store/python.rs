@@ -93,12 +93,12 @@ fn check_study(reader: &str, modules: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = study::Writer::open(dir.path(), Nanos(0)).unwrap();
     let trial = |number: u64| study::Rows {
-        trial: study::Trial {
+        trial: record::trial::Trial {
             trial: number,
             plan: "p".into(),
             broken: (number == 3).then(|| "missed".into()),
-            responses: [("goodput".to_owned(), 1e6 * number as f64)].into(),
-            ..study::Trial::default()
+            responses: [(record::trial::Response::Goodput, 1e6 * number as f64)].into(),
+            ..record::trial::Trial::default()
         },
         factors: vec![study::Factor {
             trial: number,

@@ -11,6 +11,7 @@ use crate::plan::{Factor, Plan};
 use crate::response::{self, quantity_of};
 use paper::document::Table;
 use record::Nanos;
+use record::trial::Response;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "congestion",
@@ -39,34 +40,38 @@ fn plans(quick: bool) -> Vec<Plan> {
 
 fn questions(quick: bool) -> Vec<(Question, Plan)> {
     let names = available();
-    let plan =
-        |question: Question, factors: &[(&str, &[&str])], fixed: &[(&str, &str)], response: &str, warm_up, seconds| {
-            let plan = Plan {
-                name: format!("{}, 100 Mbit/s", question.0),
-                factors: std::iter::once(Factor::new("congestion", &names))
-                    .chain(factors.iter().map(|(name, levels)| match *name {
-                        "rival" => Factor::new("rival", &names),
-                        name => Factor::new(name, *levels),
-                    }))
-                    .collect(),
-                fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-                response: response.into(),
-                repetitions: 3,
-                duration: Nanos::from_secs(if quick { 1 } else { seconds }),
-                warm_up: Nanos::from_secs(if quick { 1 } else { warm_up }),
-                frames: 2_000,
-                until: None,
-            };
-            (question, plan)
+    let plan = |question: Question,
+                factors: &[(&str, &[&str])],
+                fixed: &[(&str, &str)],
+                response: Response,
+                warm_up,
+                seconds| {
+        let plan = Plan {
+            name: format!("{}, 100 Mbit/s", question.0),
+            factors: std::iter::once(Factor::new("congestion", &names))
+                .chain(factors.iter().map(|(name, levels)| match *name {
+                    "rival" => Factor::new("rival", &names),
+                    name => Factor::new(name, *levels),
+                }))
+                .collect(),
+            fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+            response: response.into(),
+            repetitions: 3,
+            duration: Nanos::from_secs(if quick { 1 } else { seconds }),
+            warm_up: Nanos::from_secs(if quick { 1 } else { warm_up }),
+            frames: 2_000,
+            until: None,
         };
+        (question, plan)
+    };
     let rate = ("rate", "100mbit");
     if quick {
         let path = [rate, ("delay", "10ms"), ("queue", "40ms")];
         let single: [(&str, &[&str]); 3] = [("delay", &["10ms"]), ("loss", &["0%", "1%/0%"]), ("queue", &["20ms"])];
         return vec![
-            plan(SINGLE, &single, &[rate], "goodput", 1, 1),
-            plan(PAIR, &[], &[&path[..], &[("flows", "2")]].concat(), "fairness", 1, 1),
-            plan(RIVALS, &[("rival", &[])], &path, "rival_share", 1, 1),
+            plan(SINGLE, &single, &[rate], Response::Goodput, 1, 1),
+            plan(PAIR, &[], &[&path[..], &[("flows", "2")]].concat(), Response::Fairness, 1, 1),
+            plan(RIVALS, &[("rival", &[])], &path, Response::RivalShare, 1, 1),
         ];
     }
     let queues: (&str, &[&str]) = ("queue", &["10ms", "100ms"]);
@@ -76,10 +81,10 @@ fn questions(quick: bool) -> Vec<(Question, Plan)> {
     let far: (&str, &[&str]) = ("delay", &["50ms", "150ms"]);
     let some: (&str, &[&str]) = ("delay", &["500us", "10ms"]);
     vec![
-        plan(SINGLE, &[near, losses, queues], &[rate], "goodput", 1, 2),
-        plan(LONG, &[far, ("loss", &["0%", "0.1%/0%"]), queues], &[rate], "goodput", 3, 3),
-        plan(PAIR, &[some, ("loss", &["0%", "1%/0%"]), queues], &[rate, ("flows", "2")], "fairness", 1, 3),
-        plan(RIVALS, &[("rival", &[]), some, queues], &[rate], "rival_share", 1, 2),
+        plan(SINGLE, &[near, losses, queues], &[rate], Response::Goodput, 1, 2),
+        plan(LONG, &[far, ("loss", &["0%", "0.1%/0%"]), queues], &[rate], Response::Goodput, 3, 3),
+        plan(PAIR, &[some, ("loss", &["0%", "1%/0%"]), queues], &[rate, ("flows", "2")], Response::Fairness, 1, 3),
+        plan(RIVALS, &[("rival", &[]), some, queues], &[rate], Response::RivalShare, 1, 2),
     ]
 }
 
@@ -113,7 +118,7 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    fn estimate(&self, levels: &[usize], response: &str) -> Option<stats::Estimate> {
+    fn estimate(&self, levels: &[usize], response: Response) -> Option<stats::Estimate> {
         analysis::estimate(self.trials, self.part, levels, response, self.seed)
     }
 
@@ -125,7 +130,7 @@ impl Given<'_> {
     }
 
     /// Of every path, the mean with this congestion control over the mean with the first.
-    fn against_first(&self, name: usize, response: &str) -> Vec<f64> {
+    fn against_first(&self, name: usize, response: Response) -> Vec<f64> {
         let paths = analysis::combinations(self.plan).into_iter().filter(|l| l[0] == 0);
         let ratio = |path: Vec<usize>| {
             let other: Vec<usize> = std::iter::once(name).chain(path[1..].iter().copied()).collect();
@@ -153,7 +158,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             c.tables.push(rivals(given));
         } else if is_pair(plan) {
             c.verdict.extend(fairness(given));
-            c.tables.push(table_of(part, plan, trials, "fairness", seed, |_| None));
+            c.tables.push(table_of(part, plan, trials, Response::Fairness, seed, |_| None));
         } else {
             c.verdict.extend(single(given));
             c.tables.push(flows(given));
@@ -192,7 +197,7 @@ fn single(given: Given<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut goodput = Vec::new();
     for (i, name) in names.iter().enumerate().skip(1) {
-        let ratios = given.against_first(i, "goodput");
+        let ratios = given.against_first(i, Response::Goodput);
         let times = |r: f64| format!("{r:.2}");
         if let Some(text) = range(&ratios, times) {
             goodput.push(format!("{name} {text} times over {} paths", ratios.len()));
@@ -207,7 +212,7 @@ fn single(given: Given<'_>) -> Vec<String> {
         ));
     }
     // Where loss is what a congestion control answers to, and where the queue is.
-    for (factor, response, what) in [("loss", "goodput", "goodput"), ("queue", "queueing", "queueing delay")] {
+    for (factor, response) in [("loss", Response::Goodput), ("queue", Response::Queueing)] {
         let Some(f) = levels_of(factor) else { continue };
         for (l, level) in given.plan.factors[f].levels.iter().enumerate() {
             let of_name = |i: usize| -> Option<String> {
@@ -223,7 +228,7 @@ fn single(given: Given<'_>) -> Vec<String> {
             if !words.is_empty() {
                 let among = if factor == "queue" { " without loss" } else { "" };
                 sentences.push(format!(
-                    "{}, {factor} {level}{among}: {what}, median over the paths and range: {}",
+                    "{}, {factor} {level}{among}: {response}, median over the paths and range: {}",
                     given.plan.name,
                     words.join("; ")
                 ));
@@ -242,14 +247,15 @@ fn flows(given: Given<'_>) -> Table {
     for levels in given.by_path() {
         let mut row = plan.label(&levels);
         row.rotate_left(1);
-        let [goodput, interval, n] = quantity_of("goodput", given.estimate(&levels, "goodput").as_ref());
+        let [goodput, interval, n] =
+            quantity_of(Response::Goodput, given.estimate(&levels, Response::Goodput).as_ref());
         let predicted = conclusion::prediction(plan, &levels);
         row.extend([
             goodput,
             interval,
-            predicted.map_or_else(|| "-".into(), |p| conclusion::predicted_text("goodput", p)),
+            predicted.map_or_else(|| "-".into(), |p| conclusion::predicted_text(Response::Goodput, p)),
         ]);
-        for response in ["queueing", "retransmitted"] {
+        for response in [Response::Queueing, Response::Retransmitted] {
             row.push(quantity_of(response, given.estimate(&levels, response).as_ref())[0].clone());
         }
         row.push(n);
@@ -262,7 +268,8 @@ fn flows(given: Given<'_>) -> Table {
 fn fairness(given: Given<'_>) -> Option<String> {
     let of_name = |i: usize| {
         let combinations = analysis::combinations(given.plan).into_iter().filter(|c| c[0] == i);
-        let values: Vec<f64> = combinations.filter_map(|c| Some(given.estimate(&c, "fairness")?.value)).collect();
+        let values: Vec<f64> =
+            combinations.filter_map(|c| Some(given.estimate(&c, Response::Fairness)?.value)).collect();
         Some(format!("{} {}", given.plan.factors[0].levels[i], range(&values, |v| format!("{v:.3}"))?))
     };
     let words: Vec<String> = (0..given.plan.factors[0].levels.len()).filter_map(of_name).collect();
@@ -283,7 +290,7 @@ fn shares(given: Given<'_>) -> Vec<String> {
         for (j, rival) in names.iter().enumerate().skip(i + 1) {
             // Who was started as the rival makes no difference but chance: both orders describe the pair.
             let of_rival = |c: Vec<usize>| {
-                let share = given.estimate(&c, "rival_share")?.value;
+                let share = given.estimate(&c, Response::RivalShare)?.value;
                 match (c[0], c[1]) {
                     (a, b) if (a, b) == (i, j) => Some(share),
                     (a, b) if (a, b) == (j, i) => Some(1.0 - share),
@@ -307,7 +314,7 @@ fn rivals(given: Given<'_>) -> Table {
     let mut table = Table::new(plan.name.clone(), conclusion::columns(factors, figures));
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
-        row.extend(quantity_of("rival_share", given.estimate(&levels, "rival_share").as_ref()));
+        row.extend(quantity_of(Response::RivalShare, given.estimate(&levels, Response::RivalShare).as_ref()));
         table.push(row);
     }
     table

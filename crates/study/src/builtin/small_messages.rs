@@ -15,6 +15,7 @@ use crate::predict;
 use crate::response::quantity;
 use paper::document::{Column, Row, Table};
 use record::Nanos;
+use record::trial::Response;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "small-messages",
@@ -50,7 +51,7 @@ fn plans(quick: bool) -> Vec<Plan> {
         name: name.into(),
         factors,
         fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        response: "transactions".into(),
+        response: Response::Transactions,
         repetitions: if quick { 3 } else { 4 },
         // Nine exchanges that each wait for a delayed ACK: a step of several times is seen in fewer.
         duration: Nanos::from_millis(400),
@@ -120,7 +121,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.verdict.extend(said.breaks.iter().map(|b| b.1.clone()));
     if let Some(plan) = study.plans.get(LOOPBACK) {
         c.tables.push(conclusion::effects_table(LOOPBACK, plan, trials, &mut c.verdict));
-        c.tables.push(conclusion::table_of(LOOPBACK, plan, trials, &plan.response, seed, |_| None));
+        c.tables.push(conclusion::table_of(LOOPBACK, plan, trials, plan.response, seed, |_| None));
     }
     c.verdict.extend(said.others());
     let mut beside = Table::new(
@@ -130,9 +131,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     if let Some(plan) = study.plans.get(1) {
         for (size, then) in REFERENCE {
             let level = plan.factors[2].levels.iter().position(|l| *l == size.to_string());
-            let here = level.and_then(|l| analysis::estimate(trials, 1, &[0, 0, l], &plan.response, seed));
-            let (text, n) = here.map_or(("-".into(), 0), |e| (quantity("transactions", e.value), e.n));
-            beside.push(vec![size.to_string(), quantity("transactions", then), text, n.to_string()]);
+            let here = level.and_then(|l| analysis::estimate(trials, 1, &[0, 0, l], plan.response, seed));
+            let (text, n) = here.map_or(("-".into(), 0), |e| (quantity(Response::Transactions, e.value), e.n));
+            beside.push(vec![size.to_string(), quantity(Response::Transactions, then), text, n.to_string()]);
         }
         let step_near_724 =
             c.steps.iter().any(|(curve, s)| curve.starts_with("crr") && s.low < 724.0 && s.high >= 724.0);
@@ -215,7 +216,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
                 .iter()
                 .enumerate()
                 .flat_map(|(i, size)| {
-                    let values = analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values();
+                    let values = analysis::by_block(trials, part, &[w, o, i], plan.response).into_values();
                     values.map(move |v| (*size, v)).collect::<Vec<_>>()
                 })
                 .collect();
@@ -275,7 +276,7 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
             head.push(curve.split_once(", ").map_or_else(|| curve.clone(), |(_, rest)| rest.to_owned()));
             let column = (0..sizes.len()).map(|i| {
                 let values: Vec<f64> =
-                    analysis::by_block(trials, part, &[w, o, i], &plan.response).into_values().collect();
+                    analysis::by_block(trials, part, &[w, o, i], plan.response).into_values().collect();
                 (fewest, most) = (fewest.min(values.len()), most.max(values.len()));
                 let predicted =
                     conclusion::prediction(plan, &[w, o, i]).map_or_else(|| "-".into(), |p| format!("{:.1}", p.value));
@@ -315,7 +316,7 @@ fn explained(trial: &Trial) -> bool {
 fn held_up(study: &Study, trials: &[Trial]) -> Option<String> {
     let slow = |t: &&Trial| {
         let predicted = study.plans.get(t.part).and_then(|p| conclusion::prediction(p, &t.levels));
-        let rate = t.response("transactions");
+        let rate = t.response(Response::Transactions);
         t.counts() && predicted.zip(rate).is_some_and(|(p, r)| r < p.value / 2.0) && !explained(t)
     };
     let n = trials.iter().filter(slow).count();
@@ -337,7 +338,7 @@ fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
             "on the slow side the packets show {}, {} times for {} together in {frames} frames: {} (packets {})",
             f.kind,
             f.count,
-            quantity("latency_p50", f.cost_ns.0 as f64),
+            quantity(Response::LatencyP50, f.cost_ns.0 as f64),
             f.text.trim_end_matches('.'),
             f.packets.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
         ),

@@ -4,6 +4,7 @@
 //! a round-trip sample for each ACK, also of retransmitted data, and protection against wrapped sequence numbers, so a
 //! lossy path is measured too.
 
+use record::trial::Response;
 use std::collections::BTreeMap;
 
 use super::{ALL_FRAMES, Builtin};
@@ -34,7 +35,7 @@ fn plans(quick: bool) -> Vec<Plan> {
         name: name.into(),
         factors: vec![Factor::new(SYSCTL, [1, 0])],
         fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        response: "goodput".into(),
+        response: Response::Goodput,
         repetitions,
         duration: Nanos::from_secs(seconds),
         warm_up: Nanos::from_secs(1),
@@ -63,7 +64,7 @@ fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
         name: name.into(),
         factors: vec![Factor::new(sysctl, [1, 0])],
         fixed: fixed.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
-        response: "goodput_down".into(),
+        response: Response::GoodputDown,
         repetitions: if quick { 3 } else { 10 },
         duration: Nanos::from_secs(if quick { 3 } else { 5 }),
         warm_up: Nanos::from_secs(1),
@@ -109,13 +110,20 @@ fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
                 };
                 let (window, rtt_ns) = (middle(|p| p.receive_window_bytes.unwrap_or(0))?, middle(|p| p.srtt_ns.0)?);
                 let buffer = middle(|p| p.receive_buffer_bytes)?;
-                Some([t.response("goodput")?, window, rtt_ns, window * 8e9 / rtt_ns, buffer])
+                Some([t.response(Response::Goodput)?, window, rtt_ns, window * 8e9 / rtt_ns, buffer])
             })
             .collect();
         let median = |i: usize| stats::median(&figures.iter().map(|f| f[i]).collect::<Vec<_>>());
         let Some(medians) = (0..5).map(median).collect::<Option<Vec<f64>>>() else { continue };
-        let names = ["goodput", "receive_window", "round_trip", "goodput", "receive_buffer"];
-        let words: Vec<String> = names.iter().zip(&medians).map(|(name, value)| quantity(name, *value)).collect();
+        let names = [
+            Response::Goodput,
+            Response::ReceiveWindow,
+            Response::RoundTrip,
+            Response::Goodput,
+            Response::ReceiveBuffer,
+        ];
+        let words: Vec<String> =
+            names.iter().zip(&medians).map(|(response, value)| quantity(*response, *value)).collect();
         if (medians[0] / medians[3] - 1.0).abs() < 0.1 {
             c.verdict.push(format!(
                 "Upload with {SYSCTL}={name} ({}) is held by its receive window: {} in a round trip of {} let {} through, and {} came; the \
@@ -132,17 +140,17 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     let framing = predict::framing(1.0, 1_500, false, 20) / predict::framing(1.0, 1_500, false, 32) - 1.0;
     for (part, plan) in study.plans.iter().enumerate() {
-        let responses: &[&str] = match part {
-            LOSSY => &["goodput", "round_trip", "rtt_deviation", "retransmitted"],
-            LOADED => &["goodput_down", "goodput", "latency_p50"],
-            _ => &["goodput"],
+        let responses: &[Response] = match part {
+            LOSSY => &[Response::Goodput, Response::RoundTrip, Response::RttDeviation, Response::Retransmitted],
+            LOADED => &[Response::GoodputDown, Response::Goodput, Response::LatencyP50],
+            _ => &[Response::Goodput],
         };
-        for response in responses {
+        for &response in responses {
             if let Some(comparison) = analysis::compare(part, plan, trials, [&[0], &[1]], response, seed) {
                 let what = format!("Timestamps off ({})", plan.name);
                 // At full speed the CPU decides, not the wire.
-                let predicted = (part == 0 && *response == "goodput").then_some(framing);
-                c.compared.push(Compared { what, response: (*response).into(), comparison, predicted });
+                let predicted = (part == 0 && response == Response::Goodput).then_some(framing);
+                c.compared.push(Compared { what, response, comparison, predicted });
             }
         }
     }
@@ -150,11 +158,14 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
     c.verdict.extend(lost_with_them(trials));
     for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part != LOADED) {
-        c.tables.push(table_of(part, plan, trials, "goodput", seed, |levels| conclusion::prediction(plan, levels)));
+        c.tables
+            .push(table_of(part, plan, trials, Response::Goodput, seed, |levels| conclusion::prediction(plan, levels)));
         c.charts.extend(conclusion::goodput_chart(part, plan, trials));
     }
     if let Some(plan) = study.plans.get(LOADED) {
-        for (response, name) in [("goodput_down", "download"), ("goodput", "upload"), ("latency_p50", "ping")] {
+        for (response, name) in
+            [(Response::GoodputDown, "download"), (Response::Goodput, "upload"), (Response::LatencyP50, "ping")]
+        {
             let mut table = table_of(LOADED, plan, trials, response, seed, |_| None);
             table.title = format!("{}: {name}", plan.name);
             c.tables.push(table);
@@ -178,7 +189,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         ]);
         for (name, values, level, header) in [("on", REFERENCE_ON, 0, 32), ("off", REFERENCE_OFF, 1, 20)] {
             let share = |rate: f64, line: f64| format!("{} of the line", quantity::percent_to(rate / line, 4));
-            let here = analysis::estimate(trials, 0, &[level], "goodput", seed);
+            let here = analysis::estimate(trials, 0, &[level], Response::Goodput, seed);
             table.push(vec![
                 format!("timestamps {name}"),
                 share(stats::median(&values).unwrap_or(f64::NAN), 10.0),
@@ -303,7 +314,7 @@ fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
 /// What turning them off loses where segments are lost.
 fn lossy(trials: &[Trial], seed: u64) -> Table {
     let mut table = Table::new("under 1 % loss", conclusion::columns(["response"], ["timestamps on", "off", "n"]));
-    for response in ["goodput", "retransmitted", "round_trip", "rtt_deviation"] {
+    for response in [Response::Goodput, Response::Retransmitted, Response::RoundTrip, Response::RttDeviation] {
         let [on, off] = [0, 1].map(|level| analysis::estimate(trials, LOSSY, &[level], response, seed));
         let text = |e: Option<stats::Estimate>| {
             e.map_or_else(
@@ -312,7 +323,7 @@ fn lossy(trials: &[Trial], seed: u64) -> Table {
             )
         };
         let n = on.map_or(0, |e| e.n);
-        table.push(vec![response.into(), text(on), text(off), n.to_string()]);
+        table.push(vec![response.to_string(), text(on), text(off), n.to_string()]);
     }
     table
 }

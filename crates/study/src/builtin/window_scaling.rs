@@ -15,6 +15,7 @@ use crate::predict;
 use crate::response::quantity;
 use paper::document::Table;
 use record::Nanos;
+use record::trial::Response;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "window-scaling",
@@ -49,7 +50,7 @@ fn plans(quick: bool) -> Vec<Plan> {
             ]
             .map(|(n, v)| (n.to_owned(), v.to_owned()))
             .into(),
-            response: "goodput".into(),
+            response: Response::Goodput,
             repetitions: if quick { 3 } else { 5 },
             duration: Nanos::from_secs(*seconds),
             warm_up: Nanos::from_secs(*warm_up),
@@ -66,7 +67,7 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
         name: "window scaling over the real path".into(),
         factors: vec![Factor::new(SYSCTL, [1, 0])],
         fixed: Vec::new(),
-        response: "goodput".into(),
+        response: Response::Goodput,
         repetitions,
         duration: Nanos::from_secs(seconds),
         warm_up: Nanos::from_secs(1),
@@ -91,16 +92,16 @@ fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
         let both =
             |points: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| [line("on", 0, points), line("off", 1, points)].into();
         for (name, response, lines) in [
-            ("goodput", "goodput", both(&goodput)),
-            ("receive window (packets)", "receive_window", both(&window)),
-            ("receive buffer (skmem rb)", "receive_buffer", both(&buffer)),
+            ("goodput", Response::Goodput, both(&goodput)),
+            ("receive window (packets)", Response::ReceiveWindow, both(&window)),
+            ("receive buffer (skmem rb)", Response::ReceiveBuffer, both(&buffer)),
         ] {
             let lines: Vec<Line> = lines;
             if lines.iter().any(|l| l.n > 0) {
                 charts.push(Chart {
                     plan: part,
                     title: format!("{name} over time, {delay} each way, scaling on and off"),
-                    response: response.into(),
+                    response,
                     lines,
                 });
             }
@@ -129,13 +130,13 @@ fn worth(compared: &[Compared]) -> Option<String> {
 fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<String> {
     let (part, plan) = study.plans.iter().enumerate().next_back()?;
     let d = plan.factors[0].levels.len() - 1;
-    let estimate = |response: &str, level: usize| analysis::estimate(trials, part, &[d, level], response, seed);
-    let (on, off) = (estimate("receive_buffer", 0)?, estimate("receive_buffer", 1)?);
+    let estimate = |response: Response, level: usize| analysis::estimate(trials, part, &[d, level], response, seed);
+    let (on, off) = (estimate(Response::ReceiveBuffer, 0)?, estimate(Response::ReceiveBuffer, 1)?);
     Some(format!(
         "At {} each way scaling lets the receive buffer grow to {}, against {} without ({:.0} times; n = {})",
         plan.factors[0].levels[d],
-        quantity("receive_buffer", on.value),
-        quantity("receive_buffer", off.value),
+        quantity(Response::ReceiveBuffer, on.value),
+        quantity(Response::ReceiveBuffer, off.value),
         on.value / off.value,
         on.n
     ))
@@ -172,57 +173,59 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
             let predict = |level: usize| conclusion::prediction(plan, &[d, level]);
-            if let Some(comparison) = analysis::compare(part, plan, trials, [&[d, 0], &[d, 1]], "goodput", seed) {
+            if let Some(comparison) = analysis::compare(part, plan, trials, [&[d, 0], &[d, 1]], Response::Goodput, seed)
+            {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off.value / on.value - 1.0);
                 let what = format!("{delay} each way: window scaling off at one side");
-                c.compared.push(Compared { what, response: "goodput".into(), comparison, predicted });
+                c.compared.push(Compared { what, response: Response::Goodput, comparison, predicted });
             }
-            let off = |response: &str| analysis::estimate(trials, part, &[d, 1], response, seed);
-            if let (Some(round_trip), Some(goodput)) = (off("round_trip"), off("goodput")) {
+            let off = |response: Response| analysis::estimate(trials, part, &[d, 1], response, seed);
+            if let (Some(round_trip), Some(goodput)) = (off(Response::RoundTrip), off(Response::Goodput)) {
                 let most = predict::window(predict::UNSCALED_WINDOW_BYTES, round_trip.value / 1e9);
                 ceiling.push(vec![
                     delay.clone(),
-                    quantity("round_trip", round_trip.value),
-                    quantity("goodput", most),
-                    quantity("goodput", goodput.value),
+                    quantity(Response::RoundTrip, round_trip.value),
+                    quantity(Response::Goodput, most),
+                    quantity(Response::Goodput, goodput.value),
                     quantity::percent(goodput.value / most),
                     goodput.n.to_string(),
                 ]);
             }
             for (level, name) in [(0, "on"), (1, "off")] {
-                let mean = |response: &str| {
+                let mean = |response: Response| {
                     analysis::estimate(trials, part, &[d, level], response, seed)
                         .map_or_else(|| "-".into(), |e| quantity(response, e.value))
                 };
                 let after: Vec<f64> = of(trials, part, &[d, level])
                     .filter_map(|t| t.evidence.windows.iter().rfind(|w| w.0 <= Nanos::from_secs(1)).map(|w| w.1 as f64))
                     .collect();
-                let after = stats::mean(&after).map_or_else(|| "-".into(), |v| quantity("receive_window", v));
+                let after = stats::mean(&after).map_or_else(|| "-".into(), |v| quantity(Response::ReceiveWindow, v));
                 let n = of(trials, part, &[d, level]).count();
                 memory.push(vec![
                     delay.clone(),
                     name.into(),
-                    mean("receive_window"),
+                    mean(Response::ReceiveWindow),
                     after,
-                    mean("receive_buffer"),
-                    mean("receive_used"),
-                    mean("receive_space"),
-                    mean("send_buffer"),
+                    mean(Response::ReceiveBuffer),
+                    mean(Response::ReceiveUsed),
+                    mean(Response::ReceiveSpace),
+                    mean(Response::SendBuffer),
                     n.to_string(),
                 ]);
                 if let Some((_, on, off)) = REFERENCE.iter().find(|r| r.0 == delay) {
                     let round_trip = plan.setup(&[d, level]).ok().and_then(|s| s.round_trip_s()).unwrap_or(0.0);
                     beside.push(vec![
-                        quantity("round_trip", round_trip * 1e9),
+                        quantity(Response::RoundTrip, round_trip * 1e9),
                         name.into(),
-                        quantity("goodput", [on, off][level] * 1e6),
-                        mean("goodput"),
-                        predict(level).map_or_else(|| "-".into(), |p| conclusion::predicted_text("goodput", p)),
+                        quantity(Response::Goodput, [on, off][level] * 1e6),
+                        mean(Response::Goodput),
+                        predict(level).map_or_else(|| "-".into(), |p| conclusion::predicted_text(Response::Goodput, p)),
                     ]);
                 }
             }
         }
-        c.tables.push(table_of(part, plan, trials, "goodput", seed, |levels| conclusion::prediction(plan, levels)));
+        c.tables
+            .push(table_of(part, plan, trials, Response::Goodput, seed, |levels| conclusion::prediction(plan, levels)));
         c.charts.extend(charts(part, plan, trials));
     }
     conclusion::judge(study, &mut c);
@@ -234,7 +237,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         "prediction: the least of {} (framing), the receive buffer's bound and, with scaling off, 65,535 bytes a round \
          trip; it excludes slow start; the round trip is the path's own, without queues. The least that agrees with it is a window that leaves as one burst and is \
          waited for, which below 1 ms is far less",
-        quantity("goodput", predict::framing(1e9, 1_500, false, 32))
+        quantity(Response::Goodput, predict::framing(1e9, 1_500, false, 32))
     ));
     c.notes.push(
         "the window offered is read from the packets, scaled as the SYNs agreed: TCP_INFO's tcpi_rcv_wnd is the window \
@@ -264,7 +267,7 @@ mod tests {
     fn the_sentence_before_all_others_claims_no_more_than_they_do() {
         let compared = |delay: &str, off: [f64; 3]| Compared {
             what: format!("{delay} each way: window scaling off at one side"),
-            response: "goodput".into(),
+            response: Response::Goodput,
             comparison: stats::Comparison::of(&[9e8, 9.1e8, 8.9e8], &off, 1).unwrap(),
             predicted: None,
         };

@@ -1,5 +1,6 @@
 //! Studies run for real in labs: a difference put in is found, a run goes on where it was, settings are proved.
 
+use record::trial::Response;
 use std::cell::Cell;
 
 use record::Nanos;
@@ -56,7 +57,9 @@ fn settings_are_proved_by_the_packets() {
         assert!(trial.evidence.syns.iter().any(|s| s.from_server && s.window_scale.is_some() == on(1)));
         let widest = trial.evidence.windows.iter().map(|w| w.1).max().unwrap();
         assert!((widest > 65_535) == on(1), "{widest} {:?}", trial.labels);
-        assert!(trial.held.iter().any(|h| h.contains("window scaling")) && trial.response("goodput").unwrap() > 0.0);
+        assert!(
+            trial.held.iter().any(|h| h.contains("window scaling")) && trial.response(Response::Goodput).unwrap() > 0.0
+        );
     }
 }
 
@@ -131,7 +134,7 @@ fn sockets_are_as_the_kernel_has_them_unless_a_plan_says_otherwise() {
             "workload = \"rr\"\nrepetitions = 1\nduration = \"400ms\"\nwarm_up = \"50ms\"\n[fixed]\ndelay = \"500us\"\n\
              response_writes = 2\n{held}[factors]\nresponse = [100]\n"
         ));
-        run_all(&study)[0].response("transactions").unwrap()
+        run_all(&study)[0].response(Response::Transactions).unwrap()
     };
     let (unsaid, default, nodelay) = (rate(""), rate("socket = \"default\"\n"), rate("socket = \"nodelay\"\n"));
     assert!(unsaid < 26.0 && default < 26.0 && nodelay > 4.0 * unsaid, "{unsaid} {default} {nodelay}");
@@ -149,10 +152,10 @@ fn datagrams_that_a_path_cannot_carry_are_found_lost() {
         assert!(trial.series.len() >= 3 && trial.series.iter().all(|p| p.srtt_ns == Nanos::ZERO), "{:?}", trial.series);
         // Nor is there a window: the packets' is that of the connection on which the test is asked for.
         assert!(trial.series.iter().all(|p| p.receive_window_bytes.is_none()), "{:?}", trial.series);
-        assert_eq!(trial.response("receive_window"), None);
+        assert_eq!(trial.response(Response::ReceiveWindow), None);
     }
     // A sender that was held catches up in a burst, which a queue of 10 ms does not hold: the median trial is the path's.
-    let median = |level: &str, response: &str| {
+    let median = |level: &str, response: Response| {
         let of_level = trials.iter().filter(|t| t.counts() && t.labels[0] == level);
         let mut values: Vec<f64> = of_level.map(|t| t.response(response).unwrap()).collect();
         assert!(values.len() >= 3, "{trials:?}");
@@ -162,7 +165,8 @@ fn datagrams_that_a_path_cannot_carry_are_found_lost() {
     // 5 ms on the way, and a full queue of 10 ms where more is sent than passes.
     for (level, lost, delay, goodput) in [("5M", 0.0..0.01, 5e6..10e6, 5e6), ("20M", 0.4..1.0, 12e6..f64::MAX, 9.479e6)]
     {
-        let seen = ["datagrams_lost", "one_way_p50", "goodput"].map(|response| median(level, response));
+        let seen =
+            [Response::DatagramsLost, Response::OneWayP50, Response::Goodput].map(|response| median(level, response));
         assert!(lost.contains(&seen[0]) && delay.contains(&seen[1]), "{level}: {seen:?}");
         assert!((seen[2] / goodput - 1.0).abs() < 0.1, "{level}: {seen:?}");
     }
@@ -184,7 +188,7 @@ fn the_receive_window_is_that_of_the_packets_in_every_place() {
         for trial in &trials {
             let off = trial.labels[0] == "0";
             // A window that no field of 16 bits holds, or the largest that one can.
-            let window = trial.response("receive_window").unwrap();
+            let window = trial.response(Response::ReceiveWindow).unwrap();
             assert_eq!(window <= 65_535.0, off, "{direction}: {window}");
             let known: Vec<u64> = trial.series.iter().filter_map(|p| p.receive_window_bytes).collect();
             assert!(known.len() >= trial.series.len() - 1 && known.len() > 5, "{direction}: {:?}", trial.series);

@@ -206,9 +206,9 @@ impl Runs {
         fs::create_dir(self.at("study")).expect("a folder");
         let mut writer = store::study::Writer::open(&self.at("study"), record::Nanos(0)).expect("a run");
         for (number, level) in [(1, "5ms"), (2, "0")] {
-            let responses = [("goodput".to_owned(), 1e6)].into();
+            let responses = [(record::trial::Response::Goodput, 1e6)].into();
             let trial =
-                store::study::Trial { trial: number, plan: "p".into(), responses, ..store::study::Trial::default() };
+                record::trial::Trial { trial: number, plan: "p".into(), responses, ..record::trial::Trial::default() };
             let factor = store::study::Factor { trial: number, factor: "delay".into(), level: level.into() };
             let rows = store::study::Rows { trial, factors: vec![factor], ..store::study::Rows::default() };
             writer.add(&rows, record::Nanos(0)).expect("a trial");

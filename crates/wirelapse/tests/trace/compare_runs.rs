@@ -162,7 +162,7 @@ fn two_studies_are_compared_and_what_else_differs_is_said() {
         for block in 0..5 {
             for place in plan.block(block, 1) {
                 let goodput = if place.levels == [1] { 5e7 * slower } else { 9e7 } + f64::from(block) * 1e4;
-                let responses = [("goodput".to_owned(), goodput)].into();
+                let responses = [(record::trial::Response::Goodput, goodput)].into();
                 let trial = Trial { responses, ..Trial::at(&plan, 0, &place) };
                 ledger.add(&trial).unwrap();
                 trials.push(trial);

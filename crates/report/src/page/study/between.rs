@@ -1,6 +1,7 @@
 //! Two studies side by side.
 
 use quantity::{change, count, counted};
+use record::trial::Response;
 use stats::Estimate;
 use study::between::{Between, Differing, Kind, Row};
 use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
@@ -38,10 +39,10 @@ fn listed(names: &[&str]) -> String {
 /// In how many combinations each response differs; `None` where nothing is compared so.
 fn counts(kind: Kind, between: &Between) -> Option<String> {
     let compared = || between.rows.iter().filter(|row| kind.change(row).is_some());
-    let mut responses: Vec<&str> = Vec::new();
+    let mut responses: Vec<Response> = Vec::new();
     for row in compared() {
-        if !responses.contains(&row.response.as_str()) {
-            responses.push(&row.response);
+        if !responses.contains(&row.response) {
+            responses.push(row.response);
         }
     }
     let what = if kind == Kind::WithinBlocks { "other combination" } else { "combination" };
@@ -75,7 +76,7 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
                 format!("{}: {} relative to the first changed by {of} from {a} to {b}.", place(row), row.response)
             }
             Kind::Itself => {
-                let [a, b] = row.change.values.map(|value| quantity(&row.response, value));
+                let [a, b] = row.change.values.map(|value| quantity(row.response, value));
                 format!("{}: {of} {} ({a} in {}, {b} in {}).", place(row), row.response, names[0], names[1])
             }
         })
@@ -207,10 +208,10 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
             None if between.base(row) == Some(row) => "this is the first".into(),
             None => "too few blocks with both".into(),
         };
-        let [first, second] = row.change.values.map(|value| Cell::figure(quantity(&row.response, value)));
+        let [first, second] = row.change.values.map(|value| Cell::figure(quantity(row.response, value)));
         table.push([
             place(row).into(),
-            Cell::from(&row.response),
+            Cell::from(row.response.to_string()),
             first,
             second,
             Cell::or(Kind::Itself.change(row), |change| Cell::figure(percent_of(change)), NONE),
@@ -285,7 +286,7 @@ mod tests {
     }
 
     fn row(label: &str, middle: f64, error: f64) -> Row {
-        let (plan, response) = ("delay".to_owned(), "goodput".to_owned());
+        let (plan, response) = ("delay".to_owned(), Response::Goodput);
         let change = change(middle, error);
         Row { plan, labels: vec![label.into()], response, trials: [5, 5], change, within_blocks: None }
     }

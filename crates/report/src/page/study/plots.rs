@@ -3,6 +3,7 @@
 mod factors;
 mod series;
 
+use record::trial::{Measure, Response};
 use std::collections::BTreeMap;
 
 use study::analysis;
@@ -21,21 +22,21 @@ const DRAWN: usize = 400;
 /// Effects that are drawn.
 const EFFECTS: usize = 40;
 
-fn unit(response: &str) -> Unit {
-    match response::unit(response) {
-        "bit/s" => Unit::Rate,
-        "ns" => Unit::Time,
-        "bytes" => Unit::Bytes,
+fn unit(response: Response) -> Unit {
+    match response.measure() {
+        Measure::BitRate => Unit::Rate,
+        Measure::Time => Unit::Time,
+        Measure::Bytes => Unit::Bytes,
         _ => Unit::Plain,
     }
 }
 
-fn label(response: &str) -> String {
-    let unit = response::unit(response);
-    match unit {
+fn label(response: Response) -> String {
+    match response.measure() {
         // The ticks have these.
-        "bit/s" | "ns" | "bytes" => response.replace('_', " "),
-        _ => format!("{} ({})", response.replace('_', " "), if unit == "1/s" { "a second" } else { unit }),
+        Measure::BitRate | Measure::Time | Measure::Bytes => response.to_string(),
+        Measure::PerSecond => format!("{response} (a second)"),
+        other => format!("{response} ({})", other.unit()),
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
         predicted.extend(c.predicted.map(|p| [tidy(p), at]));
         table.push([
             Cell::from(&c.what),
-            Cell::from(&c.response),
+            Cell::from(c.response.to_string()),
             Cell::figure(percent_of(ratio)),
             Cell::count(ratio.n as u64),
             Cell::figure(quantity::p_value(c.comparison.p)),
@@ -119,7 +120,7 @@ pub(super) fn chart(part: usize, number: usize, chart: &Chart) -> Option<Plot> {
     });
     let axes = (
         Axis::linear("time since the transfer began", Unit::Time).reaching(0.0),
-        Axis::linear(label(&chart.response), unit(&chart.response)).reaching(0.0),
+        Axis::linear(label(chart.response), unit(chart.response)).reaching(0.0),
     );
     let id = format!("plan{}-chart{}", part + 1, number + 1);
     let caption = "means over the trials of a combination, in tenths of a second";
@@ -177,12 +178,12 @@ impl View<'_> {
     }
 
     fn values(&self, levels: &[usize]) -> Vec<f64> {
-        analysis::by_block(self.trials, self.part, levels, &self.plan.response).into_values().collect()
+        analysis::by_block(self.trials, self.part, levels, self.plan.response).into_values().collect()
     }
 
     /// The trials of a combination that count: block, value, and the name of its row.
     fn each_trial(&self, levels: &[usize]) -> Vec<(u32, f64, String)> {
-        let response = &self.plan.response;
+        let response = self.plan.response;
         (0..)
             .zip(self.trials)
             .filter(|(_, t)| t.part == self.part && t.counts() && t.levels == levels)
@@ -191,7 +192,7 @@ impl View<'_> {
     }
 
     fn estimate(&self, levels: &[usize]) -> Option<stats::Estimate> {
-        analysis::mean(self.part, self.plan, self.trials, levels, &self.plan.response, self.seed)
+        analysis::mean(self.part, self.plan, self.trials, levels, self.plan.response, self.seed)
     }
 
     fn predicted(&self, levels: &[usize]) -> Option<f64> {
@@ -212,12 +213,12 @@ impl View<'_> {
                 .chain(["block by block".into()]),
         );
         for levels in self.combinations {
-            let figure = |value| Cell::figure(quantity(&self.plan.response, value));
+            let figure = |value| Cell::figure(quantity(self.plan.response, value));
             let mut row = vec![Cell::from(self.name(levels))];
-            let measured = response::quantity_of(&self.plan.response, self.estimate(levels).as_ref());
+            let measured = response::quantity_of(self.plan.response, self.estimate(levels).as_ref());
             row.extend(measured.map(Cell::figure));
             row.push(Cell::or(self.predicted(levels), figure, "nothing was predicted"));
-            let each: Vec<String> = self.values(levels).iter().map(|v| quantity(&self.plan.response, *v)).collect();
+            let each: Vec<String> = self.values(levels).iter().map(|v| quantity(self.plan.response, *v)).collect();
             row.push(each.join(", ").into());
             table.push(row);
         }
@@ -226,7 +227,7 @@ impl View<'_> {
 
     fn interval(&self, at: f64, levels: &[usize]) -> Option<Interval> {
         let e = self.estimate(levels)?;
-        let [mean, between, n] = response::quantity_of(&self.plan.response, Some(&e));
+        let [mean, between, n] = response::quantity_of(self.plan.response, Some(&e));
         let label = format!("{}\nmean {mean} ({between}), n = {n}", self.name(levels));
         Some(Interval { at, low: tidy(e.low), value: tidy(e.value), high: tidy(e.high), label })
     }
@@ -256,12 +257,9 @@ impl View<'_> {
         let names = self.combinations.iter().map(|l| self.tick(l));
         Plot::new(
             &self.id("blocks"),
-            format!("{}, block by block", self.plan.response.replace('_', " ")),
+            format!("{}, block by block", self.plan.response),
             format!("Each thin line joins the trials of one block; {}.", self.blocks_note()),
-            (
-                Axis::names(self.axis_label(), names),
-                Axis::linear(label(&self.plan.response), unit(&self.plan.response)),
-            ),
+            (Axis::names(self.axis_label(), names), Axis::linear(label(self.plan.response), unit(self.plan.response))),
             layers,
         )
         .map(|p| p.with_table(self.table()))
@@ -349,9 +347,9 @@ impl View<'_> {
         };
         Plot::new(
             &self.id("curve"),
-            format!("{} along {}", self.plan.response.replace('_', " "), factor.name),
+            format!("{} along {}", self.plan.response, factor.name),
             format!("Means with their 95 % intervals; {}.{note}", self.blocks_note()),
-            (x, Axis::linear(label(&self.plan.response), unit(&self.plan.response)).reaching(0.0)),
+            (x, Axis::linear(label(self.plan.response), unit(self.plan.response)).reaching(0.0)),
             layers,
         )
         .map(|p| p.with_table(self.table()))
@@ -369,7 +367,7 @@ impl View<'_> {
                 let values = self.values(levels);
                 let q = |share| stats::quantile(&values, share);
                 let figures = [q(0.0)?, q(0.25)?, q(0.5)?, q(0.75)?, q(1.0)?];
-                let words = figures.map(|f| quantity(&self.plan.response, f));
+                let words = figures.map(|f| quantity(self.plan.response, f));
                 let label = format!(
                     "{}\nmin {}, quartiles {}, {}, {}, max {}; n = {}",
                     self.name(levels),
@@ -391,7 +389,7 @@ impl View<'_> {
                 "Box: the middle half of the trials, its line their median; whiskers: smallest and largest. {}.",
                 self.blocks_note()
             ),
-            (Axis::linear(label(&self.plan.response), unit(&self.plan.response)), Axis::names("", names)),
+            (Axis::linear(label(self.plan.response), unit(self.plan.response)), Axis::names("", names)),
             vec![Layer::Boxes { name: String::new(), hue: Hue(0), items }],
         )
     }

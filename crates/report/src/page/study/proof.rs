@@ -1,5 +1,6 @@
 //! That every setting took and the path kept its promise: by the packets, and by the path's own account.
 
+use record::trial::Response;
 use std::collections::BTreeMap;
 
 use lab::{DirectionReport, PathReport};
@@ -100,7 +101,7 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
     let head = columns(["plan", "levels", "way"], figures);
     let mut table = Table::new("By combination, by the path's own account; ranges are over trials", head);
     let ways: [(&str, Way); 2] = [("a to b", |p| &p.a_to_b), ("b to a", |p| &p.b_to_a)];
-    let rate = |bits: f64| response::quantity("goodput", bits);
+    let rate = |bits: f64| response::quantity(Response::Goodput, bits);
     for (part, plan) in plans.iter().enumerate() {
         for levels in analysis::combinations(plan) {
             let of = trials.iter().filter(|t| t.part == part && t.levels == levels);

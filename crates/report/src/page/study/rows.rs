@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use study::response::unit;
+use record::trial::Response;
 use study::{Study, Trial};
 
 use super::plots::row_of;
@@ -16,12 +16,12 @@ pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
         .enumerate()
         .map(|(part, plan)| {
             let own = || (0..).zip(trials).filter(move |(_, t): &(usize, &Trial)| t.part == part);
-            let measured: BTreeSet<&str> = own().flat_map(|(_, t)| t.responses.keys().map(String::as_str)).collect();
+            let measured: BTreeSet<Response> = own().flat_map(|(_, t)| t.responses.keys().copied()).collect();
             let mut columns = Vec::from(["trial", "block", "position"].map(Column::figures));
             columns.extend(plan.factors.iter().map(|f| Column::text(&f.name)));
-            columns.extend(measured.iter().map(|name| match unit(name) {
-                "" => Column::figures(*name),
-                unit => Column::figures(format!("{name} ({unit})")),
+            columns.extend(measured.iter().map(|response| match response.measure().unit() {
+                "" => Column::figures(response.name()),
+                unit => Column::figures(format!("{} ({unit})", response.name())),
             }));
             columns.extend([Column::figures("took (ns)"), Column::text("does not count because")]);
             let mut table = Table::new(format!("{}: trials", plan.name), columns);
@@ -29,7 +29,9 @@ pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
                 let mut row = vec![number.to_string(), trial.block.to_string(), trial.position.to_string()];
                 row.extend((0..plan.factors.len()).map(|i| trial.labels.get(i).cloned().unwrap_or_default()));
                 row.extend(
-                    measured.iter().map(|name| trial.response(name).map_or_else(String::new, |v| v.to_string())),
+                    measured
+                        .iter()
+                        .map(|response| trial.response(*response).map_or_else(String::new, |v| v.to_string())),
                 );
                 row.extend([trial.took.0.to_string(), trial.broken.join("; ")]);
                 table.push(Row { anchor: Some(row_of(number)), ..Row::of(row) });

@@ -50,7 +50,7 @@ impl View<'_> {
             "Main effects and interactions",
             format!(
                 "Change of {} as a share, over all levels of the other factors, with 95 % intervals; n = {} complete blocks.{note}",
-                self.plan.response.replace('_', " "),
+                self.plan.response.to_string(),
                 found.blocks
             ),
             (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)))),
@@ -81,20 +81,20 @@ impl View<'_> {
             .map(|(c, mean, n)| {
                 let [x, y] = [c[0] as f64, c[1] as f64];
                 let shade = if most > least { (mean - least) / (most - least) } else { 0.5 };
-                let label = format!("{}\nmean {}, n = {n}", self.name(c), quantity(&self.plan.response, *mean));
+                let label = format!("{}\nmean {}, n = {n}", self.name(c), quantity(self.plan.response, *mean));
                 Cell { x: [x - 0.48, x + 0.48], y: [y - 0.45, y + 0.45], shade: tidy(shade), label }
             })
             .collect();
-        let words = |v: f64| quantity(&self.plan.response, v);
+        let words = |v: f64| quantity(self.plan.response, v);
         Plot::new(
             &self.id("heat"),
-            format!("{} by {} and {}", self.plan.response.replace('_', " "), across.name, down.name),
+            format!("{} by {} and {}", self.plan.response, across.name, down.name),
             format!("Means, from {} (light) to {} (dark); {}.", words(least), words(most), self.blocks_note()),
             (
                 Axis::names(across.name.clone(), across.levels.clone()),
                 Axis::names(down.name.clone(), down.levels.clone()),
             ),
-            vec![Layer::Heat { name: self.plan.response.clone(), cells }],
+            vec![Layer::Heat { name: self.plan.response.to_string(), cells }],
         )
     }
 }

@@ -1,5 +1,6 @@
 //! What was measured over time.
 
+use record::trial::Response;
 use std::collections::BTreeMap;
 
 use record::Nanos;
@@ -13,17 +14,21 @@ const POINTS: usize = 800;
 
 impl View<'_> {
     /// What was measured over time, averaged over the trials of each combination.
-    pub fn series(&self, what: &str) -> Option<Plot> {
-        let (title, axis, of): (_, _, fn(&Point) -> f64) = match what {
-            "goodput" => {
-                ("Goodput over time", Axis::linear("goodput", Unit::Rate).reaching(0.0), |p| p.bits_per_second)
-            }
-            "round-trip" => {
-                ("Round trip over time", Axis::linear("TCP's smoothed round trip", Unit::Time).reaching(0.0), |p| {
-                    p.srtt_ns.0 as f64
+    pub fn series(&self, what: Response) -> Option<Plot> {
+        let (id, title, axis, of): (_, _, _, fn(&Point) -> f64) = match what {
+            Response::Goodput => {
+                ("goodput", "Goodput over time", Axis::linear("goodput", Unit::Rate).reaching(0.0), |p| {
+                    p.bits_per_second
                 })
             }
+            Response::RoundTrip => (
+                "round-trip",
+                "Round trip over time",
+                Axis::linear("TCP's smoothed round trip", Unit::Time).reaching(0.0),
+                |p| p.srtt_ns.0 as f64,
+            ),
             _ => (
+                "window",
                 "Receive window over time, by the packets",
                 Axis::linear("window offered", Unit::Bytes).reaching(0.0),
                 |p| p.receive_window_bytes.unwrap_or(0) as f64,
@@ -39,7 +44,7 @@ impl View<'_> {
             for point in trials.iter().flat_map(|t| &t.series) {
                 let value = of(point);
                 // Zero says that the kernel did not report it.
-                if value > 0.0 || what == "goodput" {
+                if value > 0.0 || what == Response::Goodput {
                     let slot = slots.entry(point.at_ns.0 / 100_000_000).or_default();
                     *slot = (slot.0 + value, slot.1 + 1.0);
                 }
@@ -77,7 +82,7 @@ impl View<'_> {
             if warm_up > 0 { format!("; the first {} do not count", Nanos(warm_up)) } else { String::new() };
         let n = if counts.0 == counts.1 { counts.0.to_string() } else { format!("{} to {}", counts.0, counts.1) };
         Plot::new(
-            &self.id(what),
+            &self.id(id),
             title,
             format!(
                 "Mean over the trials of a combination, n = {n} trials each, in tenths of a second{uncounted}.{note}",
