@@ -270,7 +270,7 @@ mod tests {
 
     fn series(peer: &str, program: &str, local: u16, times: &[u64]) -> Series {
         let key = SeriesKey {
-            peer: Some(peer.parse::<std::net::IpAddr>().unwrap().into()),
+            peer: Some(peer.parse::<IpAddr>().unwrap().into()),
             program: Some(program.into()),
             local_port: Some(local),
             peer_port: Some(40_000),
@@ -335,10 +335,21 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_one_host_knows_it_and_can_be_called_by_its_name() {
+        let key = |peer: &str| series(peer, "curl", 443, &[]).key;
+        let named = |by: GroupBy, key: &SeriesKey| Some(by.host(key)?.label("db"));
+        assert_eq!(named(GroupBy::Peer, &key("192.0.2.1")).as_deref(), Some("db"));
+        assert_eq!(named(GroupBy::Connection, &key("::1")).as_deref(), Some(":443 → db:40000"));
+        assert_eq!(named(GroupBy::Program, &key("192.0.2.1")), None);
+        let network = IpPrefix::new("192.0.2.0".parse().unwrap(), 24);
+        assert_eq!(named(GroupBy::Peer, &SeriesKey { peer: Some(network), ..key("192.0.2.1") }), None);
+    }
+
+    #[test]
     fn rows_are_sorted_by_what_is_asked_for() {
         let row = |label: &str, times: &[u64], retransmitted| {
             let figures = Series { retransmitted_segments: retransmitted, ..series("::1", "a", 1, times) };
-            Group { label: label.into(), figures, length: Nanos(1_000) }
+            Group { host: None, label: label.into(), figures, length: Nanos(1_000) }
         };
         let mut rows = vec![row("b", &[9_000], 0), row("a", &[100, 100], 0), row("c", &[10, 10], 5)];
         let expected = [(SortBy::Rate, "acb"), (SortBy::P50, "bac"), (SortBy::P99, "bac"), (SortBy::Tcp, "abc")];
