@@ -113,7 +113,7 @@ impl Cell {
         matches!(&self.value, Value::Text(text) if text.is_empty())
     }
 
-    /// The text in it, whose hosts may be named.
+    /// The text in it, in which hosts may be named.
     pub fn text_mut(&mut self) -> Option<&mut Text> {
         match &mut self.value {
             Value::Text(text) => Some(text),

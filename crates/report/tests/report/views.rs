@@ -78,7 +78,7 @@ fn the_whole_report_fits_and_says_what_dominated() {
     }
     let text = report(&PLAIN, &s, &facts());
     for part in
-        ["the network leg", "congestion window", "Nothing was lost", "4,200 sends", "The 5 slowest sends", "p99.9"]
+        ["The network leg", "congestion window", "Nothing was lost", "4,200 sends", "The 5 slowest sends", "p99.9"]
     {
         assert!(text.replace('\n', " ").contains(part), "no {part:?} in\n{text}");
     }

@@ -9,7 +9,7 @@ use paper::document::{Cell, Column, Table};
 /// Makes the cell of a row.
 type CellOf<T> = fn(&T, &Names) -> Cell;
 
-/// A column of a kind of row: its head, what it holds, whether a narrow terminal goes without it, and the cell of a row.
+/// A column of one type of row: its head, what it holds, whether a narrow terminal goes without it, and the cell of a row.
 pub(super) struct ColumnOf<T> {
     head: &'static str,
     figures: bool,
@@ -75,7 +75,7 @@ pub(super) const FINDING: &[ColumnOf<FindingRow>] = &[
     ColumnOf::<FindingRow>::figures("no.", |f, _| Cell::figure(f.number.to_string())),
     ColumnOf::<FindingRow>::text("finding", |f, _| FindingKind::words_of(&f.kind).into_owned().into()),
     ColumnOf::<FindingRow>::figures("cost", |f, _| {
-        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "it has no cost in time that could be told")
+        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "it has no cost in time that is known")
     }),
     ColumnOf::<FindingRow>::figures("times", |f, _| Cell::count(f.count)),
     ColumnOf::<FindingRow>::text("data", |f, _| f.direction.map_or("", Way::words).into()).spare(),
