@@ -166,7 +166,7 @@ fn counterpart(plan: &Plan, of: Side<'_>) -> Option<usize> {
 struct Found {
     plan: String,
     labels: Vec<String>,
-    response: String,
+    response: Response,
     trials: [usize; 2],
     change: Unjudged,
     within_blocks: Option<Unjudged>,
