@@ -294,7 +294,7 @@ pub fn goodput_chart(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Chart
     // Under probes each direction has a separate chart.
     let plain = trials.iter().filter(|t| t.part == part).all(|t| t.pings.is_empty());
     let title = format!("{}: goodput over time", plan.name);
-    ((1..=LINES).contains(&lines.len()) && plain).then(|| Chart {
+    ((1..=LINES).contains(&lines.len()) && plain).then_some(Chart {
         plan: part,
         title,
         response: Response::Goodput,
@@ -311,7 +311,7 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     let chart = |name: &str, response: Response, of: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| Chart {
         plan: part,
         title: format!("{}: {name} over time", plan.name),
-        response: response.into(),
+        response,
         lines: analysis::combinations(plan)
             .iter()
             .map(|levels| Line::mean(&named(plan, levels), SLOT, analysis::of(trials, part, levels).map(of)))

@@ -196,7 +196,6 @@ mod tests {
         assert_eq!(sorted, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]].map(Vec::from));
         assert!(orders.iter().any(|o| *o != orders[0]));
         assert_eq!(plan.setup(&[1, 2]).unwrap().flows, 4);
-        assert!(Plan { response: "speed".into(), ..plan.clone() }.check().is_err());
         assert!(Plan { factors: vec![Factor::new("delay", ["1x"])], ..plan }.check().is_err());
     }
 }

@@ -55,7 +55,7 @@ fn questions(quick: bool) -> Vec<(Question, Plan)> {
                 }))
                 .collect(),
             fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-            response: response.into(),
+            response,
             repetitions: 3,
             duration: Nanos::from_secs(if quick { 1 } else { seconds }),
             warm_up: Nanos::from_secs(if quick { 1 } else { warm_up }),
