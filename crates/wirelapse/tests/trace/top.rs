@@ -113,7 +113,7 @@ fn keys_choose_sort_group_filter_open_and_quit() {
     terminal.until("all three", |row| row.contains("3 rows"));
     press(&mut terminal, "g");
     terminal.until("programs", |row| row.starts_with("by program"));
-    terminal.until("the test's own", |row| row.starts_with("> top-"));
+    terminal.until("the test's own", |row| row.starts_with("> trace-"));
     press(&mut terminal, "p");
     terminal.until("the pause", |row| row.starts_with("PAUSED"));
     press(&mut terminal, "q");

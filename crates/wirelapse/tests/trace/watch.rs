@@ -128,7 +128,9 @@ fn the_fields_are_what_ss_says() {
     let peer = Side::B.ipv6().to_string();
     let ss = |key| lab.host(Side::A).run(|| ss(port, key)).unwrap().unwrap();
     let watched = |field: &str| {
-        let watching = start(&[field, "--peer", &peer, "--at", "every", "--count", "1", "--json"]);
+        // Every lab has that address.
+        let filter = ["--peer", &peer, "--port", &port.to_string()];
+        let watching = start(&[&[field][..], &filter, &["--at", "every", "--count", "1", "--json"]].concat());
         let (code, out, err) = output(watching);
         assert_eq!(code, Some(0), "{err}");
         let reading: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
