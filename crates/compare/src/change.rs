@@ -115,7 +115,7 @@ pub fn is_known(ratio: &Estimate) -> bool {
 }
 
 /// Of the changes that are seen: the one that speaks for all, which is that of the median where it is seen, else the largest.
-pub fn largest<'a, T>(all: &'a [T], change: impl Fn(&T) -> &Change, is_median: impl Fn(&T) -> bool) -> Option<&'a T> {
+pub fn largest<T>(all: &[T], change: impl Fn(&T) -> &Change, is_median: impl Fn(&T) -> bool) -> Option<&T> {
     let seen = || all.iter().filter(|one| change(one).is_seen());
     let median = seen().find(|one| is_median(one));
     median.or_else(|| seen().max_by(|a, b| change(a).size().total_cmp(&change(b).size())))

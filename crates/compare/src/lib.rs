@@ -3,7 +3,7 @@
 //! **Does:** judges one figure of both sides as a [`Change`]: both values, the difference or the ratio with its interval and
 //! its n, the smallest change that would have been seen, and a [`Verdict`]. A side is a run that is cut into stretches
 //! ([`quantiles`], [`mean`]), several runs that are one value each ([`Runs`]), trials in blocks ([`Blocks`]), or the hours of a
-//! week ([`fleet`]). Divides a difference of means among the groups it is made of ([`divide`]).
+//! week ([`fleet`]). Divides a difference of means among the groups it is made of ([`divide()`]).
 //!
 //! **Does not:** know what the figures are of, read runs, or choose words: what is specific to a kind of data stays with that
 //! data, and pages say it.

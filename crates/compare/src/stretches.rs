@@ -32,7 +32,7 @@ fn shifts(
     confidence: f64,
 ) -> impl Iterator<Item = (Quantile, Shifted)> {
     let found = stats::shifts(first, second, of, confidence, SEED);
-    of.to_vec().into_iter().zip(found).filter_map(|(quantile, shifted)| Some((quantile, shifted?)))
+    of.iter().copied().zip(found).filter_map(|(quantile, shifted)| Some((quantile, shifted?)))
 }
 
 /// By how much the mean moved: sum and number of each stretch. `None` where a run has no value.
