@@ -90,7 +90,8 @@ pub enum Layer {
         hue: Hue,
         /// The points.
         points: Vec<[f64; 2]>,
-        /// For each point the name of the row that it stands for (see [`Table::anchors`]); none where there are none.
+        /// For each point the name of the row that it stands for (see [`crate::document::Row::anchor`]); none
+        /// where there are none.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         links: Vec<String>,
     },

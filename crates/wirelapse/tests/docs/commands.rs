@@ -121,10 +121,7 @@ fn shape(words: &str) -> String {
     let is_figure = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     let mut shape: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
-        let (bare, mark) = match word.strip_suffix([',', '.', ':', ';']) {
-            Some(bare) => (bare, &word[bare.len()..]),
-            None => (word, ""),
-        };
+        let (bare, mark) = word.split_at(word.trim_end_matches([',', '.', ':', ';', ')']).len());
         if is_figure(bare) {
             shape.push(format!("#{mark}"));
         } else if units.contains(&bare) && shape.last().is_some_and(|last| last == "#") {
