@@ -170,7 +170,7 @@ fn open(path: &Path, readers: Readers<'_>) -> io::Result<(File, Option<tempfile:
 }
 
 /// Whether it is a pipe or a device, which has nothing to lose and is written in place. A link to one
-/// is followed only where nobody else can have made it.
+/// is followed only where no other user can have made it.
 fn is_stream(path: &Path) -> bool {
     let there = if is_of_the_system(path) { path.metadata() } else { path.symlink_metadata() };
     there.is_ok_and(|there| {

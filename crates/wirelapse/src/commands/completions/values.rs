@@ -44,8 +44,8 @@ pub fn units() -> Vec<CompletionCandidate> {
     candidates(names.filter_map(|name| Some(name.strip_suffix(".service")?.to_owned())))
 }
 
-/// The names of the programs that run, without the kernel's threads, which have no memory of their
-/// own.
+/// The names of the programs that run, without the kernel's threads, which have no
+/// command line.
 pub fn programs() -> Vec<CompletionCandidate> {
     let processes = entries("/proc").filter(|name| name.bytes().all(|b| b.is_ascii_digit()));
     let name = |pid: String| {
