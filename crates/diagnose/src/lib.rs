@@ -41,6 +41,7 @@ mod sender;
 mod stall;
 mod stamps;
 mod steps;
+mod trains;
 mod unclear;
 mod vantage;
 mod young;
