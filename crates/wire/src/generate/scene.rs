@@ -103,8 +103,9 @@ enum Happens {
     /// It passes the capture.
     Passes(Sent),
     Arrives(Sent),
-    /// The retransmission timer runs out, unless more than this was acknowledged.
-    RunsOut(u32),
+    /// The retransmission timer of the connection with this number runs out, unless more than this
+    /// was acknowledged.
+    RunsOut(u32, u32),
     Opens,
 }
 
@@ -128,6 +129,8 @@ struct Transfer {
     unanswered: u32,
     /// When its link is free again.
     free_at: u64,
+    /// Both sides have closed; another comes in its place.
+    over: bool,
 }
 
 impl Transfer {
@@ -157,6 +160,7 @@ impl Transfer {
             beyond: BTreeSet::new(),
             unanswered: 0,
             free_at: 0,
+            over: false,
         }
     }
 
@@ -227,13 +231,19 @@ impl Simulation {
                 }
                 Happens::Arrives(sent) if sent.from_client => self.at_server(at, i, &sent),
                 Happens::Arrives(sent) => self.at_client(at, i, &sent),
-                Happens::RunsOut(una) => {
+                Happens::RunsOut(number, una) => {
                     let t = &self.transfers[i as usize];
-                    if t.acknowledged == una && t.fresh > una + 1 {
+                    if (t.flow.number, t.acknowledged) == (number, una) && t.fresh > una + 1 {
                         self.send(at, i, una + 1);
                     }
                 }
-                Happens::Opens => self.control(at, i, true, Flags::SYN),
+                Happens::Opens => {
+                    if self.transfers[i as usize].over {
+                        self.transfers[i as usize] = Transfer::new(self.opened, self.scene, &mut self.random);
+                        self.opened += 1;
+                    }
+                    self.control(at, i, true, Flags::SYN);
+                }
             }
         }
         Ok(())
@@ -277,10 +287,11 @@ impl Simulation {
         let t = &mut self.transfers[i as usize];
         let at = at.max(t.free_at);
         t.free_at = at + 12_000;
-        let (una, timeout) = (t.acknowledged, 200_000_000 + 3 * t.path());
+        let (number, una) = (t.flow.number, t.acknowledged);
+        let timeout = 200_000_000 + 3 * t.path();
         t.repaired.insert(segment, at);
         self.dispatch(at, i, false, Flags::ACK | Flags::PSH, segment);
-        self.add(at + timeout, i, Happens::RunsOut(una));
+        self.add(at + timeout, i, Happens::RunsOut(number, una));
     }
 
     fn fill(&mut self, at: u64, i: u32) {
@@ -304,14 +315,11 @@ impl Simulation {
             return self.control(at, i, false, Flags::SYN | Flags::ACK);
         }
         if flags.contains(Flags::FIN) {
-            self.control(at, i, false, Flags::ACK);
-            // The next connection in its place.
-            self.transfers[i as usize] = Transfer::new(self.opened, self.scene, &mut self.random);
-            self.opened += 1;
-            let pause = next(&mut self.random) % 2_000_000;
-            // Behind the last ACK on the wire.
-            let after = self.transfers[i as usize].path().max(40_000_000);
-            return self.add(at + after + pause, i, Happens::Opens);
+            t.over = true;
+            // Its last packets have passed by then.
+            let pause = 50_000_000 + next(&mut self.random) % 2_000_000;
+            self.add(at + pause, i, Happens::Opens);
+            return self.control(at, i, false, Flags::ACK);
         }
         if sent.ack > t.acknowledged {
             (t.acknowledged, t.duplicates) = (sent.ack, 0);
