@@ -1,24 +1,18 @@
-//! Writes a generated capture to a file: `make_capture PATTERN PACKETS CONNECTIONS OUT.pcap`, a pattern being `download`, `both-ways`,
-//! `messages`, `short` or `mixed`. One segment in a hundred is lost.
+//! Writes a generated capture to a file: `make_capture KIND PACKETS SEED OUT.pcap`, a kind being `scattered`, `short`, `lossy` or `bulk`.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 
-use wire::generate::{Pattern, Traffic, write_traffic};
+use wire::generate::{Scene, write_scene};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [pattern, packets, connections, out] = &args[..] else {
-        eprintln!("make_capture PATTERN PACKETS CONNECTIONS OUT.pcap");
+    let [kind, packets, seed, out] = &args[..] else {
+        eprintln!("make_capture KIND PACKETS SEED OUT.pcap");
         std::process::exit(2);
     };
-    let pattern = Pattern::ALL.into_iter().find(|p| p.0 == pattern).expect("a pattern").1;
-    let traffic = Traffic {
-        pattern,
-        packets: packets.parse().expect("a number"),
-        connections: connections.parse().expect("a number"),
-        seed: 1,
-        loss_one_in: 100,
-    };
-    write_traffic(&mut BufWriter::new(File::create(out).expect("a file")), &traffic).expect("room for it");
+    let scene = Scene::ALL.into_iter().find(|s| s.0 == kind).expect("a kind of capture").1;
+    let (packets, seed) = (packets.parse().expect("a number"), seed.parse().expect("a number"));
+    let mut out = BufWriter::new(File::create(out).expect("a file"));
+    write_scene(&mut out, scene, packets, seed).and_then(|()| out.flush()).expect("room for it");
 }

@@ -4,6 +4,7 @@ mod ack;
 mod damage;
 mod data;
 mod limit;
+mod old;
 mod plain;
 
 use std::net::SocketAddr;

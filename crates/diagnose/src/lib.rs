@@ -39,6 +39,7 @@ mod sender;
 mod stall;
 mod stamps;
 mod steps;
+mod trains;
 mod unclear;
 mod vantage;
 mod young;

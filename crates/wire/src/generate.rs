@@ -1,5 +1,7 @@
 //! Captures made from a seed, for tests and for measuring speed: connections that look like real ones, packet for packet.
 
+mod scene;
+
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
@@ -9,6 +11,7 @@ use crate::LinkType;
 use crate::capture::{write_pcap_header, write_pcap_record};
 use crate::packet::{Ethernet, Ipv4, Tcp, ether_type, ip_protocol, transport_checksum};
 use crate::segment::Flags;
+pub use scene::{Scene, write_scene};
 
 /// What the connections of a capture do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,67 +203,101 @@ fn packet(frame: &mut Vec<u8>, flow: &mut Flow, loss_one_in: u32, random: &mut u
     if flags.intersects(Flags::SYN | Flags::FIN) {
         sender.seq = sender.seq.wrapping_add(1);
     }
-    let stamps = |echo: u32| [&[8, 10][..], &ms.to_be_bytes(), &echo.to_be_bytes()].concat();
-    let mut options = Vec::with_capacity(40);
-    if flags.contains(Flags::SYN) {
-        options.extend_from_slice(&[2, 4, (MSS >> 8) as u8, MSS as u8]);
-        options.extend_from_slice(if sack { &[4, 2] } else { &[1, 1] });
-        if stamped {
-            options.extend(stamps(sender.echo));
-        } else {
-            options.extend_from_slice(&[1, 1]);
-        }
-        options.extend_from_slice(&[1, 3, 3, if from_client { 7 } else { 9 }]);
-        options.resize(options.len().next_multiple_of(4), 0);
-    } else if stamped {
-        options.extend_from_slice(&[1, 1]);
-        options.extend(stamps(sender.echo));
-    }
     let mut ack = if flags.contains(Flags::ACK) { peer.seq } else { 0 };
+    let mut block = None;
     if let Some((hole, length, told)) = &mut peer.hole {
         (ack, *told) = (*hole, true);
-        if sack {
-            options.extend_from_slice(&[1, 1, 5, 10]);
-            options.extend_from_slice(&hole.wrapping_add(*length).to_be_bytes());
-            options.extend_from_slice(&peer.seq.to_be_bytes());
-        }
+        block = sack.then(|| (hole.wrapping_add(*length), peer.seq));
     }
-    peer.echo = ms;
     let id = sender.sent;
     sender.sent = sender.sent.wrapping_add(1);
-    let number = flow.number;
-    let client = (Ipv4Addr::from_bits(0x0a00_0000 | (number >> 8)), 20_000 + (number & 0xff) as u16);
-    let server = (Ipv4Addr::new(192, 0, 2, 1), 443);
-    let ((source, source_port), (destination, destination_port)) =
-        if from_client { (client, server) } else { (server, client) };
-    frame.clear();
-    Ethernet { destination: [2, 0, 0, 0, 0, 1], source: [2, 0, 0, 0, 0, 2], ether_type: ether_type::IPV4 }.emit(frame);
-    let ip = Ipv4 {
-        source,
-        destination,
-        protocol: ip_protocol::TCP,
-        id,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        traffic_class: 0,
-    };
-    ip.emit(20 + options.len() + payload as usize, frame);
-    let tcp = Tcp {
-        source_port,
-        destination_port,
-        seq: SeqNumber(seq),
-        ack: SeqNumber(ack),
-        flags,
-        window: 502,
-        ..Tcp::default()
-    };
-    let start = frame.len();
-    tcp.emit(&options, frame);
-    frame.resize(frame.len() + payload as usize, 0);
-    let sum = transport_checksum(source.into(), destination.into(), ip_protocol::TCP, &frame[start..]);
-    frame[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
+    let stamps = stamped.then_some((ms, sender.echo));
+    peer.echo = ms;
+    let header =
+        Header { number: flow.number, from_client, seq, ack, flags, id, sack, stamps, blocks: block.as_slice() };
+    header.write(payload, frame);
+}
+
+/// What the headers of a packet say, beside what follows from the connection's number.
+struct Header<'a> {
+    /// The connection's number.
+    number: u32,
+    from_client: bool,
+    seq: u32,
+    ack: u32,
+    flags: Flags,
+    id: u16,
+    /// SACK is permitted, as a SYN says.
+    sack: bool,
+    /// Timestamps: value and echo.
+    stamps: Option<(u32, u32)>,
+    blocks: &'a [(u32, u32)],
+}
+
+impl Header<'_> {
+    fn options(&self) -> Vec<u8> {
+        let mut options = Vec::with_capacity(40);
+        let stamps = |(value, echo): (u32, u32)| [&[8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat();
+        if self.flags.contains(Flags::SYN) {
+            options.extend_from_slice(&[2, 4, (MSS >> 8) as u8, MSS as u8]);
+            options.extend_from_slice(if self.sack { &[4, 2] } else { &[1, 1] });
+            match self.stamps {
+                Some(both) => options.extend(stamps(both)),
+                None => options.extend_from_slice(&[1, 1]),
+            }
+            options.extend_from_slice(&[1, 3, 3, if self.from_client { 7 } else { 9 }]);
+            options.resize(options.len().next_multiple_of(4), 0);
+        } else if let Some(both) = self.stamps {
+            options.extend_from_slice(&[1, 1]);
+            options.extend(stamps(both));
+        }
+        if !self.blocks.is_empty() {
+            options.extend_from_slice(&[1, 1, 5, 2 + 8 * self.blocks.len() as u8]);
+            for (left, right) in self.blocks {
+                options.extend_from_slice(&left.to_be_bytes());
+                options.extend_from_slice(&right.to_be_bytes());
+            }
+        }
+        options
+    }
+
+    /// Writes the whole frame over `frame`.
+    fn write(&self, payload: u32, frame: &mut Vec<u8>) {
+        let (number, options) = (self.number, self.options());
+        let client = (Ipv4Addr::from_bits(0x0a00_0000 | (number >> 8)), 20_000 + (number & 0xff) as u16);
+        let server = (Ipv4Addr::new(192, 0, 2, 1), 443);
+        let ((source, source_port), (destination, destination_port)) =
+            if self.from_client { (client, server) } else { (server, client) };
+        frame.clear();
+        Ethernet { destination: [2, 0, 0, 0, 0, 1], source: [2, 0, 0, 0, 0, 2], ether_type: ether_type::IPV4 }
+            .emit(frame);
+        let ip = Ipv4 {
+            source,
+            destination,
+            protocol: ip_protocol::TCP,
+            id: self.id,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            traffic_class: 0,
+        };
+        ip.emit(20 + options.len() + payload as usize, frame);
+        let tcp = Tcp {
+            source_port,
+            destination_port,
+            seq: SeqNumber(self.seq),
+            ack: SeqNumber(self.ack),
+            flags: self.flags,
+            window: 502,
+            ..Tcp::default()
+        };
+        let start = frame.len();
+        tcp.emit(&options, frame);
+        frame.resize(frame.len() + payload as usize, 0);
+        let sum = transport_checksum(source.into(), destination.into(), ip_protocol::TCP, &frame[start..]);
+        frame[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::num::NonZeroU64;
 
 use wire::{Flags, Segment};
 
+use super::old::{Old, note_probing};
 use super::{Connection, TO_SERVER, at_once, segment_limit};
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
 use crate::half::{Data, Half, Late, Restart, SHORTEST_TIMEOUT};
-use crate::ranges::START;
-use crate::retransmission::{self, Belated, Class, Recovery, Repair, Signs};
+use crate::ranges::{Range, START};
+use crate::retransmission::{self, Class, Recovery, Repair, Signs};
 
 /// What became of a packet's payload.
 pub(super) struct Taken {
@@ -162,18 +163,12 @@ impl Connection {
         }
     }
 
-    /// A segment that lies wholly below what was seen before.
+    /// A segment that lies wholly below what was seen before: it is asked in turn whether it is a retransmitted SYN, a probe, a packet that
+    /// was overtaken, or else a retransmission.
     #[cold]
-    fn take_old(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, span: (u64, u64), first: u64) -> Data {
-        let (start, end) = span;
-        let answers_seen = self.halves[1 - dir].count.packets > 0;
-        let sack_in_use = self.halves.iter().all(|h| h.offered.sack) || self.halves[1 - dir].rare.sack_acks > 0;
-        // A window of zero is zero whatever its scale.
-        let peer_window_zero = self.halves[1 - dir].zero_since > 0;
-        let distance = self.distance(dir);
+    fn take_old(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, (start, end): (u64, u64), first: u64) -> Data {
+        let old = Old::new(self, dir, s, (now, lag), (start, end));
         let h = &mut self.halves[dir];
-        // The way to the sender and back while its queue stands, where its echoes show it.
-        let loaded_lag = h.sender.as_ref().and_then(|s| s.loaded()).map_or(lag, |l| l.max(lag));
         let payload = u64::from(s.payload);
         let was_damaged = h.rare.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
@@ -182,45 +177,16 @@ impl Connection {
             h.rare.retransmitted_bytes += payload - filled;
         }
         if s.flags.contains(Flags::SYN) {
-            h.rare.by_class[Class::Syn as usize] += 1;
-            let original = h.flight.retransmit(start, end, now);
-            let last = self.events.of(Event::SynRetry, dir).and_then(|e| e.worst.first());
-            // One that was answered is no longer in flight; the client's is the first packet.
-            let begun = self.first_syn_at.filter(|_| dir == TO_SERVER).map(|at| (at, self.first_number));
-            let first = last.map(|e| (e.at, e.packets[0])).or(original.map(|o| (o.at, o.number))).or(begun);
-            let detail = u64::from(original.is_none());
-            let (from, number) = first.unwrap_or((now, s.number));
-            let occurrence = Occurrence { at: from, cost: now - from.min(now), packets: [number, s.number, 0], detail };
-            self.events.add(Event::SynRetry, dir, occurrence);
-            return Data::Retransmitted(Class::Syn);
+            return self.take_syn_again(dir, &old);
         }
-        if payload <= 1
-            && !s.flags.contains(Flags::FIN)
-            && end == h.next
-            && start >= h.una.saturating_sub(1)
-            && (h.una == h.next || peer_window_zero)
-        {
-            if peer_window_zero {
-                h.rare.window_probes += 1;
-                return Data::Probe;
-            }
-            h.rare.keep_alives += 1;
-            return Data::KeepAlive;
+        if let Some(probe) = old.take_probe(h) {
+            return probe;
         }
-        let full_rtt = h.rtt.smoothed().map(|r| r.saturating_add(loaded_lag));
         if let Some(hole) = hole
             && filled == payload
             && !was_damaged
         {
-            // Sent before what opened the hole? The identification shows where it counts up; else the time does: a repair
-            // takes an RTT at least.
-            let older = hole
-                .id
-                .zip(s.network.id)
-                .filter(|(a, b)| *a != 0 && *b != 0)
-                .map(|(opened, this)| (this.wrapping_sub(opened) as i16) < 0);
-            let soon = now - hole.at.min(now) < full_rtt.map_or(3_000_000, |r| r.saturating_sub(r / 8));
-            if hole.at > 0 && (older == Some(true) || soon && older != Some(false)) || hole.at == 0 && start < START {
+            if old.was_overtaken(&hole) {
                 h.rare.out_of_order += 1;
                 h.rare.reorder_extent = h.rare.reorder_extent.max(h.next - end);
                 h.sent(start, end, now, s.number, None);
@@ -228,112 +194,71 @@ impl Connection {
             }
             h.rare.unseen_original += 1;
         }
+        self.take_retransmission(dir, &old, hole)
+    }
+
+    /// A SYN or SYN-ACK that came before.
+    fn take_syn_again(&mut self, dir: usize, old: &Old<'_>) -> Data {
+        let (h, now, number) = (&mut self.halves[dir], old.now, old.s.number);
+        h.rare.by_class[Class::Syn as usize] += 1;
+        let original = h.flight.retransmit(old.start, old.end, now);
+        let last = self.events.of(Event::SynRetry, dir).and_then(|e| e.worst.first());
+        // One that was answered is no longer in flight; the client's is the first packet.
+        let begun = self.first_syn_at.filter(|_| dir == TO_SERVER).map(|at| (at, self.first_number));
+        let first = last.map(|e| (e.at, e.packets[0])).or(original.map(|o| (o.at, o.number))).or(begun);
+        let (from, first) = first.unwrap_or((now, number));
+        let (cost, detail) = (now - from.min(now), u64::from(original.is_none()));
+        self.events.add(Event::SynRetry, dir, Occurrence { at: from, cost, packets: [first, number, 0], detail });
+        Data::Retransmitted(Class::Syn)
+    }
+
+    /// What brought a retransmission about, and the recovery that it begins.
+    fn take_retransmission(&mut self, dir: usize, old: &Old<'_>, hole: Option<Range>) -> Data {
+        let h = &mut self.halves[dir];
+        let Old { s, now, start, end, .. } = *old;
         let sent_last = h.last_data_at.max(h.repairs.latest().map_or(0, |l| l.at));
         let original = h.flight.retransmit(start, end, now);
-        // An ACK reaches the sender, and what it brings about comes here, `lag` later.
-        let heard = if h.heard_at > 0 { h.heard_at.saturating_add(lag) } else { 0 };
-        let heard = heard.max(original.map_or(h.last_data_at, |o| o.at)).min(now);
-        let again = original.is_some_and(|o| o.retransmissions > 0);
-        let timeout = h.timeout(lag) / 8 * 7;
-        let overdue = |since: u64| since > 0 && now - since.min(now) >= timeout;
-        // Beyond a place where packets are lost, the first repair may never come by: a recovery begins with the first hole, and soon
-        // after its sender was informed (RACK waits for a quarter of an RTT).
-        let informed_at = h.sender.as_ref().map_or(0, |s| s.informed_at);
-        let missed_first = distance != Distance::Near
-            && sack_in_use
-            && h.suspect_at > 0
-            && (start > h.una || informed_at > 0 && now - informed_at.min(now) >= loaded_lag.saturating_mul(3) / 4);
-        // The same where an earlier repair was lost before the capture, though the sender sent without a pause.
-        let unseen =
-            distance != Distance::Near && hole.is_some_and(|o| o.at.saturating_sub(h.una_at) <= full_rtt.unwrap_or(0));
+        let heard = old.heard(h, original.as_ref());
         // The ACK that ended a recovery may have had to go all the way to the sender yet.
-        let still = if distance == Distance::Near || h.recovery.is_some() {
+        let still = if old.distance == Distance::Near || h.recovery.is_some() {
             None
         } else {
             // Round trips vary: what came seven eighths of one later may be the answer.
-            h.repairs.still_for_sender(h.view.una_at(now, lag - lag / 8))
+            h.repairs.still_for_sender(h.view.una_at(now, old.lag - old.lag / 8))
         };
-        let back_to_back = h.repairs.latest().is_some_and(|r| {
-            let soon = full_rtt.is_some_and(|rtt| now - r.at.min(now) < rtt / 2);
-            soon && r.start != start && (h.una_at < r.at || h.una_at.saturating_add(lag) > now)
-        });
+        let again = original.is_some_and(|o| o.retransmissions > 0);
         let signs = Signs {
             quiet: now - heard.min(now),
-            rtt: full_rtt,
+            rtt: old.rtt,
             variation: h.rtt.variation(),
             duplicates: h.duplicates,
             sacked_above: h.sacked.highest().is_some_and(|top| top > end),
             tail: end == h.next && start != h.una,
             alone: end == h.next && start == h.una,
             again,
-            stuck: start == h.una
-                && (again && overdue(h.una_at) || overdue(h.suspect_at) || unseen && overdue(h.una_at)),
+            stuck: old.is_stuck(h, hole, again),
             recovery: h.recovery.as_ref().map(|r| r.class).or(still.map(|r| r.class)),
-            missed_first,
-            back_to_back,
+            missed_first: old.missed_first(h),
+            back_to_back: old.is_back_to_back(h),
             knows_no_probes: h.repairs.knows_no_probes(),
-            sack_in_use,
-            answers_seen,
+            sack_in_use: old.sack_in_use,
+            answers_seen: old.answers_seen,
         };
         let class = if end <= h.una {
-            let rtt = full_rtt.unwrap_or(0);
-            let last = h.repairs.latest().filter(|l| now - l.at.min(now) <= rtt);
-            let disordered = h.rare.disordered_at > 0 && now - h.rare.disordered_at.min(now) <= rtt.saturating_mul(2);
-            let belated = Belated { silent: now - sent_last.min(now), last: last.map(|l| l.class), disordered };
-            retransmission::belated(&belated, &signs)
+            retransmission::belated(&old.belated(h, sent_last), &signs)
         } else {
             retransmission::classify(&signs)
         };
         h.rare.retransmitted_packets += 1;
         let reported = retransmission::reported(class, &signs, h.repairs.knows_probes());
         h.rare.by_class[reported as usize] += 1;
-        h.rare.retransmitted_fins += u32::from(payload == 0);
-        let repair =
-            Repair { start, end, at: now, number: s.number, class, value: s.options.timestamps.and_then(|t| t.0) };
-        h.repairs.add(repair);
-        // Two segments or more were out and no ACK spoke of a loss: a probe would have come after two RTTs (RFC 8985, section 7.2).
-        let unheard =
-            signs.by_timer() && signs.recovery.is_none() && !(again || signs.sacked_above || signs.duplicates > 0);
-        if unheard && sack_in_use && !signs.alone {
-            match class {
-                Class::Timeout if start == h.una => h.repairs.probed(false),
-                Class::TailLossProbe if signs.tail => h.repairs.probed(true),
-                _ => {}
-            }
-        }
-        if still.is_none_or(|r| class == Class::Timeout && r.class != Class::Timeout)
-            && h.recovery.as_ref().is_none_or(|r| class == Class::Timeout && r.class != Class::Timeout)
-            && h.next > h.una
-        {
-            let began = match class {
-                Class::Timeout | Class::TailLossProbe => heard,
-                _ if h.suspect_at > 0 => h.suspect_at,
-                _ => now,
-            };
-            let began = h.recovery.as_ref().map_or(began, |r| r.began.min(began));
-            // A recovery ends where the sender was when it began. That may have been before the first repair which the capture holds.
-            let renewed_at = h.repairs.renewed_at();
-            let due = if missed_first && informed_at > 0 {
-                informed_at
-            } else if renewed_at > 0 && renewed_at >= h.una_at {
-                renewed_at.saturating_add(lag)
-            } else {
-                now
-            };
-            let point = if class == Class::Timeout { None } else { h.flight.sent_by(due) };
-            h.recovery = Some(Box::new(Recovery {
-                point: point.unwrap_or(h.next),
-                class,
-                began,
-                number: s.number,
-                original: original.map_or(0, |o| o.number),
-                una: h.una,
-            }));
-            h.rounds.leave_level();
-            if class != Class::TailLossProbe {
-                h.rounds.past_slow_start = class != Class::Timeout;
-                h.rounds.threshold = h.in_flight() / 2;
-            }
+        h.rare.retransmitted_fins += u32::from(s.payload == 0);
+        let value = s.options.timestamps.and_then(|t| t.0);
+        h.repairs.add(Repair { start, end, at: now, number: s.number, class, value });
+        note_probing(h, class, &signs, start);
+        let began_later = |r: &Recovery| class == Class::Timeout && r.class != Class::Timeout;
+        if still.as_ref().is_none_or(began_later) && h.recovery.as_deref().is_none_or(began_later) && h.next > h.una {
+            old.begin_recovery(h, class, heard, &signs, original.map_or(0, |o| o.number));
         }
         if class == Class::Timeout
             && (signs.by_timer() || signs.stuck && again)
