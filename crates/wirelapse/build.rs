@@ -1,4 +1,5 @@
-//! Names the commit in release builds, of `wirelapse-query` too. Other builds have no commit: they would be built anew with each one.
+//! Names the commit in release builds, of `wirelapse-query` too. Other builds have no commit: they
+//! would be built anew with each one.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Every target under libFuzzer, in one program: `WIRELAPSE_FUZZ` says which. `fuzz/run` builds and runs it.
+//! Every target under libFuzzer, in one program: `WIRELAPSE_FUZZ` says which. `fuzz/run` builds and
+//! runs it.
 
 #![no_main]
 
@@ -6,7 +7,8 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 
-/// A target by the name of its corpus. The functions are those that the tests of each crate replay the corpora through.
+/// A target by the name of its corpus. The functions are those that the tests of each crate replay
+/// the corpora through.
 const TARGETS: [(&str, fn(&[u8])); 21] = [
     ("attribute", timestamping::fuzzed::attribute),
     ("bpf_records", trace::fuzzed::records),

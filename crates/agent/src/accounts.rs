@@ -1,7 +1,8 @@
 //! Series by the names they are published with, from series by the kernel's keys.
 //!
-//! Several keys can have the same names (short-lived cgroups fold into one), a key can leave and come back, and a name can need more room
-//! than there is. A published series only grows while it is there, and the sum over all of them is exact.
+//! Several keys can have the same names (short-lived cgroups fold into one), a key can leave and
+//! come back, and a name can need more room than there is. A published series only grows while it
+//! is there, and the sum over all of them is exact.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,8 @@ struct Account {
 }
 
 impl Accounts {
-    /// At most `max_series` beside that of the overflow. A series that gets nothing for `idle` leaves.
+    /// At most `max_series` beside that of the overflow. A series that gets nothing for `idle`
+    /// leaves.
     pub fn new(max_series: u32, idle: Nanos, now_ns: u64) -> Self {
         Self {
             max_series: max_series as usize,
@@ -42,8 +44,8 @@ impl Accounts {
         }
     }
 
-    /// Takes the kernel's series, cumulative as it gives them, and returns what was added to each since the last time. `name` gives the names
-    /// of a key. `now_ns` is Unix time.
+    /// Takes the kernel's series, cumulative as it gives them, and returns what was added to each
+    /// since the last time. `name` gives the names of a key. `now_ns` is Unix time.
     pub fn take(
         &mut self,
         series: Vec<Series>,

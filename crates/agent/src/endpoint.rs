@@ -1,7 +1,7 @@
 //! The endpoint that Prometheus scrapes.
 //!
-//! Connections, headers and times are bounded. One answer is made at a time and goes out in pieces, so a slow reader costs a connection and
-//! no memory.
+//! Connections, headers and times are bounded. One answer is made at a time and goes out in pieces,
+//! so a slow reader costs a connection and no memory.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -280,7 +280,8 @@ fn accepts_gzip(accept: &str) -> bool {
     })
 }
 
-/// Whether the scraper prefers delimited protocol buffers over text: those are what it can have native histograms by.
+/// Whether the scraper prefers delimited protocol buffers over text: those are what it can have
+/// native histograms by.
 fn prefers_native(accept: &str) -> bool {
     let weight = |wanted: &dyn Fn(&str) -> bool| {
         let ranges = accept.split(',').filter(|range| wanted(&range.to_ascii_lowercase()));

@@ -12,7 +12,8 @@ use crate::{Counts, Error};
 
 /// Parts are closed this often in the length of a run, so that a crash loses less than the run.
 const PARTS_A_RUN: u64 = 12;
-/// Of a directory's room, what the runs that are closed may take: the rest is for the one that is written.
+/// Of a directory's room, what the runs that are closed may take: the rest is for the one that is
+/// written.
 const ROOM_FOR_CLOSED: (u64, u64) = (9, 10);
 
 /// Writes runs of one host below the directory of the store.
@@ -23,8 +24,9 @@ pub struct Keeper {
     begun: Option<u64>,
     /// Runs that were begun.
     runs: u64,
-    /// Connections that are followed, each with the number of the run that has its row: sends are joined with it within a run, and runs begin
-    /// while connections go on. As many as the tracer follows.
+    /// Connections that are followed, each with the number of the run that has its row: sends are
+    /// joined with it within a run, and runs begin while connections go on. As many as the tracer
+    /// follows.
     followed: HashMap<ConnectionId, (Connection, u64)>,
     /// What was missed and observed before the run began.
     before: (Lost, Coverage),
@@ -34,7 +36,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Takes up the directory. Runs that an earlier agent was cut short in stay as they are, with all their finished parts.
+    /// Takes up the directory. Runs that an earlier agent was cut short in stay as they are, with
+    /// all their finished parts.
     ///
     /// # Errors
     /// [`Error::Store`].
@@ -130,8 +133,8 @@ impl Keeper {
         self.failed(|rotating| rotating.event(&row))
     }
 
-    /// Begins a run where there is none, closes parts, and ends the run when it is old enough. Whether a run was ended, and there is something
-    /// to upload, comes back.
+    /// Begins a run where there is none, closes parts, and ends the run when it is old enough.
+    /// Whether a run was ended, and there is something to upload, comes back.
     pub fn turn(&mut self, now_ns: u64, now: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> bool {
         let age = self.begun.map(|begun| now_ns.saturating_sub(begun));
         let ended = age.is_some_and(|age| age >= self.settings.rotate.0) && self.end(now_ns, now, lost, coverage);
@@ -188,7 +191,8 @@ impl Keeper {
         self.rotating.stored().unwrap_or_default()
     }
 
-    /// A failure, such as a full disk, costs the run that is written what is not in finished parts; the next one begins with the next turn.
+    /// A failure, such as a full disk, costs the run that is written what is not in finished parts;
+    /// the next one begins with the next turn.
     fn failed(&mut self, act: impl FnOnce(&mut Rotating) -> Result<(), store::Error>) -> bool {
         let failed = act(&mut self.rotating).is_err();
         if failed {

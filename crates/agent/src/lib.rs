@@ -1,13 +1,15 @@
 //! The agent: figures of all sends, always, for the systems that an operator has.
 //!
-//! **Does:** takes what a tracer's histograms say ([`Agent::look`]), keeps it as series with names that people know
-//! ([`accounts`], [`naming`]), answers scrapes ([`endpoint`]), pushes to a collector ([`push`]), and writes runs to a directory or an
-//! S3-compatible store ([`keeping`], [`upload`]).
+//! **Does:** takes what a tracer's histograms say ([`Agent::look`]), keeps it as series with names
+//! that people know ([`accounts`], [`naming`]), answers scrapes ([`endpoint`]), pushes to a
+//! collector ([`push`]), and writes runs to a directory or an S3-compatible store ([`keeping`],
+//! [`upload`]).
 //!
-//! **Does not:** trace, or give up privileges: the caller does, between [`Agent::open`] and [`Agent::start`].
+//! **Does not:** trace, or give up privileges: the caller does, between [`Agent::open`] and
+//! [`Agent::start`].
 //!
-//! **Guarantees:** memory, connections, retries and disk are bounded whatever peers, scrapers, collectors and stores do; what the bounds
-//! cost is counted.
+//! **Guarantees:** memory, connections, retries and disk are bounded whatever peers, scrapers,
+//! collectors and stores do; what the bounds cost is counted.
 
 #![forbid(unsafe_code)]
 

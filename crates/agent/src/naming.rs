@@ -57,7 +57,8 @@ impl Naming {
             .unwrap_or(store::Named { cgroup_path: Some(GONE.into()), ..store::Named::default() })
     }
 
-    /// Those that are gone are forgotten, but not those that were seen in a series a moment ago: their names stay for one more walk.
+    /// Those that are gone are forgotten, but not those that were seen in a series a moment ago:
+    /// their names stay for one more walk.
     fn walk(&mut self) {
         self.walked = Some(Instant::now());
         let Some(hierarchy) = &mut self.hierarchy else { return };
@@ -74,7 +75,8 @@ impl Naming {
                     Some(names) => names.clone(),
                     None => {
                         let names = self.names.of(container);
-                        // A name can come later than the container; what is not known is asked for again.
+                        // A name can come later than the container; what is not known is asked for
+                        // again.
                         if names != who::ContainerNames::default() {
                             self.containers.insert(container.clone(), names.clone());
                         }
@@ -114,7 +116,8 @@ impl Naming {
     }
 }
 
-/// Whoever makes a cgroup or a container names it. What steers a terminal is `�` in labels and runs, as in names of programs: Prometheus' text is read on terminals.
+/// Whoever makes a cgroup or a container names it. What steers a terminal is `�` in labels and
+/// runs, as in names of programs: Prometheus' text is read on terminals.
 fn harmless(name: String) -> String {
     if name.contains(record::steers) { name.replace(record::steers, "\u{fffd}") } else { name }
 }
@@ -165,8 +168,8 @@ mod tests {
         assert_eq!(labels(1), "network.peer.port=443 cgroup=(gone)");
     }
 
-    /// The trees of containerd and CRI-O under the kubelet's two cgroup drivers, as their documentation and sources have them: the cgroup, the
-    /// file with the names, and what is in it.
+    /// The trees of containerd and CRI-O under the kubelet's two cgroup drivers, as their
+    /// documentation and sources have them: the cgroup, the file with the names, and what is in it.
     #[test]
     fn pods_of_both_runtimes_and_cgroup_drivers_are_named() {
         const UID: &str = "0f2b4c6d-1a2b-3c4d-5e6f-708192a3b4c5";

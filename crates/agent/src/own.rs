@@ -14,7 +14,8 @@ pub(crate) fn usage() -> (Nanos, Nanos, u64) {
     (nanos(user), nanos(system), pages.unwrap_or(0_u64).saturating_mul(page))
 }
 
-/// `utime` and `stime` of proc_pid_stat(5). The name before them may hold anything, so counting begins behind it.
+/// `utime` and `stime` of proc_pid_stat(5). The name before them may hold anything, so counting
+/// begins behind it.
 fn ticks(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

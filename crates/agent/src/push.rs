@@ -1,7 +1,7 @@
 //! Pushes to an OpenTelemetry collector: OTLP over HTTP with protocol buffers.
 //!
-//! Figures are cumulative, so only the newest ones are worth sending: while a collector is away one snapshot waits, and a newer one takes
-//! its place.
+//! Figures are cumulative, so only the newest ones are worth sending: while a collector is away one
+//! snapshot waits, and a newer one takes its place.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;

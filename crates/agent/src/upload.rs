@@ -1,4 +1,5 @@
-//! Uploads runs to an S3-compatible store: whole parts, `run.json` last, and then the run is removed here.
+//! Uploads runs to an S3-compatible store: whole parts, `run.json` last, and then the run is
+//! removed here.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,9 +30,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// A bucket, with what the environment says as other programs read it: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-    /// `AWS_SESSION_TOKEN`, `AWS_REGION` (or `AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for stores that are
-    /// not Amazon's. `variable` reads the environment.
+    /// A bucket, with what the environment says as other programs read it: `AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` (or `AWS_DEFAULT_REGION`), and
+    /// `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for stores that are not Amazon's. `variable`
+    /// reads the environment.
     ///
     /// # Errors
     /// [`Error::Lacks`] with the variable that is missing or wrong.
@@ -73,7 +75,8 @@ impl Target {
             let answer = self.client.put(url.as_str()).send(&bytes[..]).map_err(|_| Failed::Away)?;
             match answer.status().as_u16() {
                 200..=299 => counts.add("store", "parts_uploaded"),
-                // The clock, the credentials, the bucket: all of them can be put right while the agent runs.
+                // The clock, the credentials, the bucket: all of them can be put right while the
+                // agent runs.
                 _ => return Err(Failed::Refused),
             }
         }
@@ -127,7 +130,8 @@ impl Upload {
         self.shared.put(runs);
     }
 
-    /// Waits until everything is uploaded, or the time is over; then the thread ends after its current request.
+    /// Waits until everything is uploaded, or the time is over; then the thread ends after its
+    /// current request.
     pub fn finish(&self, patience: Duration) {
         let state = self.shared.lock();
         let busy = |state: &mut State| state.current.is_some() || !state.runs.is_empty();
@@ -143,7 +147,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run that is being uploaded is not put a second time: it puts itself back where that fails.
+    /// The run that is being uploaded is not put a second time: it puts itself back where that
+    /// fails.
     fn put(&self, mut runs: Vec<Stored>) {
         let mut state = self.lock();
         runs.retain(|run| state.current.as_ref() != Some(&run.path));

@@ -87,8 +87,8 @@ struct Accumulated {
 }
 
 impl Agent {
-    /// Opens everything that takes rights or files: listens, reads secrets and certificates, takes up the store. `now_ns` is Unix time; `root`
-    /// is `/`, or where the host's root is mounted.
+    /// Opens everything that takes rights or files: listens, reads secrets and certificates, takes
+    /// up the store. `now_ns` is Unix time; `root` is `/`, or where the host's root is mounted.
     ///
     /// # Errors
     /// [`Error`]: what cannot be used.
@@ -158,7 +158,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits for at most `patience`, and says whether a look is due: because a scrape asks for it, or because it is time.
+    /// Waits for at most `patience`, and says whether a look is due: because a scrape asks for it,
+    /// or because it is time.
     pub fn wait(&mut self, patience: Duration) -> bool {
         if self.is_due(WallInstant::now()) {
             return true;

@@ -1,4 +1,5 @@
-//! An S3-compatible store (moto): whole parts and `run.json` last; away for a while: bounded, counted, and taken up again.
+//! An S3-compatible store (moto): whole parts and `run.json` last; away for a while: bounded,
+//! counted, and taken up again.
 
 mod made_up;
 #[path = "made_up/moto.rs"]

@@ -93,7 +93,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the caller asked for what cannot be, rather than the machine failing while it receives.
+    /// Whether the caller asked for what cannot be, rather than the machine failing while it
+    /// receives.
     pub const fn is_wrong_use(&self) -> bool {
         !matches!(self, Self::InterfaceGone(_) | Self::System { .. })
     }

@@ -20,11 +20,14 @@ pub struct Vlan {
 pub struct Frame<'a> {
     /// The bytes that were kept, link-layer header first, without the tag in `vlan`.
     pub data: &'a [u8],
-    /// Length on the wire in bytes, without the tag in `vlan`; larger than `data` where the snap length cut the frame.
+    /// Length on the wire in bytes, without the tag in `vlan`; larger than `data` where the snap
+    /// length cut the frame.
     pub original_length: u32,
-    /// When the kernel (or our XDP program) received it; `None` where it was not asked for or not given.
+    /// When the kernel (or our XDP program) received it; `None` where it was not asked for or not
+    /// given.
     pub software: Option<Timestamp<Realtime>>,
-    /// When the NIC received it, by the NIC's own clock; `None` where it was not asked for or not given.
+    /// When the NIC received it, by the NIC's own clock; `None` where it was not asked for or not
+    /// given.
     pub hardware: Option<Timestamp<Phc>>,
     /// The VLAN tag that is not in `data`.
     pub vlan: Option<Vlan>,
@@ -38,7 +41,8 @@ pub struct Frame<'a> {
 const ADDRESSES: usize = 12;
 
 impl<'a> Frame<'a> {
-    /// The bytes of the frame as they were on the wire: with the VLAN tag at its place. Copies only where there is one.
+    /// The bytes of the frame as they were on the wire: with the VLAN tag at its place. Copies only
+    /// where there is one.
     pub fn bytes(&self) -> Cow<'a, [u8]> {
         let Some((vlan, (addresses, rest))) = self.vlan.zip(self.data.split_at_checked(ADDRESSES)) else {
             return Cow::Borrowed(self.data);

@@ -6,7 +6,8 @@ use crate::{Error, Options, Technique};
 
 /// A NIC that stamps every frame it receives. Dropping it puts the NIC's setting back.
 ///
-/// The setting belongs to the machine and outlives a process that is killed, as with every program that uses it.
+/// The setting belongs to the machine and outlives a process that is killed, as with every program
+/// that uses it.
 #[derive(Debug)]
 pub(crate) struct HardwareStamps {
     interface: Interface,

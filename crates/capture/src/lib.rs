@@ -1,17 +1,20 @@
-//! Receives the frames of a network interface, by every technique that Linux has, with every timestamp that it gives.
+//! Receives the frames of a network interface, by every technique that Linux has, with every
+//! timestamp that it gives.
 //!
-//! **Does:** receives frames ([`open`] gives a [`Receiver`]) by system calls, shared rings, libpcap, AF_XDP, XDP programs and
-//! `io_uring`, with software and hardware timestamps; filters in libpcap's language inside the kernel; writes pcapng files that
-//! rotate ([`output`]).
+//! **Does:** receives frames ([`open`] gives a [`Receiver`]) by system calls, shared rings,
+//! libpcap, AF_XDP, XDP programs and `io_uring`, with software and hardware timestamps; filters in
+//! libpcap's language inside the kernel; writes pcapng files that rotate ([`output`]).
 //!
 //! It sends frames at a known rate, each with an id and its send time ([`generate`]).
 //!
 //! **Does not:** look into frames (crate `wire` does).
 //!
-//! **Guarantees:** a frame that the kernel dropped is counted, and so is one without the timestamp that was asked for. A
-//! timestamp names its clock, its source and the error of its reading; a clock is never replaced by another. What a receiver
-//! sets on an interface (programs, filters, promiscuous mode) hangs on its descriptors and goes with its process, however
-//! that ends; the one exception is a NIC's setting to stamp all frames, which is put back when the receiver is dropped.
+//! **Guarantees:** a frame that the kernel dropped is counted, and so is one without the timestamp
+//! that was asked for. A timestamp names its clock, its source and the error of its reading; a
+//! clock is never replaced by another. What a receiver sets on an interface (programs, filters,
+//! promiscuous mode) hangs on its descriptors and goes with its process, however that ends; the one
+//! exception is a NIC's setting to stamp all frames, which is put back when the receiver is
+//! dropped.
 //!
 //! ```no_run
 //! use std::time::Duration;

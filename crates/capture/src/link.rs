@@ -53,7 +53,8 @@ impl Link {
         })
     }
 
-    /// Frames to be sent that it has dropped since it was made (`tx_dropped`); 0 where it does not say.
+    /// Frames to be sent that it has dropped since it was made (`tx_dropped`); 0 where it does not
+    /// say.
     pub fn dropped_sending(&self) -> u64 {
         // The table of this thread's network namespace: the process's may be another.
         let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
@@ -73,7 +74,8 @@ impl Link {
     }
 }
 
-/// A name as the kernel takes it. One with a zero byte in it is no interface's, and neither is an empty one.
+/// A name as the kernel takes it. One with a zero byte in it is no interface's, and neither is an
+/// empty one.
 fn c_name(name: &str) -> CString {
     CString::new(name).unwrap_or_default()
 }

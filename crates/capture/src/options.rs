@@ -10,15 +10,19 @@ pub enum Technique {
     Recvmsg,
     /// `recvmmsg` on a packet socket: one system call for a batch, one copy a frame.
     Recvmmsg,
-    /// A packet socket's ring in shared memory (`TPACKET_V3`): the kernel copies, no system call for a batch that is there.
+    /// A packet socket's ring in shared memory (`TPACKET_V3`): the kernel copies, no system call
+    /// for a batch that is there.
     RxRing,
     /// The library libpcap, as tcpdump uses it.
     Libpcap,
-    /// An AF_XDP socket: frames leave the driver for shared memory before the network stack sees them.
+    /// An AF_XDP socket: frames leave the driver for shared memory before the network stack sees
+    /// them.
     AfXdp,
-    /// An XDP program that stamps frames in the driver and copies their first bytes into a ring buffer; the frames go on.
+    /// An XDP program that stamps frames in the driver and copies their first bytes into a ring
+    /// buffer; the frames go on.
     Xdp,
-    /// `io_uring` with a multishot `recvmsg` on a packet socket: no system call for a batch that is there.
+    /// `io_uring` with a multishot `recvmsg` on a packet socket: no system call for a batch that is
+    /// there.
     IoUring,
 }
 
@@ -42,7 +46,8 @@ impl Technique {
 
     /// Whether one frame can carry a software and a hardware timestamp.
     ///
-    /// The ring and libpcap hold one timestamp a frame; control messages and XDP metadata hold both.
+    /// The ring and libpcap hold one timestamp a frame; control messages and XDP metadata hold
+    /// both.
     pub const fn gives_both(self) -> bool {
         !matches!(self, Self::RxRing | Self::Libpcap)
     }
@@ -140,7 +145,8 @@ pub struct Options {
     pub batch: u32,
     /// Sharing the interface with other receivers.
     pub fanout: Option<Fanout>,
-    /// How long AF_XDP polls the driver instead of waiting for its interrupt, in microseconds; 0 is not at all.
+    /// How long AF_XDP polls the driver instead of waiting for its interrupt, in microseconds; 0 is
+    /// not at all.
     pub busy_poll_us: u32,
 }
 

@@ -11,8 +11,9 @@ use crate::{Error, Frame, Technique};
 pub struct Counts {
     /// Frames handed to the caller.
     pub received: u64,
-    /// Frames that matched and were not received because memory for them was full; with the XDP techniques also those that the programs
-    /// could not hand over, since their queue has no socket or the driver no room for their stamps.
+    /// Frames that matched and were not received because memory for them was full; with the XDP
+    /// techniques also those that the programs could not hand over, since their queue has no socket
+    /// or the driver no room for their stamps.
     pub dropped: u64,
     /// Frames that the interface dropped before the technique saw them, where it counts such.
     pub dropped_by_interface: u64,
@@ -40,17 +41,19 @@ pub struct About {
     pub link_type: LinkType,
     /// The most bytes kept of a frame.
     pub snap_length: u32,
-    /// What to know of this technique on this interface: a mode that is slower than it could be, effects on the host.
+    /// What to know of this technique on this interface: a mode that is slower than it could be,
+    /// effects on the host.
     pub remarks: Vec<String>,
 }
 
 /// Receives the frames of one interface.
 pub trait Receiver: Send {
-    /// Hands the frames that are there to `each`, at most a batch, and returns how many there were. Waits up to `wait` for
-    /// the first one; 0 where none came, or where a signal came first.
+    /// Hands the frames that are there to `each`, at most a batch, and returns how many there were.
+    /// Waits up to `wait` for the first one; 0 where none came, or where a signal came first.
     ///
     /// # Errors
-    /// [`Error::InterfaceGone`] where the interface went down or away, [`Error::System`] for the rest.
+    /// [`Error::InterfaceGone`] where the interface went down or away, [`Error::System`] for the
+    /// rest.
     fn next_batch(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> Result<usize, Error>;
 
     /// What became of the frames so far. Asks the kernel, so not for every frame.

@@ -74,8 +74,9 @@ impl<C: Clock> Instant<C> {
             .ok_or_else(|| Disorder { by: Nanos(earlier.nanos - self.nanos) })
     }
 
-    /// The time from `earlier` to this moment, zero where `earlier` is the later one: for deadlines and waits. A duration that is
-    /// reported is taken with [`Instant::since`], so that a disorder is counted.
+    /// The time from `earlier` to this moment, zero where `earlier` is the later one: for deadlines
+    /// and waits. A duration that is reported is taken with [`Instant::since`], so that a disorder
+    /// is counted.
     pub fn saturating_since(self, earlier: Self) -> Nanos {
         Nanos(self.nanos.saturating_sub(earlier.nanos))
     }
@@ -138,7 +139,8 @@ pub struct Timestamp<C: Clock> {
 pub struct Conversion<A, B> {
     /// `B − A` in nanoseconds.
     pub offset: i64,
-    /// The bound on the error of `offset`, to either side: half of what it took to read the other clock.
+    /// The bound on the error of `offset`, to either side: half of what it took to read the other
+    /// clock.
     pub error: Nanos,
     clocks: PhantomData<(A, B)>,
 }
@@ -149,7 +151,8 @@ impl<A: Clock, B: Clock> Conversion<A, B> {
         Self { offset, error, clocks: PhantomData }
     }
 
-    /// From one reading of `B` between two of `A`: the offset to the middle, with half the span as its error.
+    /// From one reading of `B` between two of `A`: the offset to the middle, with half the span as
+    /// its error.
     ///
     /// # Errors
     /// [`Disorder`] where `after` is before `before`.

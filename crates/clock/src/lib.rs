@@ -1,12 +1,14 @@
 //! Times that know which clock they were read from, and durations that are never negative.
 //!
-//! **Does:** instants ([`Instant`]) of a clock that is part of their type, durations ([`Nanos`]), timestamps with source and
-//! error bound ([`Timestamp`]), and conversions between clocks that carry their own error ([`Conversion`]).
+//! **Does:** instants ([`Instant`]) of a clock that is part of their type, durations ([`Nanos`]),
+//! timestamps with source and error bound ([`Timestamp`]), and conversions between clocks that
+//! carry their own error ([`Conversion`]).
 //!
 //! **Does not:** read a clock or make any other system call. The caller passes readings in.
 //!
-//! **Guarantees:** two instants of different clocks do not subtract (a compile error); an impossible order is a value
-//! ([`Disorder`]), never a wrapped number; sums saturate; nothing panics.
+//! **Guarantees:** two instants of different clocks do not subtract (a compile error); an
+//! impossible order is a value ([`Disorder`]), never a wrapped number; sums saturate; nothing
+//! panics.
 
 #![forbid(unsafe_code)]
 

@@ -6,8 +6,8 @@ use std::ops::{Add, AddAssign};
 
 /// A length of time in nanoseconds; never negative. Reaches 584 years, and saturates there.
 ///
-/// Kept apart from [`std::time::Duration`] because a record holds many of them (8 bytes against 16) and because every
-/// `_ns` key of the output is one.
+/// Kept apart from [`std::time::Duration`] because a record holds many of them (8 bytes against 16)
+/// and because every `_ns` key of the output is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
@@ -78,7 +78,8 @@ impl From<Nanos> for std::time::Duration {
     }
 }
 
-/// Three significant digits and a unit: `850 ns`, `12.3 µs`, `50.1 ms`, `2.00 s`. Honours width and alignment.
+/// Three significant digits and a unit: `850 ns`, `12.3 µs`, `50.1 ms`, `2.00 s`. Honours width and
+/// alignment.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0;

@@ -1,4 +1,5 @@
-//! Trials of one setting in blocks, of two experiments: compared by themselves, and relative to another setting of the same block.
+//! Trials of one setting in blocks, of two experiments: compared by themselves, and relative to
+//! another setting of the same block.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +16,9 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// `None` below two values, and where one has no logarithm. `unit` is how far the logarithm of their mean can be off in
-    /// every trial alike because they are counted in whole units, and `late` what share of a trial is over before its first
-    /// byte.
+    /// `None` below two values, and where one has no logarithm. `unit` is how far the logarithm of
+    /// their mean can be off in every trial alike because they are counted in whole units, and
+    /// `late` what share of a trial is over before its first byte.
     pub fn new(values: &BTreeMap<u32, f64>, unit: f64, late: f64) -> Option<Self> {
         if values.len() < 2 || values.values().any(|v| *v <= 0.0 || !v.is_finite()) {
             return None;
@@ -35,8 +36,8 @@ impl Blocks {
         self.mean().map_or(f64::NAN, |(mean, _)| mean.exp())
     }
 
-    /// Its ratios to another setting, block by block: what changes all settings of a block by the same factor is in none of
-    /// them. `None` where fewer than two blocks have both.
+    /// Its ratios to another setting, block by block: what changes all settings of a block by the
+    /// same factor is in none of them. `None` where fewer than two blocks have both.
     pub fn against(&self, base: &Self) -> Option<Self> {
         let both = self.logarithms.iter().filter_map(|(block, v)| Some((*block, v - base.logarithms.get(block)?)));
         let logarithms: BTreeMap<u32, f64> = both.collect();
@@ -49,7 +50,8 @@ impl Blocks {
         Some((stats::mean(&values)?, stats::deviation(&values)?.powi(2) / values.len() as f64))
     }
 
-    /// What changed to the same setting of another experiment. Trials of two experiments are no pairs.
+    /// What changed to the same setting of another experiment. Trials of two experiments are no
+    /// pairs.
     pub fn change_to(&self, other: &Self) -> Option<Unjudged> {
         let ((low, va), (high, vb)) = (self.mean()?, other.mean()?);
         Some(Unjudged {

@@ -2,10 +2,12 @@
 
 use stats::{Estimate, Shifted};
 
-/// A ratio, less 1, above this is no figure: it comes from a handful of values that differ by many times.
+/// A ratio, less 1, above this is no figure: it comes from a handful of values that differ by many
+/// times.
 const MOST: f64 = 99.0;
 
-/// An interval with ends that are so many times apart says nothing, such as from a fifth to five times.
+/// An interval with ends that are so many times apart says nothing, such as from a fifth to five
+/// times.
 pub const WIDEST: f64 = 25.0;
 
 /// How a change is stated.
@@ -50,7 +52,8 @@ pub struct Change {
     pub scale: Scale,
     /// The change with its interval and its n; `None` where there are too few values.
     pub by: Option<Estimate>,
-    /// The smallest true change that is seen four times in five; `None` where `by` is, and where the spread is not known.
+    /// The smallest true change that is seen four times in five; `None` where `by` is, and where
+    /// the spread is not known.
     pub smallest: Option<f64>,
     /// What is no more than this is rounding.
     pub resolution: f64,
@@ -83,13 +86,15 @@ impl Change {
         (first > 0.0).then(|| second / first)
     }
 
-    /// How large it is whichever way it goes: the logarithm of how many times one value is the other.
+    /// How large it is whichever way it goes: the logarithm of how many times one value is the
+    /// other.
     pub fn size(&self) -> f64 {
         let [first, second] = self.values.map(|value| value.max(f64::MIN_POSITIVE).ln());
         (second - first).abs()
     }
 
-    /// The same where rounding may have moved both ends of the interval: they are further out by as much.
+    /// The same where rounding may have moved both ends of the interval: they are further out by as
+    /// much.
     #[must_use]
     pub fn allowing_for_rounding(self) -> Self {
         Self { by: self.by.map(|by| by.widened(self.resolution)), resolution: 0.0, ..self }
@@ -109,12 +114,14 @@ impl From<Shifted> for Change {
     }
 }
 
-/// Whether a ratio, less 1, is known at all: its interval is finite, says something, and is no nonsense.
+/// Whether a ratio, less 1, is known at all: its interval is finite, says something, and is no
+/// nonsense.
 pub fn is_known(ratio: &Estimate) -> bool {
     ratio.value.is_finite() && ratio.high <= MOST && 1.0 + ratio.high <= WIDEST * (1.0 + ratio.low)
 }
 
-/// Of the changes that are seen: the one that speaks for all, which is that of the median where it is seen, else the largest.
+/// Of the changes that are seen: the one that speaks for all, which is that of the median where it
+/// is seen, else the largest.
 pub fn largest<T>(all: &[T], change: impl Fn(&T) -> &Change, is_median: impl Fn(&T) -> bool) -> Option<&T> {
     let seen = || all.iter().filter(|one| change(one).is_seen());
     let median = seen().find(|one| is_median(one));

@@ -27,9 +27,9 @@ impl<K> Part<K> {
     }
 }
 
-/// The difference of two means over groups, divided into what the groups' own means changed and what their shares did
-/// (Kitagawa, "Components of a Difference Between Two Rates", 1955), the largest part first. The parts add up to the
-/// difference.
+/// The difference of two means over groups, divided into what the groups' own means changed and
+/// what their shares did (Kitagawa, "Components of a Difference Between Two Rates", 1955), the
+/// largest part first. The parts add up to the difference.
 pub fn divide<K: Ord + Copy>([first, second]: [&BTreeMap<K, Times>; 2]) -> Vec<Part<K>> {
     let n = |side: &BTreeMap<K, Times>| side.values().map(|group| group.0).sum::<u64>().max(1) as f64;
     let mean = |side: &BTreeMap<K, Times>| side.values().map(|group| group.1 as f64).sum::<f64>() / n(side);

@@ -1,4 +1,5 @@
-//! Several runs of each side, each of which is one value: what runs of one setting differ by is the noise.
+//! Several runs of each side, each of which is one value: what runs of one setting differ by is the
+//! noise.
 
 use stats::{mean_difference, mean_difference_seen};
 
@@ -19,13 +20,14 @@ impl Runs {
         (logarithms / values.len().max(1) as f64).exp()
     }
 
-    /// By how much runs of one side differ: the deviation of their logarithms, as a share. `None` where a value is 0.
+    /// By how much runs of one side differ: the deviation of their logarithms, as a share. `None`
+    /// where a value is 0.
     pub fn spread(&self) -> [Option<f64>; 2] {
         self.values.each_ref().map(|side| stats::deviation(&logarithms(side)?).map(f64::exp_m1))
     }
 
-    /// The ratio of the geometric means (Welch's test of the logarithms). Without an interval where a value is 0, or a side
-    /// has one run.
+    /// The ratio of the geometric means (Welch's test of the logarithms). Without an interval where
+    /// a value is 0, or a side has one run.
     pub fn change(&self, confidence: f64) -> Change {
         let unjudged = Change::without_interval([self.middle(0), self.middle(1)], Scale::Ratio);
         let [Some(first), Some(second)] = self.values.each_ref().map(|side| logarithms(side)) else { return unjudged };

@@ -1,11 +1,13 @@
-//! Two long runs. Neighbouring values of a run are alike, so each run is cut into stretches, and stretches are drawn whole.
+//! Two long runs. Neighbouring values of a run are alike, so each run is cut into stretches, and
+//! stretches are drawn whole.
 
 use stats::{Distribution, Quantile, Shifted};
 
 use crate::{ALONE, Change, SEED, Scale};
 
-/// By how much these quantiles moved from the first run to the second, each judged with this confidence. What too few values
-/// carry is omitted. The runs' stretches are in their order, of about the same number of values each.
+/// By how much these quantiles moved from the first run to the second, each judged with this
+/// confidence. What too few values carry is omitted. The runs' stretches are in their order, of
+/// about the same number of values each.
 pub fn quantiles(
     [first, second]: [&[&Distribution]; 2],
     of: &[Quantile],

@@ -1,7 +1,9 @@
-//! How fast a capture is read and analysed, from memory and by one thread: nanoseconds a packet, and memory a connection.
+//! How fast a capture is read and analysed, from memory and by one thread: nanoseconds a packet,
+//! and memory a connection.
 //!
-//! `analysis_speed [PACKETS] [CONNECTIONS] [PATTERN]`, by default 2,000,000 of 1,000, and every pattern by itself; the best of 5
-//! passes and their median, and by how much the process grew in the first of them.
+//! `analysis_speed [PACKETS] [CONNECTIONS] [PATTERN]`, by default 2,000,000 of 1,000, and every
+//! pattern by itself; the best of 5 passes and their median, and by how much the process grew in
+//! the first of them.
 
 use std::time::Instant;
 

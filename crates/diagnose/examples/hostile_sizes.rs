@@ -1,9 +1,9 @@
-//! What a capture made to be hard costs, beside one of as many packets that is not: `hostile_sizes [PACKETS] [SYNS]`, by default 500,000 and
-//! 2,000,000.
+//! What a capture made to be hard costs, beside one of as many packets that is not:
+//! `hostile_sizes [PACKETS] [SYNS]`, by default 500,000 and 2,000,000.
 //!
-//! Time: one connection of which every second segment is missing, never repaired, repaired from the far end on, or reported by SACK; the
-//! ratio of CPU time to that of the same packets without holes is to stay below 2. Best of 5, in turns. Memory: as many SYNs, each of
-//! a connection itself.
+//! Time: one connection of which every second segment is missing, never repaired, repaired from the
+//! far end on, or reported by SACK; the ratio of CPU time to that of the same packets without holes
+//! is to stay below 2. Best of 5, in turns. Memory: as many SYNs, each of a connection itself.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -45,7 +45,8 @@ impl Making {
     }
 }
 
-/// `packets` of data; with holes, every second segment is missing where `holes`, and what follows does as many packets again.
+/// `packets` of data; with holes, every second segment is missing where `holes`, and what follows
+/// does as many packets again.
 fn connection(packets: u32, holes: bool, repaired: bool, acks: bool) -> Vec<Segment> {
     let mut made = Making(Vec::new());
     made.add(true, 1, 1, SIZE, None);

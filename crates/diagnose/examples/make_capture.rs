@@ -1,4 +1,5 @@
-//! Writes a generated capture to a file: `make_capture KIND PACKETS SEED OUT.pcap`, a kind being `scattered`, `short`, `lossy` or `bulk`.
+//! Writes a generated capture to a file: `make_capture KIND PACKETS SEED OUT.pcap`, a kind being
+//! `scattered`, `short`, `lossy` or `bulk`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -5,11 +5,13 @@ use record::Nanos;
 use crate::distribution::Distribution;
 use crate::stamps::Stamps;
 
-/// An ACK that comes this much after the path's own delay was held back. The shortest delayed-ACK timer in wide use is
-/// Linux 2.2's 20 ms (`HZ/50`); today's Linux has 40 ms, others 100 to 200 ms, and RFC 1122, section 4.2.3.2, allows 500 ms.
-/// Half of the shortest leaves room for coarse clocks.
+/// An ACK that comes this much after the path's own delay was held back. The shortest delayed-ACK
+/// timer in wide use is Linux 2.2's 20 ms (`HZ/50`); today's Linux has 40 ms, others 100 to 200 ms,
+/// and RFC 1122, section 4.2.3.2, allows 500 ms. Half of the shortest leaves room for coarse
+/// clocks.
 pub(crate) const LATE: u64 = 10_000_000;
-/// Longer than any delayed-ACK timer may be (RFC 1122: less than 0.5 s), with slack for a busy receiver.
+/// Longer than any delayed-ACK timer may be (RFC 1122: less than 0.5 s), with slack for a busy
+/// receiver.
 pub(crate) const TOO_LATE: u64 = 600_000_000;
 /// Single-segment ACKs in a row that count as a quick-ACK phase.
 const PHASE: u32 = 4;
@@ -82,19 +84,22 @@ impl Habits {
         self.lateness.as_ref().is_some_and(|l| l.stamps.is_some())
     }
 
-    /// Whether its late ACKs look like those of a timer: three at least, later than what a machine or a radio link adds now and then, and
-    /// half of them within a quarter of one another (a timer of 40 ms on a clock of 4 ms a tick). What the way adds varies.
+    /// Whether its late ACKs look like those of a timer: three at least, later than what a machine
+    /// or a radio link adds now and then, and half of them within a quarter of one another (a timer
+    /// of 40 ms on a clock of 4 ms a tick). What the way adds varies.
     pub(crate) fn shows_timer(&self) -> bool {
         let Some(late) = self.lateness.as_ref().map(|l| &l.acks).filter(|l| l.count() >= 3) else { return false };
         let [low, usual, high] = [0.25, 0.5, 0.75].map(|share| late.quantile(share).map_or(0, |q| q.0));
         usual >= 2 * LATE - LATE / 4 && high - low <= usual / 4
     }
 
-    /// A pure ACK of `segments` segments and `bytes` bytes came after `rtt`, where the path alone takes `base`.
+    /// A pure ACK of `segments` segments and `bytes` bytes came after `rtt`, where the path alone
+    /// takes `base`.
     ///
-    /// Two full segments have to be acknowledged without delay (RFC 5681, section 4.2), so only an ACK of less can be a
-    /// delayed one; a longer way for more has another cause. The ACK's timestamp value and when it came say by how much
-    /// longer than others it was on its way to the capture: so much of the delay was not the receiver's.
+    /// Two full segments have to be acknowledged without delay (RFC 5681, section 4.2), so only an
+    /// ACK of less can be a delayed one; a longer way for more has another cause. The ACK's
+    /// timestamp value and when it came say by how much longer than others it was on its way to the
+    /// capture: so much of the delay was not the receiver's.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -117,13 +122,15 @@ impl Habits {
             return Promptness::AtOnce;
         }
         self.run = 0;
-        // A path that takes no time at all by the capture's clock: that may tick slowly (10 ms on old systems), and one tick is no delay.
+        // A path that takes no time at all by the capture's clock: that may tick slowly (10 ms on
+        // old systems), and one tick is no delay.
         let late = if base == 0 { LATE + LATE / 2 } else { LATE };
         if (late..=TOO_LATE).contains(&excess) && bytes < 2 * u64::from(mss) {
             let lateness = self.lateness.get_or_insert_default();
             let [least, most] = stamp.and_then(|(value, at)| lateness.under_way(value, at)).unwrap_or([0, u64::MAX]);
             let held_back = excess.saturating_sub(least);
-            // What may have been the way's is taken to be that; a clock that shows nothing of it decides nothing.
+            // What may have been the way's is taken to be that; a clock that shows nothing of it
+            // decides nothing.
             if held_back < late || least > 0 && excess.saturating_sub(most) < late / 2 {
                 return Promptness::Unclear;
             }

@@ -14,15 +14,18 @@ use crate::report::Report;
 pub struct Crossing {
     /// `to_server` or `to_client`.
     pub direction: &'static str,
-    /// Data packets seen at the place nearer to their sender, and those of them (or parts of them) that did not come to the other.
+    /// Data packets seen at the place nearer to their sender, and those of them (or parts of them)
+    /// that did not come to the other.
     pub sent: u64,
     /// See `sent`.
     pub lost: u64,
     /// Payload bytes of these.
     pub lost_bytes: u64,
-    /// Data packets seen at the farther place alone: the nearer capture missed them, or the path made them.
+    /// Data packets seen at the farther place alone: the nearer capture missed them, or the path
+    /// made them.
     pub unsent: u64,
-    /// How much longer than the quickest they took: the clocks of the two captures need not agree for that.
+    /// How much longer than the quickest they took: the clocks of the two captures need not agree
+    /// for that.
     pub delay_median_ns: Option<Nanos>,
     /// The 99th percentile.
     pub delay_p99_ns: Option<Nanos>,
@@ -52,8 +55,9 @@ fn openings(r: &Report) -> [Option<&Record>; 2] {
         .map(|to_server| r.records.iter().find(|p| p.to_server == to_server && p.segment.flags.contains(Flags::SYN)))
 }
 
-/// Whether two reports with their packets are of one connection: both handshakes have the same initial sequence numbers, or, where one is
-/// not there, endpoints and a stretch of the sequence space agree.
+/// Whether two reports with their packets are of one connection: both handshakes have the same
+/// initial sequence numbers, or, where one is not there, endpoints and a stretch of the sequence
+/// space agree.
 pub fn is_one_connection(a: &Report, b: &Report) -> bool {
     let (x, y) = (openings(a), openings(b));
     let same = |i: usize| x[i].zip(y[i]).map(|(p, q)| p.segment.seq == q.segment.seq);
@@ -71,7 +75,8 @@ pub fn is_one_connection(a: &Report, b: &Report) -> bool {
     }
 }
 
-/// Sets the packets of one connection at two places side by side. `None` where they are of two connections.
+/// Sets the packets of one connection at two places side by side. `None` where they are of two
+/// connections.
 pub fn between(a: &Report, b: &Report) -> Option<Between> {
     if !is_one_connection(a, b) {
         return None;
@@ -86,7 +91,8 @@ pub fn between(a: &Report, b: &Report) -> Option<Between> {
     Some(Between { first_near_client, round_trip_ns, crossings })
 }
 
-/// What distinguishes a packet from a retransmission of the same bytes: its timestamp value, or its IPv4 identification.
+/// What distinguishes a packet from a retransmission of the same bytes: its timestamp value, or its
+/// IPv4 identification.
 fn print(s: &Segment) -> u32 {
     match s.options.timestamps {
         Some((Some(value), _)) => value,

@@ -1,8 +1,10 @@
-//! Which segments of a direction were damaged, by their TCP checksums, and how far these can be believed.
+//! Which segments of a direction were damaged, by their TCP checksums, and how far these can be
+//! believed.
 //!
-//! A wrong checksum is damage only where checksums are right otherwise: beside a host with checksum offload they are not filled in, and
-//! tools that alter addresses or payload leave them wrong. A damaged segment is never delivered (RFC 9293, section 3.1), so one
-//! that is acknowledged without having been retransmitted shows that the checksums of its direction cannot be believed.
+//! A wrong checksum is damage only where checksums are right otherwise: beside a host with checksum
+//! offload they are not filled in, and tools that alter addresses or payload leave them wrong. A
+//! damaged segment is never delivered (RFC 9293, section 3.1), so one that is acknowledged without
+//! having been retransmitted shows that the checksums of its direction cannot be believed.
 
 use std::collections::VecDeque;
 
@@ -11,7 +13,8 @@ use wire::{Integrity, Segment};
 /// What the checksums of one direction were so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checksums {
-    /// Right ones, without and with payload. Where there are more than fit, both these and the wrong ones are halved.
+    /// Right ones, without and with payload. Where there are more than fit, both these and the
+    /// wrong ones are halved.
     right: [u8; 2],
     /// Wrong ones, likewise.
     wrong: [u8; 2],

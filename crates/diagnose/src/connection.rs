@@ -31,7 +31,8 @@ use record::conversation::{Budget, Limit};
 pub(crate) const TO_SERVER: usize = 0;
 pub(crate) const TO_CLIENT: usize = 1;
 
-/// State of the whole connection. Its fields stand in memory as they do here, for the reason that [`Half`] gives.
+/// State of the whole connection. Its fields stand in memory as they do here, for the reason that
+/// [`Half`] gives.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Connection {
@@ -63,9 +64,11 @@ pub(crate) struct Connection {
     pub(crate) idle: Option<Box<Idle>>,
     /// The number of the last packet with data, 0 before the first, and its direction.
     last_data: u64,
-    /// Time of which the next packets show the cause: waiting with nothing more sent, or (true, in `held_for`) with a loss suspected.
+    /// Time of which the next packets show the cause: waiting with nothing more sent, or (true, in
+    /// `held_for`) with a loss suspected.
     held: u64,
-    /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant sender.
+    /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant
+    /// sender.
     bulk: [(Limit, Option<Unclear>); 2],
     last_data_of: u8,
     /// What limits it since the last packet, and in which direction.
@@ -75,10 +78,12 @@ pub(crate) struct Connection {
     pub(crate) halves: [Half; 2],
 }
 
-// Allocators have 1,792 bytes and then 2,048, ours takes seven for itself, and a capture may have a million connections.
+// Allocators have 1,792 bytes and then 2,048, ours takes seven for itself, and a capture may have a
+// million connections.
 const _: () = assert!(size_of::<Connection>() <= 1_792 - 7);
 
-/// Answers that came after the other side's last data: one for each time that the direction of the data turned.
+/// Answers that came after the other side's last data: one for each time that the direction of the
+/// data turned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turns {
     pub(crate) count: u32,
@@ -99,12 +104,12 @@ impl Turns {
     }
 }
 
-/// A sender less than this from the capture, there and back, cannot be distinguished from one beside it: its own delay in
-/// answering is as long, ns.
+/// A sender less than this from the capture, there and back, cannot be distinguished from one
+/// beside it: its own delay in answering is as long, ns.
 const AWAY: u64 = 200_000;
 
-/// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the sender to act, beside
-/// the round trip.
+/// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the
+/// sender to act, beside the round trip.
 fn at_once(lag: u64) -> u64 {
     lag.saturating_add(lag / 4 + 2_000_000)
 }
@@ -114,7 +119,8 @@ impl Connection {
         let syn = s.flags.contains(Flags::SYN);
         let from_client = match (syn, s.flags.contains(Flags::ACK)) {
             (true, ack) => !ack,
-            // Without a handshake, services are where the lower port is, if it is below the ephemeral ranges.
+            // Without a handshake, services are where the lower port is, if it is below the
+            // ephemeral ranges.
             _ => s.source.port() >= s.destination.port() || s.source.port() >= 32_768,
         };
         let at = s.at.as_nanos();
@@ -145,7 +151,8 @@ impl Connection {
         }
     }
 
-    /// Whether a SYN with this sequence number opens another connection on the same pair of endpoints (RFC 6191).
+    /// Whether a SYN with this sequence number opens another connection on the same pair of
+    /// endpoints (RFC 6191).
     pub(crate) fn is_reused_by(&self, dir: usize, s: &Segment) -> bool {
         if !s.flags.contains(Flags::SYN) || s.flags.contains(Flags::RST) {
             return false;
@@ -154,7 +161,8 @@ impl Connection {
         if half.offered.seen {
             return half.place(s.seq) != START;
         }
-        // A SYN where none was seen: the other side of a handshake, or a new connection on a half-seen old one.
+        // A SYN where none was seen: the other side of a handshake, or a new connection on a
+        // half-seen old one.
         let other = &self.halves[1 - dir];
         let answers = other.offered.seen && !half.begun_by_data();
         if s.flags.contains(Flags::ACK) {
@@ -176,12 +184,13 @@ impl Connection {
         self.key.end(!self.client_low)
     }
 
-    /// How far the sender of direction `dir` is from the capture, there and back: what the other direction's packets
-    /// take to be answered.
+    /// How far the sender of direction `dir` is from the capture, there and back: what the other
+    /// direction's packets take to be answered.
     #[inline]
     fn lag(&self, dir: usize) -> u64 {
         if let Some(base) = self.halves[dir].sender.as_ref().and_then(|s| s.base()) {
-            // A sender that always paused before it went on has that in all its echoes; in the handshake no application pauses.
+            // A sender that always paused before it went on has that in all its echoes; in the
+            // handshake no application pauses.
             return base.min(self.halves[1 - dir].rtt.handshake);
         }
         self.halves[1 - dir].rtt.base().filter(|l| *l >= AWAY).unwrap_or(0)
@@ -193,7 +202,8 @@ impl Connection {
         self.halves[1 - dir].rtt.base().is_some() || self.halves[dir].sender.as_ref().is_some_and(|s| s.is_known())
     }
 
-    /// Whether the capture holds the packets of direction `dir` only, although its sender's ACKs show that the peer answered.
+    /// Whether the capture holds the packets of direction `dir` only, although its sender's ACKs
+    /// show that the peer answered.
     pub(crate) fn is_one_sided(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
         h.count.packets > 0 && p.count.packets == 0 && p.begun
@@ -230,13 +240,15 @@ impl Connection {
         self.take(dir, s);
     }
 
-    /// Whether a round trip takes so long that what comes twice at the same moment is no retransmission.
+    /// Whether a round trip takes so long that what comes twice at the same moment is no
+    /// retransmission.
     fn is_far(&self) -> bool {
         const FAR: u64 = 400_000;
         self.halves.iter().filter_map(|h| h.rtt.base()).sum::<u64>() > FAR
     }
 
-    /// Takes the next packet, of direction `dir`: most of them the short way, which comes to the same.
+    /// Takes the next packet, of direction `dir`: most of them the short way, which comes to the
+    /// same.
     #[inline(never)]
     pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
         if !self.take_plain(dir, s) {
@@ -286,7 +298,8 @@ impl Connection {
         let fresh = !self.halves[dir].begun;
         self.halves[dir].begin(s.seq);
         if fresh && !syn && s.sequence_length() > 0 {
-            // Bytes from before the capture have been seen by no one: should they come, they are new, not retransmitted.
+            // Bytes from before the capture have been seen by no one: should they come, they are
+            // new, not retransmitted.
             self.halves[dir].open_hole(START - (1 << 30), START, 0, None);
         }
         let answered = !self.halves[TO_SERVER].offered.seen || self.halves[TO_CLIENT].count.packets > 0;
@@ -320,7 +333,8 @@ impl Connection {
         let (state, of) = self.limit_now();
         self.enter(state, of, s.number);
         if s.flags.contains(Flags::ECE) && !syn {
-            // A queue on the path marked what this side received, and the sender is about to reduce its window.
+            // A queue on the path marked what this side received, and the sender is about to reduce
+            // its window.
             self.halves[1 - dir].rounds.note_mark();
         }
         if let Some(recorder) = &mut self.recorder {
@@ -378,8 +392,8 @@ impl Connection {
         }
     }
 
-    /// A challenge ACK (RFC 5961, section 4), with which the peer of a SYN speaks of an older connection that it still holds, or the RST
-    /// that answers it.
+    /// A challenge ACK (RFC 5961, section 4), with which the peer of a SYN speaks of an older
+    /// connection that it still holds, or the RST that answers it.
     #[inline]
     fn is_of_an_older_connection(&self, dir: usize, s: &Segment) -> bool {
         if self.established || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
@@ -392,7 +406,8 @@ impl Connection {
         challenge || answer && p.count.packets > 0
     }
 
-    /// The path stood still with data of direction `dir` under way: the time is the path's, whatever it had been given to.
+    /// The path stood still with data of direction `dir` under way: the time is the path's,
+    /// whatever it had been given to.
     #[cold]
     fn stood_still(&mut self, dir: usize, occurrence: Occurrence) {
         if self.steps.as_ref().is_some_and(|s| s.unclear) {
@@ -430,7 +445,8 @@ impl Connection {
         let (last, from) = (self.last_data_of, self.last_data);
         let asked = from > 0 && usize::from(last) != dir;
         let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
-        // What this packet was under way longer than others was no application's time, wherever it was held up.
+        // What this packet was under way longer than others was no application's time, wherever it
+        // was held up.
         let now = s.at.as_nanos().max(self.last_at);
         let held_up = self.halves[dir].under_way_at_least(s, now).min(waited);
         let thinking = asked && s.payload > 0;
@@ -449,8 +465,8 @@ impl Connection {
     }
 }
 
-/// The payload that a packet of direction `dir` may carry at most, where the handshake shows: the peer's MSS less the
-/// timestamp option, which every packet then carries (RFC 6691).
+/// The payload that a packet of direction `dir` may carry at most, where the handshake shows: the
+/// peer's MSS less the timestamp option, which every packet then carries (RFC 6691).
 pub(crate) fn segment_limit(halves: &[Half; 2], dir: usize) -> Option<u32> {
     let mss = u32::from(halves[1 - dir].offered.mss?);
     let stamped = halves.iter().all(|h| h.offered.timestamps);

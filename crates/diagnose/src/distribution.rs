@@ -1,7 +1,8 @@
 //! A distribution of durations in bounded memory: exact while small, then in logarithmic buckets.
 //!
-//! `stats::Distribution` takes kilobytes from the first value on and a walk through them for each value. A capture may have a million
-//! connections, most with a few values each, and this is on the way of every packet.
+//! `stats::Distribution` takes kilobytes from the first value on and a walk through them for each
+//! value. A capture may have a million connections, most with a few values each, and this is on the
+//! way of every packet.
 
 use record::Nanos;
 use record::conversation::Quantiles;
@@ -11,8 +12,8 @@ const EXACT: usize = 32;
 /// Buckets within each power of two; a value is off by at most half of 1/32, that is 1.6 %.
 const SUB_BITS: u32 = 5;
 
-/// Durations, counted. Minimum, maximum and count are always exact; quantiles are exact up to 32 values and within
-/// 1.6 % beyond.
+/// Durations, counted. Minimum, maximum and count are always exact; quantiles are exact up to 32
+/// values and within 1.6 % beyond.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
     count: u64,
@@ -27,8 +28,8 @@ enum Kept {
     Buckets(Box<Buckets>),
 }
 
-/// Values waiting to be put into buckets. Each bucket is likely to be far away in memory: going for many together takes
-/// little longer than going for one.
+/// Values waiting to be put into buckets. Each bucket is likely to be far away in memory: going for
+/// many together takes little longer than going for one.
 const PENDING: usize = 16;
 
 #[derive(Clone, Debug, Default)]
@@ -146,7 +147,8 @@ impl Distribution {
     }
 }
 
-/// The octave is the number of bits less the sub-bucket's; everything below 32 ns shares octave 0, exactly.
+/// The octave is the number of bits less the sub-bucket's; everything below 32 ns shares octave 0,
+/// exactly.
 fn place(v: u64) -> (u8, usize) {
     let octave = (63 - (v | 1).leading_zeros()).saturating_sub(SUB_BITS);
     let sub = v >> octave;
@@ -164,7 +166,8 @@ fn middle(octave: u8, sub: usize) -> u64 {
 }
 
 impl Buckets {
-    /// Lets a value wait for others, unless it is the last that there is room for, or one of 4.3 s and more.
+    /// Lets a value wait for others, unless it is the last that there is room for, or one of 4.3 s
+    /// and more.
     #[inline(always)]
     fn has_put_off(&mut self, v: u64) -> bool {
         let (Ok(short), at) = (u32::try_from(v), usize::from(self.waiting)) else { return false };

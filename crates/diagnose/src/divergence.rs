@@ -42,10 +42,12 @@ pub struct Divergence {
     pub text: Vec<String>,
 }
 
-/// Times this much apart are the same: what hosts and clocks vary by from run to run, beside the RTTs' difference.
+/// Times this much apart are the same: what hosts and clocks vary by from run to run, beside the
+/// RTTs' difference.
 const SAME: u64 = 2_000_000;
 
-/// What kind of packet it is, for the comparison: control bits without PSH, and whether it has data.
+/// What kind of packet it is, for the comparison: control bits without PSH, and whether it has
+/// data.
 fn kind(r: &Record) -> (bool, Flags, bool, bool) {
     let flags = r.segment.flags & (Flags::SYN | Flags::FIN | Flags::RST | Flags::ACK);
     (r.to_server, flags, r.segment.payload > 0, matches!(r.mark, Mark::Retransmitted(_)))
@@ -186,7 +188,8 @@ fn time(a: &Report, b: &Report, at: usize, text: &mut Vec<String>) {
         if prompt.1.0 == 0 { "at once".to_owned() } else { format!("after {}", precise(prompt.1)) }
     ));
     let Some(full) = direction.segment_limit else { return };
-    // Several stacks hold the ACK of a segment back by its size: Linux 2.2 that of less than half a full segment.
+    // Several stacks hold the ACK of a segment back by its size: Linux 2.2 that of less than half a
+    // full segment.
     if 2 * p < full && 2 * q >= full {
         let half = if 2 * q == full {
             format!("{q} is half the {full}-byte segment")

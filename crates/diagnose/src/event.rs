@@ -11,7 +11,8 @@ pub(crate) enum Event {
     DelayedAckStall,
     /// The receiver's window was zero.
     ZeroWindow,
-    /// A loss, from the first sign to the repair; `detail` is the class of the first retransmission.
+    /// A loss, from the first sign to the repair; `detail` is the class of the first
+    /// retransmission.
     Recovery,
     /// A recovery that was not needed.
     NeedlessRecovery,
@@ -19,7 +20,8 @@ pub(crate) enum Event {
     SynRetry,
     /// After a pause the sender began with a small window.
     IdleRestart,
-    /// A full segment was retransmitted on a timeout while nothing that large had ever been acknowledged.
+    /// A full segment was retransmitted on a timeout while nothing that large had ever been
+    /// acknowledged.
     LargeRetransmission,
     /// The sender had filled the window that the receiver offered.
     WindowFull,

@@ -19,7 +19,8 @@ pub(crate) struct Sent {
     pub(crate) retransmissions: u8,
 }
 
-/// At most `LIMIT` entries: beyond, later segments are joined to the last entry, which costs RTT samples and no count.
+/// At most `LIMIT` entries: beyond, later segments are joined to the last entry, which costs RTT
+/// samples and no count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flight {
     list: VecDeque<Sent>,

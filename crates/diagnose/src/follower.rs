@@ -15,10 +15,11 @@ use crate::young::Young;
 /// What to follow, and how much may be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Seed of the table's hash. A program that reads captures from others passes a random one, so that no one can make
-    /// all connections fall into one slot.
+    /// Seed of the table's hash. A program that reads captures from others passes a random one, so
+    /// that no one can make all connections fall into one slot.
     pub seed: [u64; 2],
-    /// Connections followed at most; packets of further ones are counted in [`Totals::beyond_limit`].
+    /// Connections followed at most; packets of further ones are counted in
+    /// [`Totals::beyond_limit`].
     pub connections: usize,
     /// Of which connections to keep packets.
     pub keep: Keep,
@@ -112,12 +113,14 @@ impl Held {
     }
 }
 
-/// The connection that the latest packet belongs to. Packets come in trains, so that it is the likeliest to have the next, and to compare
-/// endpoints as they stand takes less than to order them.
+/// The connection that the latest packet belongs to. Packets come in trains, so that it is the
+/// likeliest to have the next, and to compare endpoints as they stand takes less than to order
+/// them.
 #[derive(Debug, Default)]
 struct Last {
     index: usize,
-    /// Source and destination of one of its packets, and whether the source stands in the key's lower place.
+    /// Source and destination of one of its packets, and whether the source stands in the key's
+    /// lower place.
     ends: Ends,
     low: bool,
 }
@@ -143,7 +146,8 @@ impl Last {
         Self { index, ends, low }
     }
 
-    /// Whether the segment's source stands in the key's lower place; `None` where it belongs to another connection.
+    /// Whether the segment's source stands in the key's lower place; `None` where it belongs to
+    /// another connection.
     #[inline(always)]
     fn low(&self, s: &Segment) -> Option<bool> {
         match (&s.source, &s.destination, &self.ends) {
@@ -176,7 +180,8 @@ fn word(end: &SocketAddrV4) -> u64 {
 pub struct Follower {
     options: Options,
     table: HashTable<u32>,
-    /// In boxes one by one: a list of a million that doubles its room would need three times its size for a moment.
+    /// In boxes one by one: a list of a million that doubles its room would need three times its
+    /// size for a moment.
     connections: Vec<Held>,
     last: Last,
     totals: Totals,
@@ -203,11 +208,12 @@ impl Follower {
         self.follow(s);
     }
 
-    /// Takes the next segments, in the order of the capture: as [`Follower::take`] each of them, and faster where hundreds of connections
-    /// take turns. Returns how many do.
+    /// Takes the next segments, in the order of the capture: as [`Follower::take`] each of them,
+    /// and faster where hundreds of connections take turns. Returns how many do.
     pub fn take_batch(&mut self, batch: &[Segment]) -> usize {
         let most = self.options.connections.min(u32::MAX as usize);
-        // The order of packets decides which connections there is room for, and of which packets are kept.
+        // The order of packets decides which connections there is room for, and of which packets
+        // are kept.
         if self.options.keep != Keep::Nothing || self.connections.len() + batch.len() > most {
             batch.iter().for_each(|s| self.take(s));
             return 0;
@@ -222,8 +228,8 @@ impl Follower {
         connections
     }
 
-    /// Brings the connections from `known` on into the order of their first packets: one that reuses the endpoints of an earlier one was
-    /// met with the packets of that.
+    /// Brings the connections from `known` on into the order of their first packets: one that
+    /// reuses the endpoints of an earlier one was met with the packets of that.
     fn number(&mut self, known: usize) {
         if self.connections[known..].is_sorted_by_key(Held::first_number) {
             return;
@@ -273,7 +279,8 @@ impl Follower {
     /// A separate connection on the endpoints of an earlier one.
     #[cold]
     fn open_again(&mut self, i: usize, low: bool, s: &Segment) {
-        // Where there is no room, what comes on this pair of endpoints belongs to the connection that was not followed.
+        // Where there is no room, what comes on this pair of endpoints belongs to the connection
+        // that was not followed.
         if self.is_full()
             && let Held::Followed(c) = &mut self.connections[i]
         {
@@ -282,8 +289,8 @@ impl Follower {
         self.open(Key::new(&s.source, &s.destination).0, low, s);
     }
 
-    /// The connection that a segment belongs to, and whether its source stands in the key's lower place. `None` where it belongs to none in
-    /// the table: it is taken then.
+    /// The connection that a segment belongs to, and whether its source stands in the key's lower
+    /// place. `None` where it belongs to none in the table: it is taken then.
     #[inline(never)]
     fn find(&mut self, s: &Segment) -> Option<(usize, bool)> {
         let (key, low) = Key::new(&s.source, &s.destination);
@@ -350,15 +357,16 @@ impl Follower {
         self.connections.len() >= self.options.connections.min(u32::MAX as usize)
     }
 
-    /// Joins two followers that saw different connections of one capture, in the order of packet numbers. The
-    /// outcome is as if one had seen all, unless either came to its limit.
+    /// Joins two followers that saw different connections of one capture, in the order of packet
+    /// numbers. The outcome is as if one had seen all, unless either came to its limit.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         self.options.connections = self.options.connections.saturating_add(other.options.connections);
         self.totals.add(&other.totals);
         // Filled again should another segment come: mostly that was the last.
         self.table = HashTable::new();
-        // The numbers are taken out first: a sort that looks for each of them in another place of memory waits for that each time.
+        // The numbers are taken out first: a sort that looks for each of them in another place of
+        // memory waits for that each time.
         let numbered = |c: Held| (c.first_number(), c);
         let mut all: Vec<(u64, Held)> = self.connections.into_iter().chain(other.connections).map(numbered).collect();
         // Both are in order, which is what this sort finds and merges.
@@ -417,7 +425,8 @@ mod tests {
 
     #[test]
     fn a_connection_leaves_room_for_its_lists_below_two_kibibytes() {
-        // Beside it: two lists of two segments in flight (80 bytes each) and two of RTT samples, with the allocator's overhead.
+        // Beside it: two lists of two segments in flight (80 bytes each) and two of RTT samples,
+        // with the allocator's overhead.
         assert!(size_of::<Connection>() <= 1_856, "{} bytes", size_of::<Connection>());
     }
 
@@ -430,7 +439,8 @@ mod tests {
     #[test]
     fn a_batch_comes_to_the_same_as_its_segments_one_by_one() {
         let server = SocketAddr::from(([192, 0, 2, 1], 443));
-        // 20 connections by turns, each opened again with another sequence number after 15 packets of which the last is not its own.
+        // 20 connections by turns, each opened again with another sequence number after 15 packets
+        // of which the last is not its own.
         let segment = |n: u64| {
             let client = SocketAddr::from(([10, 0, 0, 1], 40_000 + (n % 20) as u16));
             let (round, from_client) = (n / 20, n % 3 > 0);

@@ -18,20 +18,23 @@ use crate::sender::Sender;
 use crate::stall::Heard;
 use record::conversation::Limit;
 
-/// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as long as can be
-/// expected; runs of smaller ones are what the application wrote.
+/// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as
+/// long as can be expected; runs of smaller ones are what the application wrote.
 const SMALLEST_FULL: u32 = 512;
 
-/// The least that a full segment has on nearly all paths (IPv6's smallest MTU of 1,280 bytes, less headers and options).
+/// The least that a full segment has on nearly all paths (IPv6's smallest MTU of 1,280 bytes, less
+/// headers and options).
 const COMMON_FULL: u32 = 1_200;
 
 /// The floor that Linux gives the variation in its retransmission timer: no timer is shorter, ns.
 pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
 
-/// What an ACK lets go leaves within this time of its arrival, ns: a program may have to wake up first.
+/// What an ACK lets go leaves within this time of its arrival, ns: a program may have to wake up
+/// first.
 const PROMPT: u64 = 500_000;
 
-/// Segments that follow one another within this time were let go together, ns: what offload and scheduling put between them.
+/// Segments that follow one another within this time were let go together, ns: what offload and
+/// scheduling put between them.
 const AT_ONCE: u64 = 1_000_000;
 
 /// What a segment's payload was to its direction.
@@ -66,12 +69,13 @@ pub(crate) struct Offered {
     pub(crate) flags: Flags,
 }
 
-/// How long after a packet its copy comes at most, in units of 2^16 ns, rounded up: 10 ms, and 2 s where a router has lowered the TTL.
+/// How long after a packet its copy comes at most, in units of 2^16 ns, rounded up: 10 ms, and 2 s
+/// where a router has lowered the TTL.
 const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
 const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
 
-/// The latest packets, to find copies: IPv4 identification and TCP header in one digest, and when, in units of 2^16 ns (of which 2^32
-/// are 78 hours); 0 for none.
+/// The latest packets, to find copies: IPv4 identification and TCP header in one digest, and when,
+/// in units of 2^16 ns (of which 2^32 are 78 hours); 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     digests: [u32; 4],
@@ -99,7 +103,8 @@ impl Recent {
 #[inline(always)]
 fn digest(s: &Segment) -> u32 {
     let id = s.network.id.unwrap_or(0);
-    // Odd multipliers keep every bit of each field in the digest; the identification alone shows most packets apart.
+    // Odd multipliers keep every bit of each field in the digest; the identification alone shows
+    // most packets apart.
     (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
         ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
         ^ s.payload.rotate_left(7)
@@ -126,7 +131,8 @@ pub(crate) struct Counters {
     pub(crate) small_bursts: u32,
 }
 
-/// What the sender can know at a moment, given that ACKs reach it some time after they passed the capture.
+/// What the sender can know at a moment, given that ACKs reach it some time after they passed the
+/// capture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) una: u64,
@@ -174,7 +180,8 @@ impl View {
         }
     }
 
-    /// What was acknowledged by the ACKs that passed the capture `lag` ago or earlier, or that echoes show as received.
+    /// What was acknowledged by the ACKs that passed the capture `lag` ago or earlier, or that
+    /// echoes show as received.
     pub(crate) fn una_at(&self, now: u64, lag: u64) -> u64 {
         let queue = self.on_the_way.iter().flat_map(|queue| queue.iter());
         queue.take_while(|ack| ack.is_there(now, lag)).last().map_or(self.una, |ack| ack.una)
@@ -203,7 +210,8 @@ pub(crate) struct Burst {
 }
 
 impl Burst {
-    /// `bytes` went by at `now`; a quarter of `rtt` without anything ends a burst. The first bytes only set the clock going.
+    /// `bytes` went by at `now`; a quarter of `rtt` without anything ends a burst. The first bytes
+    /// only set the clock going.
     #[inline(always)]
     pub(crate) fn add(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         let pause = now - self.last.min(now);
@@ -222,7 +230,8 @@ impl Burst {
     }
 }
 
-/// Both ways to see how fast data goes. Kept from the fourth data packet on: many connections never have as many.
+/// Both ways to see how fast data goes. Kept from the fourth data packet on: many connections never
+/// have as many.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bursts {
     pub(crate) arrivals: Burst,
@@ -266,13 +275,15 @@ struct Passes {
 
 /// One direction.
 ///
-/// Its fields stand in memory as they do here. What is for its data lies apart from what is for its ACKs, and both beside what every packet
-/// needs: most directions have one of the two, and with a thousand connections at a time it is the lines of cache to fetch that take the time.
+/// Its fields stand in memory as they do here. What is for its data lies apart from what is for its
+/// ACKs, and both beside what every packet needs: most directions have one of the two, and with a
+/// thousand connections at a time it is the lines of cache to fetch that take the time.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Half {
     // Rarely needed.
-    /// Where its first data lie, where there was no SYN: what comes before was sent before the capture began.
+    /// Where its first data lie, where there was no SYN: what comes before was sent before the
+    /// capture began.
     pub(crate) first_data: u64,
     pub(crate) zero_since: u64,
     /// The packet with its first FIN.
@@ -300,7 +311,8 @@ pub(crate) struct Half {
     last_ack: SeqNumber,
     pub(crate) checksums: Checksums,
     last_window: u16,
-    /// The identification that a sender which counts up gives its next packet, and how often it has done so.
+    /// The identification that a sender which counts up gives its next packet, and how often it has
+    /// done so.
     next_id: u16,
     ids_in_step: u8,
     /// The TTL of the first packet.
@@ -311,7 +323,8 @@ pub(crate) struct Half {
     pub(crate) begun: bool,
     /// The scale that its windows must at least have, read from what the peer dared to send.
     pub(crate) least_scale: u8,
-    /// Packets of `segment_size` that followed one of the same size with no answer between; more than 255 are as good as 255.
+    /// Packets of `segment_size` that followed one of the same size with no answer between; more
+    /// than 255 are as good as 255.
     pub(crate) full_runs: u8,
     /// The position after the last byte seen.
     pub(crate) next: u64,
@@ -378,12 +391,15 @@ impl Half {
         self.next = end;
     }
 
-    /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every interface at once. A stack
-    /// that retransmits counts its identification on, so equal identification within 10 ms is a copy, and longer after where a router
-    /// in between has lowered the TTL. Without an identification (IPv6; or 0, constant where fragmentation is ruled out) the same TTL says nothing by
-    /// itself: nothing is retransmitted within 100 µs, on a path that is `far` longer or where the SYN has shown that packets come twice, and no
-    /// SYN within 10 ms (RFC 6298, section 2: 1 s). What has another TTL then is no
-    /// second ACK either, as what a sender retransmits goes the same way; and once copies with a TTL are known, all that repeats with it is one.
+    /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every
+    /// interface at once. A stack that retransmits counts its identification on, so equal
+    /// identification within 10 ms is a copy, and longer after where a router in between has
+    /// lowered the TTL. Without an identification (IPv6; or 0, constant where fragmentation is
+    /// ruled out) the same TTL says nothing by itself: nothing is retransmitted within 100 µs, on a
+    /// path that is `far` longer or where the SYN has shown that packets come twice, and no SYN
+    /// within 10 ms (RFC 6298, section 2: 1 s). What has another TTL then is no second ACK either,
+    /// as what a sender retransmits goes the same way; and once copies with a TTL are known, all
+    /// that repeats with it is one.
     #[inline]
     pub(crate) fn is_copy(&mut self, s: &Segment, now: u64, far: bool) -> bool {
         const SYN_WITHIN: u32 = 500_000_000 / 65_536;
@@ -414,8 +430,9 @@ impl Half {
             }
             return true;
         }
-        // A capture that begins in mid-connection may show many packets before the first copy. The first of all, a SYN mostly, is no copy, and is
-        // among the latest still when the second comes.
+        // A capture that begins in mid-connection may show many packets before the first copy. The
+        // first of all, a SYN mostly, is no copy, and is among the latest still when the second
+        // comes.
         let begins_amid = !self.offered.seen && (1..64).contains(&self.count.packets);
         if (self.expects_copies() || other_ttl || begins_amid)
             && self.passed_before((digest, at, ttl), id != 0, within.min(COPY_WITHIN))
@@ -431,7 +448,8 @@ impl Half {
         false
     }
 
-    /// The digest of a packet with the usual TTL, and when it came; `None` where it may be a copy of one of the latest.
+    /// The digest of a packet with the usual TTL, and when it came; `None` where it may be a copy
+    /// of one of the latest.
     #[inline(always)]
     pub(crate) fn digest_of_new(&self, s: &Segment, now: u64) -> Option<(u32, u32)> {
         let (digest, at) = (digest(s), coarse(now));
@@ -450,8 +468,9 @@ impl Half {
         self.passes.as_ref().is_some_and(|passes| passes.expected)
     }
 
-    /// Whether a packet with another TTL, of which no kept one is the original, is a copy all the same: a SYN after which its sender has gone on, or
-    /// one that brings nothing new and has the TTL that copies have.
+    /// Whether a packet with another TTL, of which no kept one is the original, is a copy all the
+    /// same: a SYN after which its sender has gone on, or one that brings nothing new and has the
+    /// TTL that copies have.
     #[cold]
     fn repeats(&mut self, s: &Segment) -> bool {
         let ttl = s.network.ttl;
@@ -475,7 +494,8 @@ impl Half {
         true
     }
 
-    /// A copy with this TTL was found: from here on more packets are kept, and what is there already.
+    /// A copy with this TTL was found: from here on more packets are kept, and what is there
+    /// already.
     #[cold]
     fn expect_copies(&mut self, ttl: u8) {
         if ttl == self.ttl {
@@ -497,8 +517,9 @@ impl Half {
         })
     }
 
-    /// Whether the same packet came by with another TTL within the last two seconds, or with the same where copies are alike. Packets are kept from
-    /// the first copy on, or the first that has another TTL than its sender's first.
+    /// Whether the same packet came by with another TTL within the last two seconds, or with the
+    /// same where copies are alike. Packets are kept from the first copy on, or the first that has
+    /// another TTL than its sender's first.
     #[cold]
     fn passed_before(&mut self, (digest, at, ttl): (u32, u32, u8), has_id: bool, alike_within: u32) -> bool {
         const KEPT: usize = 512;
@@ -525,8 +546,9 @@ impl Half {
         false
     }
 
-    /// Whether the identification counts up by more than the packets since the last one (RFC 6864 leaves that open; Linux, the BSDs
-    /// and Windows count on each connection or each host). A sender that always counts in larger steps shows nothing.
+    /// Whether the identification counts up by more than the packets since the last one (RFC 6864
+    /// leaves that open; Linux, the BSDs and Windows count on each connection or each host). A
+    /// sender that always counts in larger steps shows nothing.
     #[inline(always)]
     pub(crate) fn skips_ids(&mut self, s: &Segment) -> bool {
         let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
@@ -544,14 +566,16 @@ impl Half {
         skips
     }
 
-    /// Whether a packet follows its side's last: it begins where that ended, and has the TTL of all and the identification that is next.
+    /// Whether a packet follows its side's last: it begins where that ended, and has the TTL of all
+    /// and the identification that is next.
     #[inline(always)]
     pub(crate) fn continues(&self, s: &Segment) -> bool {
         let id = s.network.id.unwrap_or(0);
         s.seq == self.next_seq && s.network.ttl == self.ttl && (id == 0 || id == self.next_id)
     }
 
-    /// Whether, all being acknowledged, nothing was sent and no ACK came for at least so long before `now`.
+    /// Whether, all being acknowledged, nothing was sent and no ACK came for at least so long
+    /// before `now`.
     #[inline(always)]
     pub(crate) fn has_paused(&self, now: u64, at_least: u64) -> bool {
         self.next <= self.una && self.last_data_at > 0 && now - self.last_data_at.max(self.una_at).min(now) >= at_least
@@ -633,8 +657,8 @@ impl Half {
         }
     }
 
-    /// By how much longer than others of this side `s` was under way to the capture, at least and at most, ns; `None` where its
-    /// timestamps do not show that.
+    /// By how much longer than others of this side `s` was under way to the capture, at least and
+    /// at most, ns; `None` where its timestamps do not show that.
     pub(crate) fn under_way(&self, s: &Segment, now: u64) -> Option<[u64; 2]> {
         let (Some(value), _) = s.options.timestamps? else { return None };
         self.habits.lateness.as_ref()?.under_way(value, now)
@@ -649,7 +673,8 @@ impl Half {
         }
     }
 
-    /// Whether a data segment of this side acknowledges and offers what its last packet did, as most of a transfer do: it says nothing new.
+    /// Whether a data segment of this side acknowledges and offers what its last packet did, as
+    /// most of a transfer do: it says nothing new.
     #[inline(always)]
     pub(crate) fn repeats_ack(&self, s: &Segment) -> bool {
         self.ack_is_plain
@@ -667,7 +692,8 @@ impl Half {
         self.ack_is_plain = self.window_known && s.window > 0 && !s.flags.contains(Flags::SYN);
     }
 
-    /// Whether its sender has learnt of every ACK that passed the capture: none is on the way, and no echoes show which arrived.
+    /// Whether its sender has learnt of every ACK that passed the capture: none is on the way, and
+    /// no echoes show which arrived.
     #[inline]
     pub(crate) fn knows_all(&self) -> bool {
         self.sender.is_none() && self.view.on_the_way.is_none()
@@ -689,8 +715,8 @@ impl Half {
         self.view.pass(now, self.una, edge, lag);
     }
 
-    /// A segment with data and these timestamps (its own value, the echoed one): what its sender had learnt by then, and whether the path
-    /// held up the segment or the ACKs before it.
+    /// A segment with data and these timestamps (its own value, the echoed one): what its sender
+    /// had learnt by then, and whether the path held up the segment or the ACKs before it.
     #[inline]
     pub(crate) fn echoed(&mut self, (value, echo): (u32, u32), now: u64, s: &Segment) -> Heard {
         let Some(sender) = &mut self.sender else { return Heard::InTime };
@@ -713,8 +739,9 @@ impl Half {
         u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX)
     }
 
-    /// The payload of a full segment: the largest seen, unless that is so far below what the handshake allows that the
-    /// application may just never have written more at a time. A path with a smaller MTU shows by runs of one size.
+    /// The payload of a full segment: the largest seen, unless that is so far below what the
+    /// handshake allows that the application may just never have written more at a time. A path
+    /// with a smaller MTU shows by runs of one size.
     #[inline(always)]
     pub(crate) fn full_size(&self) -> u32 {
         // Nothing was sent yet: what every host takes (RFC 9293, section 3.7.1).
@@ -755,8 +782,9 @@ impl Half {
         self.begun && self.next > self.una.saturating_add(self.fin.is_some().into())
     }
 
-    /// The retransmission timer's likely value at least: RFC 6298's estimate with the floor that Linux gives the
-    /// variation, over the whole path (`beyond` is the part between capture and sender).
+    /// The retransmission timer's likely value at least: RFC 6298's estimate with the floor that
+    /// Linux gives the variation, over the whole path (`beyond` is the part between capture and
+    /// sender).
     pub(crate) fn timeout(&self, beyond: u64) -> u64 {
         let full = self.rtt.smoothed().unwrap_or(0).saturating_add(beyond);
         full.saturating_add((self.rtt.variation().saturating_mul(4)).max(SHORTEST_TIMEOUT))
@@ -784,8 +812,9 @@ impl Half {
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
     }
 
-    /// What let a segment go that is sent at `now`, where the sender is `lag` away. On a short path ACKs come all the time, so what is an eighth of the round trip
-    /// later was let go by something else.
+    /// What let a segment go that is sent at `now`, where the sender is `lag` away. On a short path
+    /// ACKs come all the time, so what is an eighth of the round trip later was let go by something
+    /// else.
     #[inline(always)]
     fn release(&self, now: u64, lag: u64) -> Release {
         let since = now.saturating_sub(self.view.heard.saturating_add(lag));
@@ -795,8 +824,9 @@ impl Half {
         if prompted || follows { Release { prompted, follows } } else { self.late_release(since, pause, lag, eighth) }
     }
 
-    /// The same where it may just have taken long to cross the slowest link, which the small packets that `lag` comes from have not shown. Away from
-    /// the sender, where no burst has shown that either, any time may be that.
+    /// The same where it may just have taken long to cross the slowest link, which the small
+    /// packets that `lag` comes from have not shown. Away from the sender, where no burst has shown
+    /// that either, any time may be that.
     #[cold]
     fn late_release(&self, since: u64, pause: u64, lag: u64, eighth: u64) -> Release {
         let best = self.bursts.as_ref().map_or(0, |b| b.arrivals.best);
@@ -829,10 +859,11 @@ impl Half {
         self.holes.bytes_in(self.first_data.max(START), self.una) + self.holes.forgotten()
     }
 
-    /// A hole `[next, start)` opens. Where it begins right behind one segment that a silence came before, an RTT after that, and is
-    /// larger than what a sender with a window of two may have lost just now: the segment was the first repair of a flight that was
-    /// lost whole before the capture, by a timeout (and what comes now is new data, by which the sender finds out whether the timeout
-    /// was needed: RFC 5682).
+    /// A hole `[next, start)` opens. Where it begins right behind one segment that a silence came
+    /// before, an RTT after that, and is larger than what a sender with a window of two may have
+    /// lost just now: the segment was the first repair of a flight that was lost whole before the
+    /// capture, by a timeout (and what comes now is new data, by which the sender finds out whether
+    /// the timeout was needed: RFC 5682).
     pub(crate) fn find_unseen_timeout(&mut self, now: u64, start: u64, lag: u64) {
         let rtt = self.rtt.smoothed().unwrap_or(0).saturating_add(lag);
         let after = self.restart.as_ref().is_some_and(|r| {
@@ -848,7 +879,8 @@ impl Half {
         }
     }
 
-    /// The capture began in the middle, a flight ago at most: what was under way or received out of order then may be missing.
+    /// The capture began in the middle, a flight ago at most: what was under way or received out of
+    /// order then may be missing.
     pub(crate) fn is_first_flight(&self) -> bool {
         !self.offered.seen && self.count.packets < 1_024
     }

@@ -1,11 +1,12 @@
-//! Which side took the time while nothing was ready to be sent: a side that had been asked and thought, a side that paused within what it
-//! sent, or the path that question and answer crossed.
+//! Which side took the time while nothing was ready to be sent: a side that had been asked and
+//! thought, a side that paused within what it sent, or the path that question and answer crossed.
 
 use record::conversation::Side;
 use record::table::{Cell, Kind, Value};
 use record::{Nanos, columns, inside, json};
 
-/// The time without data, by who was waited for. Adds up to the application's share of the duration.
+/// The time without data, by who was waited for. Adds up to the application's share of the
+/// duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
     /// The client had the server's data and had not sent yet.
@@ -118,7 +119,8 @@ impl Idle {
         self.open > 0
     }
 
-    /// `time` went by until a packet of the client (`who` 0) or the server, of which up to `path` is the round trip.
+    /// `time` went by until a packet of the client (`who` 0) or the server, of which up to `path`
+    /// is the round trip.
     pub(crate) fn add(&mut self, who: usize, thinking: bool, time: u64, path: u64, packets: [u64; 2]) {
         let time = time.saturating_add(std::mem::take(&mut self.open));
         let trip = time.min(path);
@@ -143,8 +145,8 @@ impl Idle {
         self.longest.sort();
     }
 
-    /// The time that the client (0) or the server thought, which is not known to be any: something nearer than it acknowledges, and the
-    /// path beyond that is in it.
+    /// The time that the client (0) or the server thought, which is not known to be any: something
+    /// nearer than it acknowledges, and the path beyond that is in it.
     pub(crate) fn take_thinking(&mut self, who: usize) -> u64 {
         let (thinking, side) = match who {
             0 => (&mut self.client_thinking_ns, Side::Client),
@@ -154,7 +156,8 @@ impl Idle {
         std::mem::take(&mut thinking.0)
     }
 
-    /// So much of the pauses is not known to be any: those of the client (0) or the server first, the side that ended it.
+    /// So much of the pauses is not known to be any: those of the client (0) or the server first,
+    /// the side that ended it.
     pub(crate) fn take_pauses(&mut self, mut time: u64, ended_by: usize) {
         let mut sides = [&mut self.client_pausing_ns, &mut self.server_pausing_ns];
         sides.rotate_left(ended_by);
@@ -165,8 +168,8 @@ impl Idle {
         self.longest.remove(|p| !p.thinking);
     }
 
-    /// Makes the parts add up to the application's share: what its last packets left open are pauses of the sender `who`, and what was
-    /// found to be an ACK's delay afterwards is none.
+    /// Makes the parts add up to the application's share: what its last packets left open are
+    /// pauses of the sender `who`, and what was found to be an ACK's delay afterwards is none.
     pub(crate) fn add_up_to(&mut self, application: Nanos, who: usize) {
         self.open = 0;
         let all: Nanos = self.parts().into_iter().map(|p| p.0).sum();

@@ -13,7 +13,8 @@ pub struct Record {
     pub segment: Segment,
     /// True where the client sent it.
     pub to_server: bool,
-    /// Position of its first byte in its direction's stream; the SYN is 0, the first byte 1. `None` before the capture's start.
+    /// Position of its first byte in its direction's stream; the SYN is 0, the first byte 1. `None`
+    /// before the capture's start.
     pub seq: Option<u64>,
     /// The position that it acknowledges.
     pub ack: Option<u64>,
@@ -36,7 +37,8 @@ pub(crate) struct Facts {
     pub(crate) was_filled: bool,
     /// How far its sender is was known when it came.
     pub(crate) knows_lag: bool,
-    /// Its IPv4 identification shows that its sender sent packets before it that the capture has not.
+    /// Its IPv4 identification shows that its sender sent packets before it that the capture has
+    /// not.
     pub(crate) ids_skipped: bool,
     /// The path held it up, or the ACKs before it: the silence before it was not its sender's.
     pub(crate) held_up: bool,

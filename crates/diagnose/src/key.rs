@@ -19,7 +19,8 @@ fn number(ip: IpAddr) -> u128 {
     }
 }
 
-/// Two words, the lower first: a number of 128 bits would have the whole connection stand at multiples of 16 bytes.
+/// Two words, the lower first: a number of 128 bits would have the whole connection stand at
+/// multiples of 16 bytes.
 fn words(number: u128) -> [u64; 2] {
     [number as u64, (number >> 64) as u64]
 }
@@ -43,14 +44,16 @@ impl Key {
         SocketAddr::new(ip, port as u16)
     }
 
-    /// A hash that cannot be steered by who chooses addresses and ports without knowing the seed: each
-    /// 128-bit product folds all of its input bits into the result (the construction of wyhash and foldhash).
+    /// A hash that cannot be steered by who chooses addresses and ports without knowing the seed:
+    /// each 128-bit product folds all of its input bits into the result (the construction of wyhash
+    /// and foldhash).
     pub(crate) fn hash(&self, seed: [u64; 2]) -> u64 {
         let fold = |a: u64, b: u64| {
             let product = u128::from(a) * u128::from(b);
             product as u64 ^ (product >> 64) as u64
         };
-        // Odd constants with balanced bits (fractional parts of square roots), so that no factor is ever zero by input alone.
+        // Odd constants with balanced bits (fractional parts of square roots), so that no factor is
+        // ever zero by input alone.
         let a = fold(self.low[0] ^ seed[0], self.low[1] ^ 0x6a09_e667_f3bc_c909);
         let b = fold(self.high[0] ^ seed[1], self.high[1] ^ 0xbb67_ae85_84ca_a73b);
         fold(a ^ u64::from(self.ports) ^ 0x3c6e_f372_fe94_f82b, b ^ seed[0].rotate_left(32) ^ 0xa54f_f53a_5f1d_36f1)

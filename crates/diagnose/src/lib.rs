@@ -1,13 +1,15 @@
 //! Conversations and findings: what limited each TCP connection of a capture, and why.
 //!
-//! **Does:** follows every connection segment by segment, shares its duration out over what limited it, and draws
-//! findings with the packets that show them.
+//! **Does:** follows every connection segment by segment, shares its duration out over what limited
+//! it, and draws findings with the packets that show them.
 //!
-//! **Does not:** make a system call, read a clock or a file: segments come from the caller, in capture order.
+//! **Does not:** make a system call, read a clock or a file: segments come from the caller, in
+//! capture order.
 //!
-//! **Guarantees:** no sequence of segments makes it panic. Memory grows with connections, not with packets, and stops at
-//! a limit that the caller sets; what lies beyond is counted. The shares of a connection's time add up to its duration
-//! exactly, and unique and retransmitted bytes to its payload.
+//! **Guarantees:** no sequence of segments makes it panic. Memory grows with connections, not with
+//! packets, and stops at a limit that the caller sets; what lies beyond is counted. The shares of a
+//! connection's time add up to its duration exactly, and unique and retransmitted bytes to its
+//! payload.
 
 #![forbid(unsafe_code)]
 

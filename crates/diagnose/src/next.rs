@@ -28,7 +28,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// What would help most, by the findings; by the largest limit where none of them does. Advice on another limit than the largest says so, and why.
+/// What would help most, by the findings; by the largest limit where none of them does. Advice on
+/// another limit than the largest says so, and why.
 pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Step {
     let largest = limits.largest();
     let on_largest = |text: String| Step { text, shortens: largest, instead: None };
@@ -40,7 +41,8 @@ pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> St
             "capture the handshake too: 65,535 bytes were in flight at most, as under a window without scaling".into(),
         );
     }
-    // A window without a burst that shows what the path carries: what it held back is the most that can be gained.
+    // A window without a burst that shows what the path carries: what it held back is the most that
+    // can be gained.
     let windows = [
         FindingKind::WindowScalingMissing,
         FindingKind::ReceiveWindow,

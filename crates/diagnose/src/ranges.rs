@@ -1,8 +1,10 @@
-//! Ranges of a stream in bounded memory: what was never seen, and what the receiver reported as received.
+//! Ranges of a stream in bounded memory: what was never seen, and what the receiver reported as
+//! received.
 
 use std::collections::VecDeque;
 
-/// Where stream positions begin, so that a packet from before the first one seen has a position too.
+/// Where stream positions begin, so that a packet from before the first one seen has a position
+/// too.
 pub(crate) const START: u64 = 1 << 40;
 
 /// A half-open range of stream positions with what opened it.
@@ -16,10 +18,12 @@ pub(crate) struct Range {
     pub(crate) id: Option<u16>,
 }
 
-/// Disjoint ranges in ascending order. Adding at the end, where new data come, and taking off the start, where ACKs do, cost the same
-/// however many there are; elsewhere it is two binary searches, and one chunk is moved. At most `LIMIT`; what exceeds it is forgotten from the low end.
+/// Disjoint ranges in ascending order. Adding at the end, where new data come, and taking off the
+/// start, where ACKs do, cost the same however many there are; elsewhere it is two binary searches,
+/// and one chunk is moved. At most `LIMIT`; what exceeds it is forgotten from the low end.
 ///
-/// Most packets come when there are none: then nothing is held, and to know that takes no look at other memory.
+/// Most packets come when there are none: then nothing is held, and to know that takes no look at
+/// other memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges(Option<Box<Held>>);
 
@@ -143,7 +147,8 @@ impl Ranges {
         }
     }
 
-    /// Takes `[start, end)` away; returns how many bytes were there, and the first range that was touched.
+    /// Takes `[start, end)` away; returns how many bytes were there, and the first range that was
+    /// touched.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> (u64, Option<Range>) {
         let (mut taken, mut first) = (0, None);
         let Some(held) = &mut self.0 else { return (0, None) };
@@ -229,7 +234,8 @@ mod tests {
 
     #[test]
     fn many_ranges_in_any_order_stay_sorted_and_whole() {
-        // Every third number of 3,001, in an order that begins nowhere near an end, added and taken away again.
+        // Every third number of 3,001, in an order that begins nowhere near an end, added and taken
+        // away again.
         for (by, of) in [(1, 3_001u64), (3_000, 3_001), (1_234, 3_001), (7, 3_001)] {
             let mut ranges = Ranges::default();
             for n in 0..of {

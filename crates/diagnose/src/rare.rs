@@ -26,7 +26,8 @@ pub(crate) struct Counters {
     pub(crate) reordered_beyond: u32,
     pub(crate) keep_alives: u32,
     pub(crate) window_probes: u32,
-    /// Packets after the handshake with an MPTCP option: it was agreed on, as a host sends none before it knows that its peer has it.
+    /// Packets after the handshake with an MPTCP option: it was agreed on, as a host sends none
+    /// before it knows that its peer has it.
     pub(crate) multipath: u64,
     pub(crate) resets: u32,
     /// Its SYN crossed the peer's (RFC 9293, section 3.5).
@@ -39,13 +40,15 @@ pub(crate) struct Counters {
     pub(crate) first_ce: u64,
     pub(crate) first_ece: u64,
     pub(crate) duplicate_acks: u64,
-    /// ACKs of a SYN that was retransmitted, before its sender's first data: one for each that came through (RFC 5961, section 4).
+    /// ACKs of a SYN that was retransmitted, before its sender's first data: one for each that came
+    /// through (RFC 5961, section 4).
     pub(crate) syn_acks: u32,
     pub(crate) sack_acks: u64,
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
     pub(crate) larger_than_mss: u64,
-    /// The TTL of copies where it is another than the first packet's, and whether copies have come with that.
+    /// The TTL of copies where it is another than the first packet's, and whether copies have come
+    /// with that.
     pub(crate) copies_ttl: u8,
     pub(crate) copies_alike: bool,
     /// TCP header lengths by 4 bytes, beyond the first three.

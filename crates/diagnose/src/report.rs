@@ -34,7 +34,8 @@ pub struct Report {
     pub duration_ns: Nanos,
     /// What is said of it in one line, which ends in what to do.
     pub verdict: Verdict,
-    /// The limit to which the time belongs that what to do would save: the largest one, or `step_instead` says why it is another.
+    /// The limit to which the time belongs that what to do would save: the largest one, or
+    /// `step_instead` says why it is another.
     pub step_shortens: Limit,
     /// Why what to do does not shorten the largest limit; `None` where it does.
     pub step_instead: Option<String>,
@@ -246,13 +247,15 @@ impl Report {
     }
 }
 
-/// Rounds of direction `dir` that there was time for: a round takes the path's round trip at least, and one is under way at the end.
+/// Rounds of direction `dir` that there was time for: a round takes the path's round trip at least,
+/// and one is under way at the end.
 fn rounds(case: &Case<'_>, dir: usize) -> u32 {
     let possible = case.vantage.whole().map_or(u64::MAX, |rtt| (case.duration.0 / rtt.0.max(1)).saturating_add(1));
     case.c.halves[dir].rounds.count.min(u32::try_from(possible).unwrap_or(u32::MAX))
 }
 
-/// Where it was captured, if that decides what can be said; the largest limit; then the finding that cost most.
+/// Where it was captured, if that decides what can be said; the largest limit; then the finding
+/// that cost most.
 fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
     let (c, duration) = (case.c, case.duration);
     let bytes: u64 = c.halves.iter().map(|h| h.count.unique_bytes).sum();
@@ -268,7 +271,8 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
     let largest = limits.largest();
     let application = limits.of(Limit::Application).0;
     let rest = duration.0.saturating_sub(application);
-    // What the application left is judged by itself: a user notices 100 ms, however long the connection lay idle.
+    // What the application left is judged by itself: a user notices 100 ms, however long the
+    // connection lay idle.
     let noticeable = (duration.0 / 20).min((rest / 10 * 3).max(100_000_000));
     let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != FindingKind::SenderApplication);
     let share = quantity::percent(quantity::share(limits.of(largest).0.into(), duration.0.into()));

@@ -19,8 +19,9 @@ pub enum Class {
     Syn,
     /// The capture does not show.
     Unclear,
-    /// A timer ran out, and whether it was the retransmission timer or a tail-loss probe's is not known: where one segment is out, both are
-    /// set to the same moment (RFC 8985, section 7.2: two RTTs and a delayed ACK, and no later than the retransmission timer).
+    /// A timer ran out, and whether it was the retransmission timer or a tail-loss probe's is not
+    /// known: where one segment is out, both are set to the same moment (RFC 8985, section 7.2: two
+    /// RTTs and a delayed ACK, and no later than the retransmission timer).
     Timer,
 }
 
@@ -73,7 +74,8 @@ pub(crate) struct Repair {
 /// The last few retransmissions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repairs {
-    /// Retransmissions for which the Eifel test is still to be made; most ACKs come when there is none.
+    /// Retransmissions for which the Eifel test is still to be made; most ACKs come when there is
+    /// none.
     untested: u32,
     made: Option<Box<Made>>,
 }
@@ -84,7 +86,8 @@ struct Made {
     list: VecDeque<Repair>,
     /// The latest, whatever became of it.
     latest: Option<Repair>,
-    /// How often the sender let its timer run out where one that knows probes would have sent one; 255 once it has sent one.
+    /// How often the sender let its timer run out where one that knows probes would have sent one;
+    /// 255 once it has sent one.
     unprobed: u8,
     /// See [`Repairs::renewed`].
     renewed_at: u64,
@@ -92,7 +95,8 @@ struct Made {
     ended: Option<Recovery>,
 }
 
-/// As many as a SACK recovery of a few hundred segments has open in one RTT, in part; older ones stay unjudged.
+/// As many as a SACK recovery of a few hundred segments has open in one RTT, in part; older ones
+/// stay unjudged.
 const KEPT: usize = 32;
 
 impl Repairs {
@@ -128,8 +132,8 @@ impl Repairs {
         self.made.get_or_insert_default().ended = Some(recovery);
     }
 
-    /// The latest recovery, though an ACK that ended it has passed the capture, where the sender had not received that when it knew of no
-    /// more than `una`.
+    /// The latest recovery, though an ACK that ended it has passed the capture, where the sender
+    /// had not received that when it knew of no more than `una`.
     pub(crate) fn still_for_sender(&self, una: u64) -> Option<Recovery> {
         self.made.as_ref()?.ended.filter(|r| una < r.point)
     }
@@ -146,8 +150,8 @@ impl Repairs {
         made.unprobed = if probed { u8::MAX } else { made.unprobed.saturating_add(1) };
     }
 
-    /// Whether earlier timeouts show that the sender sends no probes. Once may have another reason: no probe follows a timeout
-    /// before new data are acknowledged.
+    /// Whether earlier timeouts show that the sender sends no probes. Once may have another reason:
+    /// no probe follows a timeout before new data are acknowledged.
     pub(crate) fn knows_no_probes(&self) -> bool {
         self.made.as_ref().is_some_and(|m| (2..u8::MAX).contains(&m.unprobed))
     }
@@ -168,7 +172,8 @@ impl Repairs {
         self.untested > 0
     }
 
-    /// The first ACK to cover a retransmission echoes a value older than the retransmission's own: the original had arrived (RFC 3522).
+    /// The first ACK to cover a retransmission echoes a value older than the retransmission's own:
+    /// the original had arrived (RFC 3522).
     #[inline]
     pub(crate) fn covered(&mut self, position: u64, echo: Option<u32>) -> Option<Repair> {
         if self.untested == 0 { None } else { self.test(position, echo) }
@@ -210,12 +215,15 @@ pub(crate) struct Signs {
     pub(crate) alone: bool,
     /// It was retransmitted before.
     pub(crate) again: bool,
-    /// It is the first that is unacknowledged, and that or the first sign of its loss is as old as the retransmission timer.
+    /// It is the first that is unacknowledged, and that or the first sign of its loss is as old as
+    /// the retransmission timer.
     pub(crate) stuck: bool,
     pub(crate) recovery: Option<Class>,
-    /// The capture lies behind a place where packets are lost, and the recovery's first retransmission must have come earlier.
+    /// The capture lies behind a place where packets are lost, and the recovery's first
+    /// retransmission must have come earlier.
     pub(crate) missed_first: bool,
-    /// It follows the repair of another segment within half a round trip, and the sender cannot have learnt of an advance in between.
+    /// It follows the repair of another segment within half a round trip, and the sender cannot
+    /// have learnt of an advance in between.
     pub(crate) back_to_back: bool,
     /// Earlier timeouts show that the sender sends no probes.
     pub(crate) knows_no_probes: bool,
@@ -225,8 +233,9 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Without SACK, fast recovery repairs one segment for each ACK that advances (RFC 6582, section 3.2). Who retransmits more at a time
-    /// begins anew from the first segment that is not acknowledged, which a sender does when its timer ran out.
+    /// Without SACK, fast recovery repairs one segment for each ACK that advances (RFC 6582,
+    /// section 3.2). Who retransmits more at a time begins anew from the first segment that is not
+    /// acknowledged, which a sender does when its timer ran out.
     fn goes_back(&self) -> bool {
         !self.sack_in_use && self.back_to_back
     }
@@ -241,27 +250,31 @@ impl Signs {
 
 /// The class by these signs.
 ///
-/// A sender retransmits because of an ACK, or because a timer ran out: first it is asked which. An ACK-driven one
-/// follows an ACK within the reordering window of RACK (a quarter of an RTT; RFC 8985, section 6.2) at the most, a timer
-/// waits for at least 1.5 RTT (a probe for two, section 7.2).
+/// A sender retransmits because of an ACK, or because a timer ran out: first it is asked which. An
+/// ACK-driven one follows an ACK within the reordering window of RACK (a quarter of an RTT; RFC
+/// 8985, section 6.2) at the most, a timer waits for at least 1.5 RTT (a probe for two, section
+/// 7.2).
 pub(crate) fn classify(s: &Signs) -> Class {
     if !s.answers_seen {
         return Class::Unclear;
     }
     let rtt = s.rtt.unwrap_or(100_000_000);
     let by_timer = s.by_timer();
-    // The ACK that shows a loss and the timer meet by chance only: what comes right behind the ACK is its doing.
+    // The ACK that shows a loss and the timer meet by chance only: what comes right behind the ACK
+    // is its doing.
     let shown = s.duplicates >= 3 || s.sacked_above && s.recovery.is_none();
     let by_ack = !s.again && shown && s.quiet < rtt / 8;
-    // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe after two RTTs. Where but
-    // one segment is out, the probe gives a delayed ACK another 200 ms (section 7.2), or comes when the timer would; a
-    // sender that knows no probes looks the same then, but those that use SACK and do not are the older ones.
+    // Linux lets the retransmission timer run for an RTT and 200 ms at least, and sends a probe
+    // after two RTTs. Where but one segment is out, the probe gives a delayed ACK another 200 ms
+    // (section 7.2), or comes when the timer would; a sender that knows no probes looks the same
+    // then, but those that use SACK and do not are the older ones.
     let before_timeout = if s.alone && s.sack_in_use {
         s.quiet < rtt.saturating_mul(2).saturating_add(250_000_000)
     } else {
         s.quiet < rtt.saturating_add(190_000_000)
     };
-    // RACK's reordering timer: a quarter of an RTT, and up to three ticks of the kernel's clock (of 10 ms at most).
+    // RACK's reordering timer: a quarter of an RTT, and up to three ticks of the kernel's clock (of
+    // 10 ms at most).
     let by_rack = s.sacked_above && !s.again && s.recovery.is_none() && s.quiet < rtt / 4 + 30_000_000;
     let probe = (s.tail || s.alone) && !s.again && before_timeout && s.recovery.is_none();
     match s.recovery {
@@ -281,15 +294,15 @@ pub(crate) fn classify(s: &Signs) -> Class {
     }
 }
 
-/// The class as it is reported: a probe of a single segment looks like a timeout, unless it comes before any retransmission timer or its
-/// sender is known to send probes.
+/// The class as it is reported: a probe of a single segment looks like a timeout, unless it comes
+/// before any retransmission timer or its sender is known to send probes.
 pub(crate) fn reported(class: Class, s: &Signs, knows_probes: bool) -> Class {
     let timeout = s.rtt.unwrap_or(100_000_000).saturating_add(190_000_000);
     if class == Class::TailLossProbe && s.alone && s.quiet >= timeout && !knows_probes { Class::Timer } else { class }
 }
 
-/// What is known of a segment that was retransmitted although its acknowledgment had passed the capture: its sender had not got
-/// that yet, or never got it.
+/// What is known of a segment that was retransmitted although its acknowledgment had passed the
+/// capture: its sender had not got that yet, or never got it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Belated {
     /// Since the sender last sent anything.
@@ -300,7 +313,8 @@ pub(crate) struct Belated {
     pub(crate) disordered: bool,
 }
 
-/// The class of such a segment. Its sender went on with what it was at; where it had been silent, the ACK was lost and a timer ran out.
+/// The class of such a segment. Its sender went on with what it was at; where it had been silent,
+/// the ACK was lost and a timer ran out.
 pub(crate) fn belated(b: &Belated, s: &Signs) -> Class {
     let unheard = Signs { quiet: b.silent, stuck: false, ..*s };
     match b.last {

@@ -1,7 +1,8 @@
-//! A direction by rounds: from a segment's departure to the moment when its sender learns of its ACK.
+//! A direction by rounds: from a segment's departure to the moment when its sender learns of its
+//! ACK.
 //!
-//! Rounds are closed by what the sender had learnt when it sent, not by each ACK that the capture sees: near the receiver these come
-//! at any moment.
+//! Rounds are closed by what the sender had learnt when it sent, not by each ACK that the capture
+//! sees: near the receiver these come at any moment.
 
 /// Rounds of one direction, and what their flights looked like.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +36,8 @@ pub(crate) struct Rounds {
     pub(crate) threshold: u32,
     /// The rate of the last round, kB/s.
     rate: u32,
-    /// Rounds in a row that were filled evenly, each at the rate of the one before, and the rate of the first of them, in kB/s.
+    /// Rounds in a row that were filled evenly, each at the rate of the one before, and the rate of
+    /// the first of them, in kB/s.
     even: u8,
     even_from: u32,
     /// Most of the last round went by in silence.
@@ -45,21 +47,25 @@ pub(crate) struct Rounds {
     /// Bytes of the round that no ACK had let go, and whether one had let go the latest.
     unprompted: u32,
     prompted: bool,
-    /// More than a third of the last round was such bytes: a window lets next to none go so, and what an application wrote by itself may still
-    /// meet an ACK.
+    /// More than a third of the last round was such bytes: a window lets next to none go so, and
+    /// what an application wrote by itself may still meet an ACK.
     by_itself: bool,
-    /// Bytes that were sent one right after the other, up to now, and the most of them in the round.
+    /// Bytes that were sent one right after the other, up to now, and the most of them in the
+    /// round.
     burst: u32,
     largest_burst: u32,
-    /// The longest time between two segments of the last round, and of the one before, in units of 2^16 ns.
+    /// The longest time between two segments of the last round, and of the one before, in units of
+    /// 2^16 ns.
     pauses: [u16; 2],
     /// What was acknowledged when the round began, modulo 2^32.
     una: u32,
     /// Packets in the round at which a queue stood on the path; more than 255 are as good as 255.
     queue: u8,
-    /// How fast data were acknowledged in the latest round in which a queue stood most of the time; 0 before the first.
+    /// How fast data were acknowledged in the latest round in which a queue stood most of the time;
+    /// 0 before the first.
     path: u32,
-    /// Rounds until what is in flight is the window again: after a recovery it still holds what SACK had reported.
+    /// Rounds until what is in flight is the window again: after a recovery it still holds what
+    /// SACK had reported.
     settling: u8,
 }
 
@@ -97,7 +103,8 @@ fn rate(bytes: u32, took: u64) -> u32 {
 }
 
 impl Rounds {
-    /// Whether a sender that knows of everything up to `una` has learnt that the round's first segment arrived.
+    /// Whether a sender that knows of everything up to `una` has learnt that the round's first
+    /// segment arrived.
     #[inline]
     pub(crate) fn is_over(&self, una: u64) -> bool {
         una >= self.end
@@ -117,7 +124,8 @@ impl Rounds {
         (self.una, self.unprompted, self.largest_burst, self.part_filled) = (una as u32, 0, 0, 0);
     }
 
-    /// A segment of so many `bytes` is sent at `now`, full or not, with `flight` bytes out after it.
+    /// A segment of so many `bytes` is sent at `now`, full or not, with `flight` bytes out after
+    /// it.
     #[inline(always)]
     pub(crate) fn sent(&mut self, now: u64, (bytes, full): (u32, bool), flight: u32, release: Release) {
         let pause = now - self.last_at.min(now);
@@ -135,15 +143,16 @@ impl Rounds {
         self.peak = self.peak.max(flight);
     }
 
-    /// A round with data in it is over. True where slow start is over too, if the last segment was full: if there was more to send.
+    /// A round with data in it is over. True where slow start is over too, if the last segment was
+    /// full: if there was more to send.
     #[inline(always)]
     pub(crate) fn close(&mut self, now: u64, around: &Surroundings) -> bool {
         let (peak, last) = (self.peak, self.last_peak);
         self.count = self.count.saturating_add(1);
         let took = now - self.began.min(now);
         let silence = u64::from(self.silence.max(micros(now - self.last_at.min(now)))) * 1_000;
-        // A round that is filled without a pause, at the rate of the round before: what sets it is the path, or a pacer, and not a
-        // window, which is sent at once and then waited for.
+        // A round that is filled without a pause, at the rate of the round before: what sets it is
+        // the path, or a pacer, and not a window, which is sent at once and then waited for.
         let before = std::mem::replace(&mut self.rate, rate(self.bytes, took));
         if self.even == 0 {
             self.even_from = before;
@@ -153,8 +162,8 @@ impl Rounds {
         self.silent = silence >= took / 2;
         // Where less was sent at once than had been in flight, some of that was still on the path.
         self.one_burst = self.silent && self.largest_burst >= peak - peak / 8;
-        // What ends in a part-filled segment time and again is written in small pieces, and all of each is sent: away from the sender, that ACKs
-        // came just before may be chance.
+        // What ends in a part-filled segment time and again is written in small pieces, and all of
+        // each is sent: away from the sender, that ACKs came just before may be chance.
         let pieces = around.away && self.part_filled > self.segments / 20;
         self.by_itself = self.unprompted > self.bytes / 3 || pieces;
         self.pauses = [u16::try_from(silence.div_ceil(1 << 16)).unwrap_or(u16::MAX), self.pauses[0]];
@@ -164,15 +173,17 @@ impl Rounds {
         let size = around.size.max(1);
         let mut over = false;
         if !around.in_recovery {
-            // A level is left by growth of more than a segment, which congestion avoidance makes in two rounds; one round may
-            // fall short of it, because writes and acknowledgments do not come in step, and two on end are another level.
+            // A level is left by growth of more than a segment, which congestion avoidance makes in
+            // two rounds; one round may fall short of it, because writes and acknowledgments do not
+            // come in step, and two on end are another level.
             let level = self.level;
             let at_edge = around.window.is_some_and(|w| u64::from(peak) + u64::from(size) > w);
             if self.settling > 0 {
                 self.settling -= 1;
             } else if at_edge || self.even > 0 || self.by_itself {
-                // At the edge of the receiver's window the level is the receiver's; at the path's rate it is the path's; and where no ACK
-                // let the data go, it is what their writer or a pacer makes it.
+                // At the edge of the receiver's window the level is the receiver's; at the path's
+                // rate it is the path's; and where no ACK let the data go, it is what their writer
+                // or a pacer makes it.
                 (self.flat, self.level) = (0, 0);
             } else if peak / 4 > size
                 && peak <= level.saturating_add(size)
@@ -185,7 +196,8 @@ impl Rounds {
             if self.flat > self.most_flat.max(2) {
                 (self.most_flat, self.most_flat_level) = (self.flat, self.level);
             }
-            // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment or less are no slow start.
+            // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment
+            // or less are no slow start.
             let steady = last / 4 > size && peak.abs_diff(last) <= size;
             over = steady && self.steady || self.threshold > 0 && peak >= self.threshold;
             self.steady = steady;
@@ -206,7 +218,8 @@ impl Rounds {
         (self.flat, self.level, self.even) = (0, 0, 0);
     }
 
-    /// The longest run of rounds of which the flight peaked on one level, and that level, bytes; 0 rounds where no run was longer than two.
+    /// The longest run of rounds of which the flight peaked on one level, and that level, bytes; 0
+    /// rounds where no run was longer than two.
     pub(crate) fn most_flat(&self) -> (u16, u32) {
         (self.most_flat, self.most_flat_level)
     }
@@ -216,13 +229,14 @@ impl Rounds {
         self.even >= 2
     }
 
-    /// The last rounds had the rate at which a queue stood on the path: it is the path's, also where none stands now.
+    /// The last rounds had the rate at which a queue stood on the path: it is the path's, also
+    /// where none stands now.
     pub(crate) fn is_at_paths_rate(&self) -> bool {
         self.path > 0 && self.rate.abs_diff(self.path) <= self.path / 8
     }
 
-    /// In the course of the even rounds the rate has grown by a quarter, little by little: with what was in flight, as a congestion window does,
-    /// and neither a path nor a pacer.
+    /// In the course of the even rounds the rate has grown by a quarter, little by little: with
+    /// what was in flight, as a congestion window does, and neither a path nor a pacer.
     pub(crate) fn has_grown(&self) -> bool {
         self.rate / 5 >= self.even_from / 4
     }
@@ -232,7 +246,8 @@ impl Rounds {
         self.queue = self.queue.saturating_add(1);
     }
 
-    /// The same, as a congestion mark says: the level in flight is the queue's then, and slow start ends (RFC 3168, section 6.1.2).
+    /// The same, as a congestion mark says: the level in flight is the queue's then, and slow start
+    /// ends (RFC 3168, section 6.1.2).
     pub(crate) fn note_mark(&mut self) {
         (self.queue, self.flat, self.level, self.past_slow_start) = (u8::MAX, 0, 0, true);
     }
@@ -242,18 +257,20 @@ impl Rounds {
         self.by_itself
     }
 
-    /// All that was in flight was sent in one burst, and then its ACKs were waited for: the path was idle.
+    /// All that was in flight was sent in one burst, and then its ACKs were waited for: the path
+    /// was idle.
     pub(crate) fn is_one_burst(&self) -> bool {
         self.one_burst
     }
 
-    /// How long nothing was sent in the course of each of the last two rounds, at least, ns. ACKs that come in bunches make the sender
-    /// pause, and lengthen round trips by up to as much.
+    /// How long nothing was sent in the course of each of the last two rounds, at least, ns. ACKs
+    /// that come in bunches make the sender pause, and lengthen round trips by up to as much.
     pub(crate) fn pause(&self) -> u64 {
         u64::from(self.pauses[0].min(self.pauses[1])) << 16
     }
 
-    /// Most of the last round went by without a segment: its window was sent at once and then waited for.
+    /// Most of the last round went by without a segment: its window was sent at once and then
+    /// waited for.
     pub(crate) fn is_bursty(&self) -> bool {
         self.silent
     }

@@ -1,4 +1,5 @@
-//! Round-trip times of one direction: from its packets passing the capture to the peer's answer passing it.
+//! Round-trip times of one direction: from its packets passing the capture to the peer's answer
+//! passing it.
 
 use std::collections::VecDeque;
 
@@ -52,7 +53,8 @@ impl Correlation {
 /// What only connections with many samples need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Detail {
-    /// The slow series, at most [`BLOCKS`] long: when full, neighbours are joined and blocks double in length.
+    /// The slow series, at most [`BLOCKS`] long: when full, neighbours are joined and blocks double
+    /// in length.
     pub(crate) blocks: Vec<Block>,
     samples_a_block: u32,
     in_block: u32,
@@ -66,11 +68,12 @@ pub(crate) struct Detail {
 }
 
 const BLOCKS: usize = 64;
-/// Time-stamp values waiting for their echo. At 1 ms a tick this is a path of 32 ms with a new value each tick; longer
-/// paths lose samples, evenly.
+/// Time-stamp values waiting for their echo. At 1 ms a tick this is a path of 32 ms with a new
+/// value each tick; longer paths lose samples, evenly.
 const VALUES: usize = 32;
 
-/// The estimators. In memory as they stand here: a direction without data is asked for the first two alone.
+/// The estimators. In memory as they stand here: a direction without data is asked for the first
+/// two alone.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Rtt {
@@ -112,9 +115,10 @@ fn known(v: u64) -> Option<u64> {
 }
 
 impl Rtt {
-    /// The handshake's round trip and the median of the others, where something nearer than the peer acknowledges for it: the handshake
-    /// took at least 10 ms more, and 8 times as long. Where a tenth of the others takes half as long as it, the path's delay varies by as much,
-    /// and one handshake shows nothing.
+    /// The handshake's round trip and the median of the others, where something nearer than the
+    /// peer acknowledges for it: the handshake took at least 10 ms more, and 8 times as long. Where
+    /// a tenth of the others takes half as long as it, the path's delay varies by as much, and one
+    /// handshake shows nothing.
     pub(crate) fn acknowledged_nearer(&self) -> Option<(Nanos, Nanos)> {
         let handshake = known(self.handshake).filter(|h| *h >= 10_000_000 && self.samples.count() >= 10)?;
         let usual = self.samples.quantile(0.5)?.0;
@@ -139,13 +143,14 @@ impl Rtt {
         known(self.loaded)
     }
 
-    /// What an answer takes these days when nothing holds it back: the smallest of the last 16 to 32 samples, or the
-    /// handshake's where there are none.
+    /// What an answer takes these days when nothing holds it back: the smallest of the last 16 to
+    /// 32 samples, or the handshake's where there are none.
     pub(crate) fn recent(&self) -> Option<u64> {
         known(self.block_min[0].min(self.block_min[1])).or(self.base())
     }
 
-    /// What an answer may well take while much is in flight: as long as the one before, and as it varies.
+    /// What an answer may well take while much is in flight: as long as the one before, and as it
+    /// varies.
     pub(crate) fn expected(&self) -> Option<u64> {
         let queued = known(self.last).map(|l| l.saturating_add(self.variation.saturating_mul(2)));
         self.recent().max(queued)
@@ -155,13 +160,14 @@ impl Rtt {
         if self.handshake == NONE {
             self.handshake = rtt;
             self.base = self.base.min(rtt);
-            // The handshake stands in for the block before the first: a late first ACK is then seen to be late.
+            // The handshake stands in for the block before the first: a late first ACK is then seen
+            // to be late.
             self.block_min[1] = rtt;
         }
     }
 
-    /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments in flight, `held_back`
-    /// where the ACK was a delayed one.
+    /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments
+    /// in flight, `held_back` where the ACK was a delayed one.
     #[inline(always)]
     pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
@@ -196,7 +202,8 @@ impl Rtt {
         }
     }
 
-    /// Whether late ACKs suggest that the path stands still, and nothing has shown yet whether it does.
+    /// Whether late ACKs suggest that the path stands still, and nothing has shown yet whether it
+    /// does.
     pub(crate) fn may_stand_still(&self) -> bool {
         self.detail.as_ref().is_some_and(|d| d.stall.is_some())
     }

@@ -1,8 +1,9 @@
-//! What a sender that is far from the capture had learnt when it sent a segment: which of the ACKs had reached it, and how long
-//! that took.
+//! What a sender that is far from the capture had learnt when it sent a segment: which of the ACKs
+//! had reached it, and how long that took.
 //!
-//! An ACK passes the capture with a timestamp value; the segments that the sender sends after it arrived echo that value (RFC 7323,
-//! section 4). So the echo says both, even while a queue between capture and sender grows.
+//! An ACK passes the capture with a timestamp value; the segments that the sender sends after it
+//! arrived echo that value (RFC 7323, section 4). So the echo says both, even while a queue between
+//! capture and sender grows.
 
 use std::collections::VecDeque;
 
@@ -12,8 +13,8 @@ use crate::distribution::Distribution;
 use crate::rtt::Correlation;
 use crate::stall::{Heard, SHORTEST, SenderClock, Suspicion};
 
-/// ACKs that no echo has come for yet. At 1 ms a tick this is a round trip of a quarter of a second; of those beyond, the newest
-/// stands for all.
+/// ACKs that no echo has come for yet. At 1 ms a tick this is a round trip of a quarter of a
+/// second; of those beyond, the newest stands for all.
 const WAITING: usize = 256;
 
 /// An ACK on its way to the sender.
@@ -39,7 +40,8 @@ pub(crate) struct Sender {
     pub(crate) echoes: u32,
     /// ACKs since the last advance that speak of a loss.
     signs: u8,
-    /// The ACK after which a sender retransmits: its timestamp value and when it passed the capture.
+    /// The ACK after which a sender retransmits: its timestamp value and when it passed the
+    /// capture.
     decisive: Option<(u32, u64)>,
     /// When a segment showed that the sender had received that ACK; 0 before.
     pub(crate) informed_at: u64,
@@ -64,8 +66,8 @@ impl Sender {
         }
     }
 
-    /// An ACK with this value speaks of a loss; the third does it for certain (RFC 5681, section 3.2), and so does one that ends a
-    /// recovery and leaves a hole (`at_once`).
+    /// An ACK with this value speaks of a loss; the third does it for certain (RFC 5681, section
+    /// 3.2), and so does one that ends a recovery and leaves a hole (`at_once`).
     pub(crate) fn speaks_of_loss(&mut self, value: u32, at: u64, at_once: bool) {
         self.signs = if at_once { 3 } else { self.signs.saturating_add(1) };
         if self.signs == 3 && self.decisive.is_none() {
@@ -78,7 +80,8 @@ impl Sender {
         (self.signs, self.decisive, self.informed_at) = (0, None, 0);
     }
 
-    /// A data segment echoes `echo`: gives the newest ACK that had reached its sender, where it had not been known to.
+    /// A data segment echoes `echo`: gives the newest ACK that had reached its sender, where it had
+    /// not been known to.
     ///
     /// Of the ACKs of one tick only those are counted that left long enough before.
     pub(crate) fn echoed(&mut self, echo: u32, now: u64, flight: u32, loaded: bool) -> Option<OnTheWay> {
@@ -102,8 +105,9 @@ impl Sender {
             learnt = Some(ack);
             self.acks.pop_front();
         }
-        // Only the first of a tick's ACKs is matched for certain, and only by the first segment that echoes it; and only a sender with
-        // much to send answers without a pause of its application.
+        // Only the first of a tick's ACKs is matched for certain, and only by the first segment
+        // that echoes it; and only a sender with much to send answers without a pause of its
+        // application.
         self.took = first.unwrap_or(0);
         if let Some(took) = first.filter(|_| loaded) {
             self.echoes = self.echoes.saturating_add(1);
@@ -115,8 +119,8 @@ impl Sender {
         learnt
     }
 
-    /// To be asked after [`Sender::echoed`]: whether the path held up this segment, or the ACKs before it. `number` is the packet's where its
-    /// data are new and in order.
+    /// To be asked after [`Sender::echoed`]: whether the path held up this segment, or the ACKs
+    /// before it. `number` is the packet's where its data are new and in order.
     #[inline]
     pub(crate) fn held_up(&mut self, value: u32, now: u64, number: Option<u64>) -> Heard {
         let shortest = self.loaded.map_or(SHORTEST, |l| l.max(SHORTEST));
@@ -130,8 +134,9 @@ impl Sender {
         }
     }
 
-    /// ACKs that had long passed the capture, and that the sender had not received when it sent this: they were held up, or lost. They were
-    /// held up where a later segment echoes one of them.
+    /// ACKs that had long passed the capture, and that the sender had not received when it sent
+    /// this: they were held up, or lost. They were held up where a later segment echoes one of
+    /// them.
     #[cold]
     fn late_acks(&mut self, now: u64, silence: u64, shortest: u64, number: u64) -> Heard {
         let Some(least) = self.base() else { return Heard::InTime };

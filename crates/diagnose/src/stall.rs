@@ -1,21 +1,26 @@
-//! A path that stands still: a radio link that sleeps, scans or roams, a paused machine, a burst of other traffic before ours.
+//! A path that stands still: a radio link that sleeps, scans or roams, a paused machine, a burst of
+//! other traffic before ours.
 //!
-//! Nothing arrives for a while although much is under way. What was under way is then late by as much, and what is sent afterwards is
-//! not. A queue looks different: while it grows and drains, packets keep coming at the path's rate. Where several connections share one,
-//! each waits while the others' bursts go by, but not for longer than its round trip.
+//! Nothing arrives for a while although much is under way. What was under way is then late by as
+//! much, and what is sent afterwards is not. A queue looks different: while it grows and drains,
+//! packets keep coming at the path's rate. Where several connections share one, each waits while
+//! the others' bursts go by, but not for longer than its round trip.
 
 use crate::event::Occurrence;
 
-/// The shortest that counts, ns: above what schedulers, interrupt coalescing and the aggregation of Wi-Fi add.
+/// The shortest that counts, ns: above what schedulers, interrupt coalescing and the aggregation of
+/// Wi-Fi add.
 pub(crate) const SHORTEST: u64 = 30_000_000;
 
-/// ACKs came after a silence, and late: a standstill, if what is sent from here on is in time again.
+/// ACKs came after a silence, and late: a standstill, if what is sent from here on is in time
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stall {
     /// When it began and ended.
     since: u64,
     at: u64,
-    /// By how much what was under way came later than usual, ns, and the round trip that was usual before.
+    /// By how much what was under way came later than usual, ns, and the round trip that was usual
+    /// before.
     late: u64,
     usual: u64,
     /// The shortest round trip of late.
@@ -25,7 +30,8 @@ pub(crate) struct Stall {
     may_be_delayed: bool,
     /// Of what was acknowledged soon after, the bytes that were in time.
     in_time: u64,
-    /// Bytes that were under way when it ended, and those of them and segments that were acknowledged soon after.
+    /// Bytes that were under way when it ended, and those of them and segments that were
+    /// acknowledged soon after.
     under_way: u64,
     soon: (u64, u32),
 }
@@ -38,13 +44,14 @@ pub(crate) enum Verdict {
     Confirmed,
     /// Or a delayed ACK, followed by ACKs that are in time.
     Possible,
-    /// Round trips stayed longer, or too little had been under way: another delay, a queue, or a slow path.
+    /// Round trips stayed longer, or too little had been under way: another delay, a queue, or a
+    /// slow path.
     Refuted,
 }
 
 impl Stall {
-    /// An ACK, packet `number`, ended a `silence` with so many bytes under way. It answers data with a round trip of `rtt` where `usual` was
-    /// usual and `least` the shortest.
+    /// An ACK, packet `number`, ended a `silence` with so many bytes under way. It answers data
+    /// with a round trip of `rtt` where `usual` was usual and `least` the shortest.
     pub(crate) fn suspected(
         now: u64,
         silence: u64,
@@ -69,7 +76,8 @@ impl Stall {
         })
     }
 
-    /// An ACK at `now` takes so many bytes and segments off; the last of them was sent at `sent_at` and took `rtt`.
+    /// An ACK at `now` takes so many bytes and segments off; the last of them was sent at `sent_at`
+    /// and took `rtt`.
     pub(crate) fn judge(&mut self, now: u64, sent_at: u64, rtt: u64, (bytes, segments): (u64, u32)) -> Verdict {
         // On a slow path each packet takes as long as this silence did.
         if now - self.at.min(now) <= self.late / 2 {
@@ -121,7 +129,8 @@ pub(crate) struct Suspicion {
 }
 
 impl Suspicion {
-    /// Packet `number` comes at `now` after a `silence`, and is `late`; a standstill takes `shortest` at least.
+    /// Packet `number` comes at `now` after a `silence`, and is `late`; a standstill takes
+    /// `shortest` at least.
     pub(crate) fn new(now: u64, number: u64, late: u64, silence: u64, shortest: u64) -> Option<Self> {
         (late >= shortest && late >= silence / 2).then_some(Self { at: now, number, late })
     }
@@ -136,7 +145,8 @@ impl Suspicion {
     }
 }
 
-/// The sender's clock, by the timestamps of its segments, against the capture's: how long each was under way more than others.
+/// The sender's clock, by the timestamps of its segments, against the capture's: how long each was
+/// under way more than others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderClock {
     /// The first value and when it came; the newest.
@@ -149,8 +159,8 @@ pub(crate) struct SenderClock {
 }
 
 impl SenderClock {
-    /// A segment with data and this timestamp value, packet `number`, comes at `now`; a standstill takes `shortest` at least. Retransmissions
-    /// end silences like others and show nothing else.
+    /// A segment with data and this timestamp value, packet `number`, comes at `now`; a standstill
+    /// takes `shortest` at least. Retransmissions end silences like others and show nothing else.
     #[inline]
     pub(crate) fn arrived(&mut self, value: u32, now: u64, shortest: u64, segment: Option<u64>) -> Heard {
         let before = std::mem::replace(&mut self.last, now);

@@ -1,9 +1,12 @@
-//! A host's timestamp clock (RFC 7323) against the capture's: by how much longer than others a segment was under way to the capture.
+//! A host's timestamp clock (RFC 7323) against the capture's: by how much longer than others a
+//! segment was under way to the capture.
 //!
-//! A segment says by its timestamp value when it left. What came late although it left in time was held up on the way: by a queue, a radio
-//! link that repeats or collects frames, or a busy machine. What its sender held back left late.
+//! A segment says by its timestamp value when it left. What came late although it left in time was
+//! held up on the way: by a queue, a radio link that repeats or collects frames, or a busy machine.
+//! What its sender held back left late.
 
-/// The lengths of a tick that hosts have, ns: 1 MHz and 1 kHz (Linux, the BSDs, Windows), and the kernels that count their own ticks.
+/// The lengths of a tick that hosts have, ns: 1 MHz and 1 kHz (Linux, the BSDs, Windows), and the
+/// kernels that count their own ticks.
 const TICKS: [u64; 7] = [1_000, 1_000_000, 3_333_333, 4_000_000, 10_000_000, 100_000_000, 500_000_000];
 
 /// Before so much has gone by, values do not show how long a tick is, ns.
@@ -12,8 +15,8 @@ const ENOUGH: u64 = 100_000_000;
 /// The fastest segment counts for so long, ns, and as long again: clocks drift against each other.
 const BLOCK: u64 = 4_000_000_000;
 
-/// Clocks drift by this much for each second, ns (RFC 5905 takes 500 ppm for the worst); some systems' timestamps run off by more,
-/// which shows.
+/// Clocks drift by this much for each second, ns (RFC 5905 takes 500 ppm for the worst); some
+/// systems' timestamps run off by more, which shows.
 const DRIFT: u64 = 500_000;
 
 /// A clock that has shown no known tick for so long, ns, is watched anew.
@@ -32,7 +35,8 @@ pub(crate) struct Stamps {
     tick: Option<u64>,
     /// What it seemed to be at the last value: one that came late shows another.
     seemed: Option<u64>,
-    /// The least that a segment needed in the running block and in the last, as its arrival less its value, ns.
+    /// The least that a segment needed in the running block and in the last, as its arrival less
+    /// its value, ns.
     least: [i64; 2],
     /// When they began.
     since: [u64; 2],
@@ -77,11 +81,13 @@ impl Stamps {
         }
     }
 
-    /// By how much longer than the fastest of late a segment with this value was under way: at least, and at most, ns. `None` where
-    /// the clock is not known. To be asked before that segment is taken: a late one makes its clock look slow.
+    /// By how much longer than the fastest of late a segment with this value was under way: at
+    /// least, and at most, ns. `None` where the clock is not known. To be asked before that segment
+    /// is taken: a late one makes its clock look slow.
     pub(crate) fn under_way(&self, value: u32, at: u64) -> Option<[u64; 2]> {
         let (longer, tick) = self.longer(value, at)?;
-        // Both values were cut to whole ticks, and meanwhile the clocks drifted as they did on the whole.
+        // Both values were cut to whole ticks, and meanwhile the clocks drifted as they did on the
+        // whole.
         let watched = self.newest_at - self.first_at;
         let off = watched.abs_diff(self.ticks.cast_unsigned().saturating_mul(tick)) as f64 / watched.max(1) as f64;
         let drift = (off + DRIFT as f64 / 1e9) * (at - self.since[1].min(at)) as f64;
@@ -98,7 +104,8 @@ impl Stamps {
         if may_be_longer { self.under_way(value, at).map_or(0, |[least, _]| least) } else { 0 }
     }
 
-    /// By how much longer than the fastest of late a segment was under way, by the two clocks as they stand, and the tick.
+    /// By how much longer than the fastest of late a segment was under way, by the two clocks as
+    /// they stand, and the tick.
     #[inline]
     fn longer(&self, value: u32, at: u64) -> Option<(i64, u64)> {
         let tick = self.tick?;
@@ -144,7 +151,8 @@ impl Stamps {
             return None;
         }
         let one = span / self.ticks.cast_unsigned();
-        // What the way varies by, and a tick at either end: up to a tenth, and less the longer the clock was watched.
+        // What the way varies by, and a tick at either end: up to a tenth, and less the longer the
+        // clock was watched.
         let off = |tick: u64| u128::from(tick.abs_diff(one)) * u128::from(span);
         let allowed = |tick: u64| u128::from(tick) * u128::from((50_000_000 + 2 * tick).min(span / 10).max(span / 100));
         TICKS.into_iter().find(|t| off(*t) <= allowed(*t))
@@ -157,7 +165,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Values of a clock with this tick, 20 ms from one another, over a way of 5 ms; the clock runs on by so many ppm too fast.
+    /// Values of a clock with this tick, 20 ms from one another, over a way of 5 ms; the clock runs
+    /// on by so many ppm too fast.
     fn watched(tick: u64, ppm: u64, until: u64) -> (Stamps, impl Fn(u64) -> u32) {
         let value = move |left: u64| (u64::from(u32::MAX - 3) + (left + left * ppm / 1_000_000 + 7) / tick) as u32;
         let mut stamps = Stamps::new(value(0), 5 * MS);
@@ -182,7 +191,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_not_known_says_nothing() {
-        // Too early; one that stands still; one that runs by segments; one that changes its pace by a third.
+        // Too early; one that stands still; one that runs by segments; one that changes its pace by
+        // a third.
         let (early, value) = watched(MS, 0, 60 * MS);
         assert!(early.under_way(value(60 * MS), 100 * MS).is_none());
         let mut still = Stamps::new(9, 0);

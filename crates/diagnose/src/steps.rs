@@ -1,7 +1,8 @@
 //! Steps of the capture's clock, which look like delays.
 //!
-//! Back: a packet has an earlier time than the one before. Forward: after a time without any packet, the first ones of both sides are late
-//! by most of it, by their own clocks. What a path holds up comes late from one side; beside the capture nothing holds up the other's.
+//! Back: a packet has an earlier time than the one before. Forward: after a time without any
+//! packet, the first ones of both sides are late by most of it, by their own clocks. What a path
+//! holds up comes late from one side; beside the capture nothing holds up the other's.
 
 use crate::stall::SHORTEST;
 
@@ -38,8 +39,8 @@ impl Steps {
         self.gap > 0 && self.late[dir].is_none()
     }
 
-    /// The first packet of direction `dir` was under way longer than others by this, at least and at most, ns; `None` where its clock is not known
-    /// yet. True where the clock was set forward.
+    /// The first packet of direction `dir` was under way longer than others by this, at least and
+    /// at most, ns; `None` where its clock is not known yet. True where the clock was set forward.
     pub(crate) fn heard(&mut self, dir: usize, under_way: Option<[u64; 2]>) -> bool {
         let half = self.gap / 2;
         if under_way.is_some_and(|[_, most]| most < half) {

@@ -7,7 +7,8 @@ use record::Nanos;
 pub enum Unclear {
     /// Rounds were filled evenly at one rate, and no queue has stood at this rate.
     Pace,
-    /// Data left though no ACK had just let them go, or in pieces of which each was sent to its end.
+    /// Data left though no ACK had just let them go, or in pieces of which each was sent to its
+    /// end.
     ByItself,
     /// Round trips are longer than at rest, by no more than ACKs that come in bunches make them.
     Bunches,

@@ -1,7 +1,7 @@
 //! Where the capture was taken, and what can be known from there.
 //!
-//! Every conclusion is a claim about a place. A rule says which [`View`]s it needs; where one is missing, the finding is
-//! withheld with the reason that stands here.
+//! Every conclusion is a claim about a place. A rule says which [`View`]s it needs; where one is
+//! missing, the finding is withheld with the reason that stands here.
 
 use std::fmt;
 
@@ -53,7 +53,8 @@ pub struct Vantage {
     pub(crate) unknown_permille: u64,
     /// It is a subflow of MPTCP, perhaps the only one.
     pub(crate) is_subflow: bool,
-    /// How the distance to the sender of each direction's data is known, to the server and to the client.
+    /// How the distance to the sender of each direction's data is known, to the server and to the
+    /// client.
     pub(crate) distance: [Distance; 2],
 }
 
@@ -78,11 +79,13 @@ pub(crate) enum View {
     Data,
     /// The direction of the ACKs.
     Acks,
-    /// The receiver's own ACKs and windows, and not those of something nearer that acknowledges for it.
+    /// The receiver's own ACKs and windows, and not those of something nearer that acknowledges for
+    /// it.
     Receiver,
     /// The SYN and the SYN-ACK with their options.
     Handshake,
-    /// What the sender had in flight, and the whole round trip even where a queue stands on the path.
+    /// What the sender had in flight, and the whole round trip even where a queue stands on the
+    /// path.
     SenderAndQueue,
     /// What the sender had in flight, where no queue stands.
     Sender,
@@ -98,9 +101,11 @@ pub(crate) enum View {
     Clock,
     /// That the receiver held an ACK back, and not the way to it or back.
     HeldBack,
-    /// The place behind which nothing is damaged any more, with checksums that can be verified: what is damaged later looks lost.
+    /// The place behind which nothing is damaged any more, with checksums that can be verified:
+    /// what is damaged later looks lost.
     Damage,
-    /// All data of the two applications: a subflow of MPTCP (RFC 8684) carries what its sender gives it, and the others the rest.
+    /// All data of the two applications: a subflow of MPTCP (RFC 8684) carries what its sender
+    /// gives it, and the others the rest.
     AllSubflows,
 }
 
@@ -125,8 +130,8 @@ impl View {
     ];
 }
 
-/// A way to the receiver and back that takes less than this, ns, is a wire: no radio link or queue on it holds a single ACK up for longer
-/// than [`crate::acks::LATE`].
+/// A way to the receiver and back that takes less than this, ns, is a wire: no radio link or queue
+/// on it holds a single ACK up for longer than [`crate::acks::LATE`].
 const STEADY: u64 = 1_000_000;
 /// Above this share of missing bytes, times between the packets that are there say little.
 const MISSED_MOST: f64 = 0.1;
@@ -137,7 +142,8 @@ impl Vantage {
     pub(crate) fn of(c: &Connection) -> Self {
         let to = |dir: usize| c.halves[dir].rtt.base().map(Nanos);
         let (server, client) = (to(TO_SERVER), to(TO_CLIENT));
-        // Where one side's answers are not in the capture, its timestamp echoes say how far away it is.
+        // Where one side's answers are not in the capture, its timestamp echoes say how far away it
+        // is.
         let or_echoed = |known: Option<Nanos>, data: usize| {
             known.or_else(|| c.halves[data].sender.as_ref().and_then(|s| s.base()).map(Nanos))
         };
@@ -251,7 +257,8 @@ impl Vantage {
         lacks.or_else(|| self.lacks_both(view, held))
     }
 
-    /// Why segments of direction `dir` that were retransmitted may have been damaged without a sign of it in the capture.
+    /// Why segments of direction `dir` that were retransmitted may have been damaged without a sign
+    /// of it in the capture.
     fn lacks_damage(&self, c: &Connection, dir: usize) -> Option<&'static str> {
         let h = &c.halves[dir];
         let near_receiver = [Place::NearServer, Place::NearClient][dir];

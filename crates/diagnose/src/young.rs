@@ -1,6 +1,8 @@
-//! A connection of which only the first few packets have come: these themselves, since they take a tenth of what following it does.
+//! A connection of which only the first few packets have come: these themselves, since they take a
+//! tenth of what following it does.
 //!
-//! Floods and scans are made of connections that never get further. What follows from their packets is found when it is asked for.
+//! Floods and scans are made of connections that never get further. What follows from their packets
+//! is found when it is asked for.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -45,7 +47,8 @@ pub(crate) struct Slim {
     unknown: u8,
     ecn: Ecn,
     integrity: Integrity,
-    /// Identification, don't fragment, MSS, window scale, SACK permitted, timestamps, options cut off, options malformed: from the lowest bit on.
+    /// Identification, don't fragment, MSS, window scale, SACK permitted, timestamps, options cut
+    /// off, options malformed: from the lowest bit on.
     has: u8,
 }
 
@@ -139,7 +142,8 @@ impl Young {
         (opens && first.payload == 0).then(kept)
     }
 
-    /// Takes one more, where it has no data and cannot open another connection on the same endpoints.
+    /// Takes one more, where it has no data and cannot open another connection on the same
+    /// endpoints.
     pub(crate) fn admits(&mut self, s: &Segment) -> bool {
         if self.len() >= MOST || s.payload > 0 || s.flags.contains(Flags::FIN) {
             return false;

@@ -1,7 +1,9 @@
-//! How many events a second each output takes on one core, and what it writes for each: of made-up sends, or of the events of a run.
+//! How many events a second each output takes on one core, and what it writes for each: of made-up
+//! sends, or of the events of a run.
 //!
-//! `cargo run --release -p wirelapse-export --example throughput [DIR [OUTPUT [RUN]]]`: what is written stays in DIR, to compare its bytes;
-//! with OUTPUT (`none`, `summary`, `ndjson`, `perfetto`, `parquet`) that one alone runs, to count its instructions.
+//! `cargo run --release -p wirelapse-export --example throughput [DIR [OUTPUT [RUN]]]`: what is
+//! written stays in DIR, to compare its bytes; with OUTPUT (`none`, `summary`, `ndjson`,
+//! `perfetto`, `parquet`) that one alone runs, to count its instructions.
 
 use std::fs::{self, File};
 use std::io::BufWriter;

@@ -36,7 +36,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Text without a character that needs escaping: names that this program itself defines, addresses.
+    /// Text without a character that needs escaping: names that this program itself defines,
+    /// addresses.
     pub fn word(&mut self, key: &str, word: &str) {
         self.key(key);
         self.out.push(b'"');

@@ -1,6 +1,7 @@
 //! Records written for other programs as they come: JSON lines and Perfetto traces.
 //!
-//! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`]), and the lines of a watch ([`watch`]) and of `top` ([`top`]).
+//! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`]), and
+//! the lines of a watch ([`watch`]) and of `top` ([`top`]).
 //!
 //! **Does not:** gather figures, open files, or read a clock.
 //!

@@ -1,4 +1,5 @@
-//! One JSON object a line. `docs/json.md` describes the lines, `docs/records.md` the keys of each record.
+//! One JSON object a line. `docs/json.md` describes the lines, `docs/records.md` the keys of each
+//! record.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -13,7 +14,8 @@ use record::{
 
 use crate::json::Object;
 
-/// Writes events as lines. Lines are gathered and passed on in blocks; [`Ndjson::flush`] passes on what there is.
+/// Writes events as lines. Lines are gathered and passed on in blocks; [`Ndjson::flush`] passes on
+/// what there is.
 pub struct Ndjson<W> {
     out: W,
     lines: Vec<u8>,
@@ -108,7 +110,8 @@ impl<W: Write> Ndjson<W> {
         self.line_of(None, record)
     }
 
-    /// The line of a record, with the ends of this connection before its own fields where one is given.
+    /// The line of a record, with the ends of this connection before its own fields where one is
+    /// given.
     fn line_of<R: Record>(&mut self, ends_of: Option<ConnectionId>, record: &R) -> io::Result<()> {
         json::kind::<R>(&mut self.lines);
         if let Some(id) = ends_of {

@@ -1,9 +1,10 @@
-//! A trace that opens in <https://ui.perfetto.dev>: a process for each owner, in it a track for each connection, in it
-//! the sends with their legs.
+//! A trace that opens in <https://ui.perfetto.dev>: a process for each owner, in it a track for
+//! each connection, in it the sends with their legs.
 //!
-//! Sends overlap: hundreds can be on their way at once, and slices of one Perfetto track must nest. So a connection has
-//! as many child tracks (*lanes*) as it ever had sends in flight. A send goes into the first lane that is free by the
-//! time it was made, and lanes have one name, which Perfetto shows as one track of several rows.
+//! Sends overlap: hundreds can be on their way at once, and slices of one Perfetto track must nest.
+//! So a connection has as many child tracks (*lanes*) as it ever had sends in flight. A send goes
+//! into the first lane that is free by the time it was made, and lanes have one name, which
+//! Perfetto shows as one track of several rows.
 //!
 //! The field numbers are those of `protos/perfetto/trace` in the Perfetto sources.
 
@@ -80,7 +81,8 @@ struct Lane {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// Writes to `out`, the relation of the clocks first: `start_ns` is a moment on `CLOCK_MONOTONIC`.
+    /// Writes to `out`, the relation of the clocks first: `start_ns` is a moment on
+    /// `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     /// What `out` says.
@@ -122,7 +124,8 @@ impl<W: Write> Perfetto<W> {
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Connection(connection) => self.connection(connection),
-            // An attempt that failed has no track of a connection; handshakes show in the requests that they belong to.
+            // An attempt that failed has no track of a connection; handshakes show in the requests
+            // that they belong to.
             Event::SetUp(_) | Event::Connect(_) | Event::Head(_) => Ok(()),
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => self.receive(receive),
@@ -193,7 +196,8 @@ impl<W: Write> Perfetto<W> {
         Ok(())
     }
 
-    /// The lane of this name that is free from `start` on, made where there is none, and taken until `end`.
+    /// The lane of this name that is free from `start` on, made where there is none, and taken
+    /// until `end`.
     fn lane(
         &mut self,
         connection: ConnectionId,
@@ -352,8 +356,9 @@ impl<W: Write> Perfetto<W> {
         self.slice(lane, SLICE_END, last, |_| ())
     }
 
-    /// Slices within one that began at `start`. They follow each other; one that is in an impossible order, or that would overlap
-    /// the one before, is excluded: its stamps are in the other outputs.
+    /// Slices within one that began at `start`. They follow each other; one that is in an
+    /// impossible order, or that would overlap the one before, is excluded: its stamps are in the
+    /// other outputs.
     fn inner(
         &mut self,
         lane: u64,

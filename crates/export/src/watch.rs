@@ -16,8 +16,8 @@ pub fn reading(out: &mut Vec<u8>, field: Field, reading: &Reading) {
     out.push(b'\n');
 }
 
-/// Adds the line of a histogram: `{"kind":"histogram", …}`. `by` is what the readings are grouped by and the name of this group;
-/// `lost` counts the readings that did not reach this program.
+/// Adds the line of a histogram: `{"kind":"histogram", …}`. `by` is what the readings are grouped
+/// by and the name of this group; `lost` counts the readings that did not reach this program.
 pub fn histogram(out: &mut Vec<u8>, figures: &FieldFigures, by: Option<(&str, &str)>, lost: u64) {
     let mut object = Object::begin(out);
     object.word("kind", "histogram");

@@ -1,7 +1,8 @@
-//! Measures what the lab promises: `bars [delay|rate|veth]`, all three without an argument. Needs root.
+//! Measures what the lab promises: `bars [delay|rate|veth]`, all three without an argument. Needs
+//! root.
 //!
-//! Prints the figure, its n, and a 95 % interval of the median (order statistics), each beside its bar. Repetitions of
-//! what is compared alternate. The exit status is 1 where a bar is missed.
+//! Prints the figure, its n, and a 95 % interval of the median (order statistics), each beside its
+//! bar. Repetitions of what is compared alternate. The exit status is 1 where a bar is missed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -39,7 +40,8 @@ fn median(values: &mut [f64]) -> (f64, f64, f64) {
     (values[n / 2], at(n as f64 / 2.0 - half_width), at(n as f64 / 2.0 + half_width))
 }
 
-/// Round trips at 25 ms each way: ICMP echo, which host b's kernel answers, and one byte over TCP, which a program does.
+/// Round trips at 25 ms each way: ICMP echo, which host b's kernel answers, and one byte over TCP,
+/// which a program does.
 fn delay() -> Result<bool, Failure> {
     let lab = Lab::up(&Config::with_delay(Nanos::from_millis(25)))?;
     let ping = echo_socket(&lab)?;
@@ -96,7 +98,8 @@ fn echo_socket(lab: &Lab) -> Result<UdpSocket, Failure> {
     if fd < 0 {
         return Err(std::io::Error::last_os_error().into());
     }
-    // SAFETY: new, and owned by nothing else; send, receive and connect work on it as on a UDP socket.
+    // SAFETY: new, and owned by nothing else; send, receive and connect work on it as on a UDP
+    // socket.
     let socket = unsafe { UdpSocket::from_raw_fd(fd) };
     socket.connect((Side::B.ipv4(), 1))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;

@@ -1,8 +1,9 @@
-//! The processes that hold a lab's namespaces: an anchor, which is the init of the lab's own pid namespace, and one holder
-//! for each host.
+//! The processes that hold a lab's namespaces: an anchor, which is the init of the lab's own pid
+//! namespace, and one holder for each host.
 //!
-//! The namespaces have no name and no file, so they live exactly as long as something is in them. The anchor exits when
-//! its maker does, however the maker ends, and the kernel then kills everything else in the pid namespace.
+//! The namespaces have no name and no file, so they live exactly as long as something is in them.
+//! The anchor exits when its maker does, however the maker ends, and the kernel then kills
+//! everything else in the pid namespace.
 
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSliceMut};
@@ -41,7 +42,8 @@ pub(crate) struct Anchor {
     _control: OwnedFd,
 }
 
-/// What a new process reports to the maker: who it is (its place among the hosts, or [`ANCHOR`]), and what failed, if anything.
+/// What a new process reports to the maker: who it is (its place among the hosts, or [`ANCHOR`]),
+/// and what failed, if anything.
 #[derive(Clone, Copy)]
 struct Word {
     who: u8,
@@ -114,11 +116,12 @@ impl Anchor {
             .map_err(|error| Error::system("ask for the credentials of the lab's processes")(error.into()))?;
         let maker = own_pidfd().map_err(Error::system("open a pidfd of this process"))?;
 
-        // No handler of the maker may run in the new processes, so they begin with every signal blocked.
+        // No handler of the maker may run in the new processes, so they begin with every signal
+        // blocked.
         let before = block_signals();
         let mut pidfd: libc::c_int = -1;
-        // SAFETY: the child runs only `anchor_main`, which makes system calls alone: it takes no lock, allocates
-        // nothing, and never returns.
+        // SAFETY: the child runs only `anchor_main`, which makes system calls alone: it takes no
+        // lock, allocates nothing, and never returns.
         let cloned = unsafe { clone_process(libc::CLONE_NEWPID | libc::CLONE_PIDFD, 0, &raw mut pidfd) };
         if cloned == 0 {
             anchor_main(theirs.as_fd(), maker.as_fd(), hosts);
@@ -146,7 +149,8 @@ impl Anchor {
 }
 
 impl Anchor {
-    /// Whether the anchor and every holder are alive: a descriptor of a process can be read once that has ended.
+    /// Whether the anchor and every holder are alive: a descriptor of a process can be read once
+    /// that has ended.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let processes = std::iter::once(&self.pidfd).chain(self.hosts.iter().map(|holder| &holder.pidfd));
         let mut processes: Vec<_> = processes.map(|process| PollFd::new(process, PollFlags::IN)).collect();
@@ -216,17 +220,20 @@ fn receive(control: &OwnedFd) -> io::Result<(Word, Pid)> {
     }
 }
 
-/// Forks with `flags`. The child has the caller's memory as it was (copy on write), and nothing else shared.
+/// Forks with `flags`. The child has the caller's memory as it was (copy on write), and nothing
+/// else shared.
 ///
 /// # Safety
-/// The child must not return, allocate or take a lock: other threads of the caller may have held any of them.
+/// The child must not return, allocate or take a lock: other threads of the caller may have held
+/// any of them.
 pub(crate) unsafe fn clone_process(flags: libc::c_int, exit_signal: libc::c_int, pidfd: *mut libc::c_int) -> i32 {
     // SAFETY: clone_args is plain data, for which zeros mean "none".
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
     args.flags = u64::from(flags as u32);
     args.exit_signal = exit_signal as u64;
     args.pidfd = pidfd as u64;
-    // SAFETY: a valid clone_args of its size; without CLONE_VM and a stack this is a fork. nix's clone wants a stack, and gives no pidfd.
+    // SAFETY: a valid clone_args of its size; without CLONE_VM and a stack this is a fork. nix's
+    // clone wants a stack, and gives no pidfd.
     unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) as i32 }
 }
 
@@ -240,7 +247,8 @@ fn anchor_main(control: BorrowedFd<'_>, maker: BorrowedFd<'_>, hosts: &[HostFile
     // SAFETY: this process uses these two descriptors alone.
     unsafe { close_all_but([control.as_raw_fd(), maker.as_raw_fd()]) };
     rustix::thread::set_name(c"lab-anchor").ok();
-    // Out of the maker's session, so that a terminal's Ctrl-C and Ctrl-Z do not reach the lab behind its maker's back.
+    // Out of the maker's session, so that a terminal's Ctrl-C and Ctrl-Z do not reach the lab
+    // behind its maker's back.
     if let Err(error) = rustix::process::setsid() {
         say(control, ANCHOR, 6, error.raw_os_error());
         end(1);
@@ -250,7 +258,8 @@ fn anchor_main(control: BorrowedFd<'_>, maker: BorrowedFd<'_>, hosts: &[HostFile
     unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, SigHandler::SigIgn) }.ok();
     for (who, host) in (0u8..).zip(hosts) {
         let flags = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWUTS;
-        // SAFETY: the child runs only `holder_main`, which makes system calls alone and never returns.
+        // SAFETY: the child runs only `holder_main`, which makes system calls alone and never
+        // returns.
         match unsafe { clone_process(flags, libc::SIGCHLD, std::ptr::null_mut()) } {
             0 => holder_main(control, who, host),
             n if n < 0 => {
@@ -321,7 +330,8 @@ fn settle(host: &HostFiles) -> Result<(), (u8, Errno)> {
 /// The most files that a host has for itself.
 const MOST_FILES: usize = 2;
 
-/// Files of the host alone, each as a mount that is nowhere yet: they are written to memory that is mounted on /sys for that moment.
+/// Files of the host alone, each as a mount that is nowhere yet: they are written to memory that is
+/// mounted on /sys for that moment.
 fn own_files(files: &[(CString, Vec<u8>)], mounts: &mut [Option<OwnedFd>; MOST_FILES]) -> Result<(), Errno> {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount(c"tmpfs", c"/sys", c"tmpfs", strict, Some(c"size=1m,mode=755"))?;

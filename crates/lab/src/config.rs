@@ -19,7 +19,8 @@ pub struct Config {
     pub b_to_a: Direction,
     /// Largest IP packet, bytes: 1,280 (what IPv6 needs) to 65,521.
     pub mtu: u32,
-    /// Where the random draws begin: the same seed and the same frames in the same order meet the same fates.
+    /// Where the random draws begin: the same seed and the same frames in the same order meet the
+    /// same fates.
     pub seed: u64,
     /// Who makes the path.
     pub backend: Choice,

@@ -14,35 +14,38 @@ pub struct Direction {
     /// Propagation delay, from a frame's last bit sent to its last bit received.
     #[serde(rename = "delay_ns")]
     pub delay: Nanos,
-    /// How far the delay varies, drawn for every segment: see [`JitterShape`]. Order is kept unless `reorder` is set: then a segment may be
-    /// delivered before an earlier one.
+    /// How far the delay varies, drawn for every segment: see [`JitterShape`]. Order is kept unless
+    /// `reorder` is set: then a segment may be delivered before an earlier one.
     #[serde(rename = "jitter_ns")]
     pub jitter: Nanos,
     /// How the jitter is distributed.
     pub jitter_shape: JitterShape,
-    /// How much of each draw of the jitter is that of the segment before, 0 to below 1: the correlation of neighbours on the scale of a normal
-    /// distribution, whatever the shape.
+    /// How much of each draw of the jitter is that of the segment before, 0 to below 1: the
+    /// correlation of neighbours on the scale of a normal distribution, whatever the shape.
     pub jitter_memory: f64,
-    /// Bits a second on the wire, everything that Ethernet adds counted (38 bytes a segment beside the IP packet).
+    /// Bits a second on the wire, everything that Ethernet adds counted (38 bytes a segment beside
+    /// the IP packet).
     pub rate: Option<BitRate>,
     /// Which segments are lost after they were sent.
     pub loss: Loss,
     /// Segments held back so that later ones overtake them.
     pub reorder: Option<Reorder>,
-    /// Share of the segments that arrive twice, 0 to 1. The copy arrives right behind and uses no rate.
+    /// Share of the segments that arrive twice, 0 to 1. The copy arrives right behind and uses no
+    /// rate.
     pub duplicate: f64,
-    /// How much may wait for the wire, the segment on the wire included; more is dropped at the tail. Only with a
-    /// rate; without it, [`DEFAULT_QUEUE_SEGMENTS`] full segments.
+    /// How much may wait for the wire, the segment on the wire included; more is dropped at the
+    /// tail. Only with a rate; without it, [`DEFAULT_QUEUE_SEGMENTS`] full segments.
     pub queue: Option<Depth>,
-    /// Who leaves the queue next, and who is dropped before it is full. Only with a rate or a recorded link.
+    /// Who leaves the queue next, and who is dropped before it is full. Only with a rate or a
+    /// recorded link.
     pub qdisc: Discipline,
     /// A recorded link gives the moments at which segments leave, in place of a rate.
     pub recorded: Option<Recorded>,
-    /// ECN-capable segments that find more than this waiting are marked "congestion experienced" (RFC 3168).
-    /// Only with a rate.
+    /// ECN-capable segments that find more than this waiting are marked "congestion experienced"
+    /// (RFC 3168). Only with a rate.
     pub ecn: Option<Depth>,
-    /// IP packets of more bytes than this are dropped without an ICMP message, as before a link of a smaller MTU when a
-    /// filter keeps back (RFC 2923, section 2.1). They count among the lost.
+    /// IP packets of more bytes than this are dropped without an ICMP message, as before a link of
+    /// a smaller MTU when a filter keeps back (RFC 2923, section 2.1). They count among the lost.
     pub black_hole: Option<u32>,
 }
 
@@ -53,12 +56,13 @@ pub enum JitterShape {
     /// Evenly between `delay − jitter` and `delay + jitter`.
     #[default]
     Uniform,
-    /// Normal about the delay with `jitter` as its standard deviation, of which the delay is at least three: what would come before it was sent,
-    /// one draw in 740 there, comes without delay.
+    /// Normal about the delay with `jitter` as its standard deviation, of which the delay is at
+    /// least three: what would come before it was sent, one draw in 740 there, comes without delay.
     Normal,
     /// The delay and what is drawn from an exponential distribution of mean `jitter`.
     Exponential,
-    /// The delay and what is drawn from a Pareto distribution that begins at zero (Lomax) with shape 3 and mean `jitter`: rarely, very long.
+    /// The delay and what is drawn from a Pareto distribution that begins at zero (Lomax) with
+    /// shape 3 and mean `jitter`: rarely, very long.
     Pareto,
 }
 
@@ -158,7 +162,8 @@ impl PieSettings {
 /// How many full-sized segments the queue holds where nothing else is asked for.
 pub const DEFAULT_QUEUE_SEGMENTS: u64 = 1_000;
 
-/// The longest delay, jitter or hold: one minute, several times what a path to the Moon and back takes.
+/// The longest delay, jitter or hold: one minute, several times what a path to the Moon and back
+/// takes.
 pub const LONGEST: Nanos = Nanos(60_000_000_000);
 
 /// Which segments are lost.
@@ -170,8 +175,8 @@ pub enum Loss {
     None,
     /// Each by itself, with this share, 0 to 1.
     Independent(f64),
-    /// In bursts: two states with their own loss, the chain of Gilbert and Elliott. Drawn once a segment: first the
-    /// loss in the current state, then the change of state.
+    /// In bursts: two states with their own loss, the chain of Gilbert and Elliott. Drawn once a
+    /// segment: first the loss in the current state, then the change of state.
     GilbertElliott {
         /// Chance of going from the good state to the bad, each segment.
         good_to_bad: f64,
@@ -185,8 +190,9 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Bursts of `length` segments on average that make up `share` of all segments (a Gilbert chain: everything is
-    /// lost in the bad state, nothing in the good one). `None` where there is no such chain.
+    /// Bursts of `length` segments on average that make up `share` of all segments (a Gilbert
+    /// chain: everything is lost in the bad state, nothing in the good one). `None` where there is
+    /// no such chain.
     pub fn bursts(share: f64, length: f64) -> Option<Self> {
         let bad_to_good = 1.0 / length;
         let good_to_bad = share * bad_to_good / (1.0 - share);

@@ -61,7 +61,8 @@ impl Side {
     }
 }
 
-/// Which end of which link, and which interface of its host that is. Each link is a separate network: 10.77.LINK.0/24 and fd77:LINK::/64.
+/// Which end of which link, and which interface of its host that is. Each link is a separate
+/// network: 10.77.LINK.0/24 and fd77:LINK::/64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub link: u8,

@@ -1,8 +1,9 @@
 //! Starting a program inside a host.
 //!
-//! A process cannot move into a pid namespace, only its children can be born there. So the process that was to become
-//! the program forks once more within the host, stays outside as the program's supervisor, hands signals on, and ends
-//! as the program ended. Whoever waits for it sees the program's own exit status.
+//! A process cannot move into a pid namespace, only its children can be born there. So the process
+//! that was to become the program forks once more within the host, stays outside as the program's
+//! supervisor, hands signals on, and ends as the program ended. Whoever waits for it sees the
+//! program's own exit status.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -29,11 +30,13 @@ pub(crate) fn command(program: &OsStr, target: OwnedFd) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Runs between fork and exec. Returns in the process that becomes the program; its parent stays in `supervise`.
+/// Runs between fork and exec. Returns in the process that becomes the program; its parent stays in
+/// `supervise`.
 fn enter(target: BorrowedFd<'_>, caller: BorrowedFd<'_>) -> io::Result<()> {
     let before = block_signals();
     let mut buffer = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: the buffer's true length is given. rustix's call allocates, which is not allowed here.
+    // SAFETY: the buffer's true length is given. rustix's call allocates, which is not allowed
+    // here.
     let named = unsafe { libc::getcwd(buffer.as_mut_ptr().cast(), buffer.len()) };
     let here = CStr::from_bytes_until_nul(&buffer).ok().filter(|_| !named.is_null()).unwrap_or(c"/");
     let all = ThreadNameSpaceType::NETWORK
@@ -41,7 +44,8 @@ fn enter(target: BorrowedFd<'_>, caller: BorrowedFd<'_>) -> io::Result<()> {
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
         | ThreadNameSpaceType::PROCESS_ID;
     match rustix::thread::move_into_thread_name_spaces(target, all) {
-        // A lab made without root has its own user namespace, which is entered first. One's own cannot be.
+        // A lab made without root has its own user namespace, which is entered first. One's own
+        // cannot be.
         Err(Errno::PERM) => rustix::thread::move_into_thread_name_spaces(target, all | ThreadNameSpaceType::USER)?,
         moved => moved?,
     }
@@ -65,7 +69,8 @@ fn enter(target: BorrowedFd<'_>, caller: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the program, handing signals on, and ends as it ends. The program is killed where the caller dies.
+/// Waits for the program, handing signals on, and ends as it ends. The program is killed where the
+/// caller dies.
 fn supervise(child: Pid, caller: BorrowedFd<'_>) -> ! {
     // Every signal is blocked, so none interrupts or kills us but SIGKILL.
     let Ok(signals) = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_CLOEXEC) else { give_up(child) };
@@ -82,7 +87,8 @@ fn supervise(child: Pid, caller: BorrowedFd<'_>) -> ! {
                 } else if let Some(signal) = status.terminating_signal() {
                     end_by_signal(signal);
                 } else if status.stopped() {
-                    // Stopped from the terminal: stop too, so that the shell sees the job stop; go on together.
+                    // Stopped from the terminal: stop too, so that the shell sees the job stop; go
+                    // on together.
                     kill_process(rustix::process::getpid(), Signal::STOP).ok();
                     kill_process(child, Signal::CONT).ok();
                 }
@@ -115,7 +121,8 @@ fn give_up(child: Pid) -> ! {
     end(1)
 }
 
-/// Ends this process by `signal`, without a second core file. rustix and nix take no real-time signals, so these are plain calls.
+/// Ends this process by `signal`, without a second core file. rustix and nix take no real-time
+/// signals, so these are plain calls.
 fn end_by_signal(signal: libc::c_int) -> ! {
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).ok();
     // SAFETY: the default action is no handler of this program.

@@ -86,7 +86,8 @@ impl Error {
         move |source| Self::System { step, source }
     }
 
-    /// Whether the caller asked for something wrong (exit status 2), rather than the machine failing (1).
+    /// Whether the caller asked for something wrong (exit status 2), rather than the machine
+    /// failing (1).
     pub fn is_wrong_use(&self) -> bool {
         use Error::{Backend, File, Name, NoUserNamespace, Privilege, Refused, Topology, Value};
         matches!(

@@ -1,10 +1,12 @@
-//! Ethernet as a link charges for it: bits a second, and what each packet costs beside its own bytes.
+//! Ethernet as a link charges for it: bits a second, and what each packet costs beside its own
+//! bytes.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes that Ethernet puts round an IP packet on the wire: header 14, check sequence 4, preamble and start 8, gap 12.
+/// Bytes that Ethernet puts round an IP packet on the wire: header 14, check sequence 4, preamble
+/// and start 8, gap 12.
 pub const ETHERNET_OVERHEAD: u32 = 38;
 
 /// The fewest bytes a frame takes on the wire: 64, and preamble, start and gap.

@@ -1,9 +1,10 @@
-//! The built-in path at work: one thread for each direction that reads frames from one TAP device, asks the
-//! [`Line`] for their fate, and writes them to the other when they are due.
+//! The built-in path at work: one thread for each direction that reads frames from one TAP device,
+//! asks the [`Line`] for their fate, and writes them to the other when they are due.
 //!
-//! A frame of many segments stays whole where it can: its segments are charged and drawn for one by one, and neighbours
-//! with the same fate that arrive within [`GATHER`] of the first are delivered together, when the last is due.
-//! So an undisturbed frame passes whole, a lost segment cuts it in two, and at a low rate it comes segment by segment.
+//! A frame of many segments stays whole where it can: its segments are charged and drawn for one by
+//! one, and neighbours with the same fate that arrive within [`GATHER`] of the first are delivered
+//! together, when the last is due. So an undisturbed frame passes whole, a lost segment cuts it in
+//! two, and at a low rate it comes segment by segment.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::num::NonZeroU64;
@@ -27,21 +28,23 @@ use crate::shared::Shared;
 /// Segments of one frame that arrive within this time of the first, ns, are delivered together.
 pub const GATHER: u64 = 100_000;
 
-/// How many bytes may be under way in one direction, waiting and travelling together; beyond it frames are dropped, and
-/// counted as such.
+/// How many bytes may be under way in one direction, waiting and travelling together; beyond it
+/// frames are dropped, and counted as such.
 pub const MEMORY_BOUND: usize = 512 << 20;
 
 /// Frames read before deadlines are looked at again.
 const BATCH: usize = 32;
 
-/// The largest that a TAP device gives: the header and a frame of 64 KiB, with room to see a longer one.
+/// The largest that a TAP device gives: the header and a frame of 64 KiB, with room to see a longer
+/// one.
 const LARGEST_FRAME: usize = 70_000;
 
-/// A sleeping CPU needs up to this long to come back, ns, where it is a virtual one: the thread wakes up so much before a delivery and waits
-/// the rest awake.
+/// A sleeping CPU needs up to this long to come back, ns, where it is a virtual one: the thread
+/// wakes up so much before a delivery and waits the rest awake.
 const EARLY: u64 = 150_000;
 
-/// How long the thread may wait awake: never more than a fifth of a CPU, of which it may save up to [`EARLY`].
+/// How long the thread may wait awake: never more than a fifth of a CPU, of which it may save up to
+/// [`EARLY`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Awake {
     allowed: u64,
@@ -64,8 +67,9 @@ impl Awake {
 /// Delays up to this are asked for less by what the machine adds.
 const SHORT: Nanos = Nanos::from_millis(1);
 
-/// What a direction is asked for less by, where the machine adds `measured`: a path that delays nothing has nothing to be taken off from; on a
-/// long one the machine's share is nothing beside the delay, and no packet is to be earlier than asked.
+/// What a direction is asked for less by, where the machine adds `measured`: a path that delays
+/// nothing has nothing to be taken off from; on a long one the machine's share is nothing beside
+/// the delay, and no packet is to be earlier than asked.
 pub(crate) fn overhead(asked: &Direction, measured: Nanos) -> Nanos {
     if is_short(asked) { measured } else { Nanos::ZERO }
 }
@@ -108,7 +112,8 @@ impl PartialEq for Piece {
 
 impl Eq for Piece {}
 
-/// How far ahead of the time the wire is given segments, ns, as a driver fills the ring of its NIC: the thread need not wake for each.
+/// How far ahead of the time the wire is given segments, ns, as a driver fills the ring of its NIC:
+/// the thread need not wake for each.
 const AHEAD: u64 = GATHER;
 
 /// Which segment of which frame.
@@ -231,7 +236,8 @@ impl Forwarder {
     /// Runs until asked to stop, and gives back the notes of departures.
     pub(crate) fn run(mut self) -> Option<Departures> {
         self.keep_time();
-        // Its devices are open. What it reads are frames of others; another priority may be asked for later.
+        // Its devices are open. What it reads are frames of others; another priority may be asked
+        // for later.
         crate::rights::keep(CapabilitySet::SYS_NICE);
         let mut frame = vec![0u8; LARGEST_FRAME];
         loop {
@@ -287,7 +293,8 @@ impl Forwarder {
         {
             let change = &self.plan.schedule.steps()[self.plan.next].changes[self.plan.side as usize];
             self.plan.next += 1;
-            // Every step was tried when the schedule was read; one that no longer fits what `change` made of the path meanwhile is counted.
+            // Every step was tried when the schedule was read; one that no longer fits what
+            // `change` made of the path meanwhile is counted.
             let to = change.applied(self.line.asked()).and_then(|to| to.check(self.shared.mtu).map(|()| to));
             match to {
                 Ok(to) => self.become_another(at, to),
@@ -338,22 +345,26 @@ impl Forwarder {
         }
     }
 
-    /// When a frame that was read a moment ago left its host, where that is known, and what time it is.
+    /// When a frame that was read a moment ago left its host, where that is known, and what time it
+    /// is.
     fn left_host(&mut self, frame: &[u8]) -> (Option<u64>, u64) {
         let noted = self.departures.as_mut().and_then(|departures| departures.of(frame.get(VIRTIO..)?));
-        // In this order a thread that loses the CPU between the readings takes the frame for younger than it is, never for older: no
-        // path gets shorter than asked.
+        // In this order a thread that loses the CPU between the readings takes the frame for
+        // younger than it is, never for older: no path gets shorter than asked.
         let real = timestamping::now::<Realtime>().as_nanos();
         let read = clock();
-        // A real-time clock that is set meanwhile makes no frame older than the last look at an empty device.
+        // A real-time clock that is set meanwhile makes no frame older than the last look at an
+        // empty device.
         let left = noted.map(|noted| read.saturating_sub(real.saturating_sub(noted)).max(self.found_none).min(read));
         (left, read)
     }
 
-    /// Takes a frame in: offers its segments to the line and, where nothing delays them, passes them on without waiting.
+    /// Takes a frame in: offers its segments to the line and, where nothing delays them, passes
+    /// them on without waiting.
     fn accept(&mut self, frame: &[u8]) {
         let (left, read) = self.left_host(frame);
-        // Its program sent it before it left, and the other host takes it after it is written: both are part of the delay.
+        // Its program sent it before it left, and the other host takes it after it is written: both
+        // are part of the delay.
         let now = left.unwrap_or(read).saturating_sub(overhead(self.line.asked(), self.overhead).0);
         let shape = Shape::read(frame);
         let segments = shape.segments();
@@ -536,8 +547,9 @@ impl Forwarder {
         rustix::io::write(&*self.to, frame).is_ok()
     }
 
-    /// Has the kernel wake this thread on time: no timer slack, before ordinary threads where there are times to keep
-    /// and the machine allows it, and on CPUs that do not sleep where those times are short.
+    /// Has the kernel wake this thread on time: no timer slack, before ordinary threads where there
+    /// are times to keep and the machine allows it, and on CPUs that do not sleep where those times
+    /// are short.
     fn keep_time(&mut self) {
         let asked = self.line.asked();
         if !is_short(asked) {
@@ -547,9 +559,11 @@ impl Forwarder {
         }
         let priority = libc::sched_param { sched_priority: i32::from(!asked.is_plain()) };
         let policy = if asked.is_plain() { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-        // Where this is refused the path is still right, only less exact, and its lateness is in the report.
+        // Where this is refused the path is still right, only less exact, and its lateness is in
+        // the report.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).ok();
-        // SAFETY: reads one sched_param, which lives over the call. rustix and nix have no sched_setscheduler.
+        // SAFETY: reads one sched_param, which lives over the call. rustix and nix have no
+        // sched_setscheduler.
         unsafe { libc::sched_setscheduler(0, policy, &raw const priority) };
     }
 }

@@ -1,8 +1,8 @@
-//! The little that the path reads of a frame: how many segments it stands for, how long each is on the wire, and how to
-//! cut some of them out.
+//! The little that the path reads of a frame: how many segments it stands for, how long each is on
+//! the wire, and how to cut some of them out.
 //!
-//! A frame is what a TAP device gives: a `virtio_net_hdr` of 10 bytes, then Ethernet. Nothing here panics on any bytes;
-//! a frame that cannot be read is one segment, passed whole.
+//! A frame is what a TAP device gives: a `virtio_net_hdr` of 10 bytes, then Ethernet. Nothing here
+//! panics on any bytes; a frame that cannot be read is one segment, passed whole.
 
 use std::ops::Range;
 
@@ -101,8 +101,8 @@ impl Shape {
         self.ecn == 1 || self.ecn == 2
     }
 
-    /// A number that all segments of one flow have: from addresses, protocol and ports, and for fragments without the ports. `frame` is what this
-    /// shape was read from.
+    /// A number that all segments of one flow have: from addresses, protocol and ports, and for
+    /// fragments without the ports. `frame` is what this shape was read from.
     pub fn flow(&self, frame: &[u8]) -> u32 {
         let bytes = frame.get(VIRTIO..).unwrap_or_default();
         let part = |range: Range<usize>| bytes.get(range).unwrap_or_default();
@@ -137,8 +137,8 @@ impl Shape {
         at(segments.start)..at(segments.end)
     }
 
-    /// A frame of the given segments alone, as if they had been sent by themselves; `marked` sets "congestion
-    /// experienced". `frame` is what this shape was read from.
+    /// A frame of the given segments alone, as if they had been sent by themselves; `marked` sets
+    /// "congestion experienced". `frame` is what this shape was read from.
     pub fn piece(&self, frame: &[u8], segments: Range<u32>, marked: bool) -> Vec<u8> {
         let mut piece = match self.cut {
             Some((transport, at)) if segments != (0..self.segments) && !segments.is_empty() => {
@@ -158,8 +158,8 @@ impl Shape {
         let mut piece = Vec::with_capacity(headers + range.len());
         piece.extend_from_slice(frame.get(..headers)?);
         piece.extend_from_slice(frame.get(headers + range.start..headers + range.end)?);
-        // The kernel gives the bytes that lie together in its memory, which are more than the headers where it forwards, and takes none that
-        // exceed the frame (`tun_get_user()`).
+        // The kernel gives the bytes that lie together in its memory, which are more than the
+        // headers where it forwards, and takes none that exceed the frame (`tun_get_user()`).
         piece[2..4].copy_from_slice(&u16::try_from(self.headers).ok()?.to_ne_bytes());
         if segments.len() == 1 {
             piece[1] = GSO_NONE;
@@ -191,7 +191,8 @@ impl Shape {
                 let skipped = (segments.start as usize).wrapping_mul(self.each) as u32;
                 let seq = u32::from_be_bytes(bytes.get(at + 4..at + 8)?.try_into().ok()?).wrapping_add(skipped);
                 bytes[at + 4..at + 8].copy_from_slice(&seq.to_be_bytes());
-                // FIN and PSH belong to the last segment, CWR to the first (the kernel's tcp_gso_segment()).
+                // FIN and PSH belong to the last segment, CWR to the first (the kernel's
+                // tcp_gso_segment()).
                 if segments.end < self.segments {
                     bytes[at + 13] &= !0x09;
                 }
@@ -206,7 +207,8 @@ impl Shape {
                 libc::IPPROTO_UDP
             }
         };
-        // What the checksum field holds until it is computed: the sum of the pseudo-header, which has the length in it.
+        // What the checksum field holds until it is computed: the sum of the pseudo-header, which
+        // has the length in it.
         let mut sum = sum16(&bytes[addresses]) + protocol as u64 + transport_length as u64;
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);

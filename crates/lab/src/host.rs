@@ -14,7 +14,8 @@ use crate::links;
 /// The name of a host's end of the path, in each host.
 pub const INTERFACE: &str = "eth0";
 
-/// What hosts of these names are made with; `a` and `b` are names of their addresses in each. With an uplink they have its resolver.
+/// What hosts of these names are made with; `a` and `b` are names of their addresses in each. With
+/// an uplink they have its resolver.
 pub(crate) fn files(names: &[&str], uplink: bool) -> Vec<HostFiles> {
     let of = |side: Side| {
         [IpAddr::V4(side.ipv4()), IpAddr::V6(side.ipv6())].map(|address| (address, side.name().to_owned()))
@@ -52,21 +53,25 @@ impl Host<'_> {
         self.holder.net.as_fd()
     }
 
-    /// Runs `task` on its own thread inside the host's network namespace, and waits for it. Sockets it opens are
-    /// the host's, wherever they are used later. Files are the caller's: `/proc/sys/net` is the host's, `/proc/net` and
-    /// `/sys` are not (use [`Host::command`] for programs that read those).
+    /// Runs `task` on its own thread inside the host's network namespace, and waits for it. Sockets
+    /// it opens are the host's, wherever they are used later. Files are the caller's:
+    /// `/proc/sys/net` is the host's, `/proc/net` and `/sys` are not (use [`Host::command`] for
+    /// programs that read those).
     ///
     /// # Errors
-    /// [`Error::System`] where the namespace cannot be entered. A panic of the task goes on in the caller.
+    /// [`Error::System`] where the namespace cannot be entered. A panic of the task goes on in the
+    /// caller.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let outcome = links::inside(&self.holder.net, task);
         outcome.map_err(Error::system(format!("run inside host {}", self.side.name())))
     }
 
-    /// A command that runs inside the host: its network, mount, UTS and pid namespaces. It ends when the lab does.
+    /// A command that runs inside the host: its network, mount, UTS and pid namespaces. It ends
+    /// when the lab does.
     ///
-    /// Between caller and program stands a small supervisor process, which hands signals on and ends as the program
-    /// ends; [`std::process::Child::id`] is the supervisor's, see [`program_pid`].
+    /// Between caller and program stands a small supervisor process, which hands signals on and
+    /// ends as the program ends; [`std::process::Child::id`] is the supervisor's, see
+    /// [`program_pid`].
     ///
     /// # Errors
     /// [`Error::System`] where a descriptor for it cannot be had.
@@ -77,11 +82,12 @@ impl Host<'_> {
             .map_err(Error::system(format!("prepare a command for host {}", self.side.name())))
     }
 
-    /// Sets a sysctl of the host, such as `net.ipv4.tcp_timestamps`. Names outside `net.` belong to the whole machine
-    /// and are refused.
+    /// Sets a sysctl of the host, such as `net.ipv4.tcp_timestamps`. Names outside `net.` belong to
+    /// the whole machine and are refused.
     ///
     /// # Errors
-    /// [`Error::Value`] for such names, [`Error::System`] where the kernel does not know it or take the value.
+    /// [`Error::Value`] for such names, [`Error::System`] where the kernel does not know it or take
+    /// the value.
     pub fn set_sysctl(&self, name: &str, value: impl ToString) -> Result<(), Error> {
         let path = sysctl_path(name)?;
         let value = value.to_string();
@@ -99,7 +105,8 @@ impl Host<'_> {
         text.map(|t| t.trim().to_owned()).map_err(Error::system(format!("read {name} in host {}", self.side.name())))
     }
 
-    /// Gives the host its addresses on the link [`INTERFACE`], and brings it and loopback up. Runs inside the host.
+    /// Gives the host its addresses on the link [`INTERFACE`], and brings it and loopback up. Runs
+    /// inside the host.
     pub(crate) fn configure(side: Side, mtu: u32) -> io::Result<()> {
         side.address().configure(mtu)
     }
@@ -121,8 +128,8 @@ fn sysctl_path(name: &str) -> Result<String, Error> {
     }
 }
 
-/// The process id, in the caller's pid namespace, of the program that a [`Host::command`] started: the supervisor's one
-/// child. `None` where it has ended.
+/// The process id, in the caller's pid namespace, of the program that a [`Host::command`] started:
+/// the supervisor's one child. `None` where it has ended.
 pub fn program_pid(child: &std::process::Child) -> Option<u32> {
     let id = child.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;

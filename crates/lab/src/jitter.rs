@@ -1,7 +1,8 @@
 //! How the delay of a segment varies: the draws of its shape, with memory.
 //!
-//! A chain of normal draws of which each keeps a share of the one before (an autoregressive process of the first order) is
-//! carried over to the shape by its quantiles: the distribution is the shape's own, whatever the memory.
+//! A chain of normal draws of which each keeps a share of the one before (an autoregressive process
+//! of the first order) is carried over to the shape by its quantiles: the distribution is the
+//! shape's own, whatever the memory.
 
 use statrs::function::erf::erfc;
 

@@ -1,17 +1,19 @@
 //! Two hosts joined by a path of known delay, rate, loss and order, on one Linux machine.
 //!
-//! **Does:** makes two hosts, `a` and `b`, each a set of namespaces with an IPv4 and an IPv6 address, and a path between
-//! them: delay, jitter, rate as Ethernet charges it, loss independent or in bursts, reordering, duplication, a queue that
-//! drops at its tail or marks ECN, an MTU; each direction for itself, and changeable while it runs. Programs and closures
-//! run inside the hosts. The path measures itself ([`PathReport`]).
+//! **Does:** makes two hosts, `a` and `b`, each a set of namespaces with an IPv4 and an IPv6
+//! address, and a path between them: delay, jitter, rate as Ethernet charges it, loss independent
+//! or in bursts, reordering, duplication, a queue that drops at its tail or marks ECN, an MTU; each
+//! direction for itself, and changeable while it runs. Programs and closures run inside the hosts.
+//! The path measures itself ([`PathReport`]).
 //!
-//! **Does not:** route to the outside (with [`Config::uplink`] its maker carries TCP connections and DNS there), emulate a medium that is shared, or
-//! change anything outside its own namespaces.
+//! **Does not:** route to the outside (with [`Config::uplink`] its maker carries TCP connections
+//! and DNS there), emulate a medium that is shared, or change anything outside its own namespaces.
 //!
-//! **Guarantees:** the same seed and the same frames in the same order meet the same fates. What was asked for and what
-//! was achieved are both in the report, and every segment that came in is delivered, under way, or counted in one of the
-//! drops. Labs have no names and share nothing, so many run side by side in one process. Whatever is killed, and
-//! however, nothing stays: namespaces, devices and sysctls are held by processes alone, and those die with their maker.
+//! **Guarantees:** the same seed and the same frames in the same order meet the same fates. What
+//! was asked for and what was achieved are both in the report, and every segment that came in is
+//! delivered, under way, or counted in one of the drops. Labs have no names and share nothing, so
+//! many run side by side in one process. Whatever is killed, and however, nothing stays:
+//! namespaces, devices and sysctls are held by processes alone, and those die with their maker.
 //!
 //! ```no_run
 //! use lab::{Config, Lab, Side};
@@ -88,7 +90,8 @@ use netem::Netem;
 use path::{Backend, BuiltIn, Since};
 use uplink::Uplink;
 
-/// A running lab. Dropping it takes everything down, the programs in its hosts included, and waits until it is gone.
+/// A running lab. Dropping it takes everything down, the programs in its hosts included, and waits
+/// until it is gone.
 #[derive(Debug)]
 pub struct Lab {
     // Declared first, dropped first: the path's threads end before the namespaces do.
@@ -119,8 +122,9 @@ impl Lab {
     /// Makes a lab and brings it up.
     ///
     /// # Errors
-    /// [`Error::Value`] for a path that cannot be, [`Error::Privilege`] without root, [`Error::Backend`] where the
-    /// asked-for backend cannot make it here, [`Error::System`] where the machine refuses a step.
+    /// [`Error::Value`] for a path that cannot be, [`Error::Privilege`] without root,
+    /// [`Error::Backend`] where the asked-for backend cannot make it here, [`Error::System`] where
+    /// the machine refuses a step.
     pub fn up(config: &Config) -> Result<Self, Error> {
         config.check()?;
         let (built_in, reason) = choose(config)?;
@@ -195,8 +199,8 @@ impl Path {
         }
     }
 
-    /// Makes the direction from host `from` another while it runs, from the next frame on: what is under way arrives as
-    /// it would have.
+    /// Makes the direction from host `from` another while it runs, from the next frame on: what is
+    /// under way arrives as it would have.
     ///
     /// # Errors
     /// [`Error::Value`] for a direction that cannot be.
@@ -205,10 +209,12 @@ impl Path {
         self.backend().change(from, to)
     }
 
-    /// Changes what `changes` name of each direction, from the next frame on. Either both directions change or none.
+    /// Changes what `changes` name of each direction, from the next frame on. Either both
+    /// directions change or none.
     ///
     /// # Errors
-    /// [`Error::Value`] for a direction that cannot be, [`Error::Backend`] where this backend cannot make it.
+    /// [`Error::Value`] for a direction that cannot be, [`Error::Backend`] where this backend
+    /// cannot make it.
     pub fn apply(&self, changes: &[Change; 2]) -> Result<(), Error> {
         let mut backend = self.backend();
         let before = Side::ALL.map(|side| backend.report(side).asked);

@@ -1,8 +1,10 @@
-//! One direction of the path, as arithmetic: when does a segment that arrives now come out, if it does?
+//! One direction of the path, as arithmetic: when does a segment that arrives now come out, if it
+//! does?
 //!
-//! Pure: no system call, no clock; the caller passes the time. A segment waits for the wire behind others (rate or recorded link, queue
-//! discipline), is then lost or not, travels (delay, jitter, hold) and arrives. Its fate is known when the wire takes it: the caller
-//! has the line serve what waits, up to a moment ([`Line::serve`]).
+//! Pure: no system call, no clock; the caller passes the time. A segment waits for the wire behind
+//! others (rate or recorded link, queue discipline), is then lost or not, travels (delay, jitter,
+//! hold) and arrives. Its fate is known when the wire takes it: the caller has the line serve what
+//! waits, up to a moment ([`Line::serve`]).
 
 use std::sync::Arc;
 
@@ -65,7 +67,8 @@ struct Waiting<T> {
     drawn: Drawn,
 }
 
-/// Every effect draws for every segment, whatever becomes of it, so that fates depend on order alone.
+/// Every effect draws for every segment, whatever becomes of it, so that fates depend on order
+/// alone.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     lost: bool,
@@ -84,8 +87,8 @@ pub struct Line<T> {
     in_bad_state: bool,
     queue: Queue<Waiting<T>>,
     dropped: Dropped<Waiting<T>>,
-    /// When the wire has sent all that it took, ns, and the part of a nanosecond beyond it, as the remainder of
-    /// the division by the rate, so that no rounding adds up.
+    /// When the wire has sent all that it took, ns, and the part of a nanosecond beyond it, as the
+    /// remainder of the division by the rate, so that no rounding adds up.
     wire_free: u64,
     wire_free_part: u64,
     /// A recorded link, and the segment of which it has sent a part.
@@ -95,7 +98,8 @@ pub struct Line<T> {
     latest: u64,
 }
 
-/// One generator for each effect, so that the loss of the nth segment does not depend on whether there is jitter.
+/// One generator for each effect, so that the loss of the nth segment does not depend on whether
+/// there is jitter.
 #[derive(Clone, Debug)]
 struct Draws {
     loss: Random,
@@ -147,7 +151,8 @@ impl<T: Copy> Line<T> {
         &self.asked
     }
 
-    /// Changes the line at `now`: fates that are known stay as they are, what waits meets the new line, and random draws go on.
+    /// Changes the line at `now`: fates that are known stay as they are, what waits meets the new
+    /// line, and random draws go on.
     pub fn change(&mut self, now: u64, asked: Direction, fates: &mut Fates<T>) {
         self.serve(now, fates);
         if asked.rate != self.asked.rate {
@@ -181,13 +186,14 @@ impl<T: Copy> Line<T> {
         }
     }
 
-    /// Whether the next segment is taken at a moment of a recording, before which nothing can be decided.
+    /// Whether the next segment is taken at a moment of a recording, before which nothing can be
+    /// decided.
     pub fn is_recorded(&self) -> bool {
         self.player.is_some()
     }
 
-    /// A segment arrives at `now`, which never goes back. Its fate is among `fates` once it is known: at once where there is no bottleneck, or
-    /// when the line serves.
+    /// A segment arrives at `now`, which never goes back. Its fate is among `fates` once it is
+    /// known: at once where there is no bottleneck, or when the line serves.
     pub fn offer(&mut self, now: u64, offer: Offer, tag: T, fates: &mut Fates<T>) {
         let drawn = Drawn {
             lost: self.draw_loss(),
@@ -240,7 +246,8 @@ impl<T: Copy> Line<T> {
         }
     }
 
-    /// Has the wire take what it can up to `until`, which may lie ahead of the time where no segment comes before it.
+    /// Has the wire take what it can up to `until`, which may lie ahead of the time where no
+    /// segment comes before it.
     pub fn serve(&mut self, until: u64, fates: &mut Fates<T>) {
         if self.player.is_some() {
             self.play(until, fates);

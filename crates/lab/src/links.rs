@@ -1,4 +1,5 @@
-//! Links, addresses and neighbours of a host, by rtnetlink. Every call acts on the network namespace of its thread.
+//! Links, addresses and neighbours of a host, by rtnetlink. Every call acts on the network
+//! namespace of its thread.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,8 +21,8 @@ use crate::direction::Direction;
 use crate::ethernet::ETHERNET_OVERHEAD;
 use crate::report::{Achieved, DirectionReport};
 
-/// Sets the MTU and the hardware address of a link, takes address resolution off it (the neighbour is given, so
-/// only the hosts' traffic is on the path), and brings it up.
+/// Sets the MTU and the hardware address of a link, takes address resolution off it (the neighbour
+/// is given, so only the hosts' traffic is on the path), and brings it up.
 pub(crate) fn configure(netlink: &mut Netlink, index: u32, mac: [u8; 6], mtu: u32) -> io::Result<()> {
     let mut link = LinkMessage::default();
     link.header.index = index;
@@ -35,7 +36,8 @@ pub(crate) fn up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
     netlink.request(link_flags(index, LinkFlags::Up), 0)
 }
 
-/// Adds an address that is usable at once (no duplicate detection) and brings the route to its prefix.
+/// Adds an address that is usable at once (no duplicate detection) and brings the route to its
+/// prefix.
 pub(crate) fn add_address(netlink: &mut Netlink, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
     add_address_to(netlink, index, address, address, prefix)
 }
@@ -141,14 +143,15 @@ pub(crate) struct Counters {
     pub missed_frames: u64,
 }
 
-/// The counters of a path's device in the network namespace `net`; zeros where there is no device any more.
+/// The counters of a path's device in the network namespace `net`; zeros where there is no device
+/// any more.
 pub(crate) fn counters(net: &OwnedFd, interface: &str) -> Counters {
     let table = inside(net, || std::fs::read_to_string("/proc/thread-self/net/dev"));
     table.and_then(|t| t).ok().and_then(|t| parse_counters(&t, interface)).unwrap_or_default()
 }
 
-/// What a direction reports where the path is devices of the kernel's: what `interface` of the sending and of the receiving
-/// host counted.
+/// What a direction reports where the path is devices of the kernel's: what `interface` of the
+/// sending and of the receiving host counted.
 pub(crate) fn report_of_devices(
     asked: Direction,
     changes: u64,

@@ -1,6 +1,8 @@
-//! Copies of every frame: veth pairs, and the kernel's `mirred` action that copies and moves frames between devices.
+//! Copies of every frame: veth pairs, and the kernel's `mirred` action that copies and moves frames
+//! between devices.
 //!
-//! Every call acts on the network namespace of its thread. What it makes hangs on devices, and goes with them.
+//! Every call acts on the network namespace of its thread. What it makes hangs on devices, and goes
+//! with them.
 
 use std::ffi::CStr;
 use std::io;
@@ -92,11 +94,13 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The options of a `bpf` filter that matches every frame, with these actions. `matchall` would do the same, and fewer kernels have it.
+/// The options of a `bpf` filter that matches every frame, with these actions. `matchall` would do
+/// the same, and fewer kernels have it.
 fn options(actions: &[Parameters]) -> Vec<u8> {
     let mut list = Vec::new();
     for (order, &(what, to, then)) in (1..).zip(actions) {
-        // struct tc_mirred: index, capabilities, action, two reference counts; then what it does, and to which device.
+        // struct tc_mirred: index, capabilities, action, two reference counts; then what it does,
+        // and to which device.
         let parms: Vec<u8> =
             [0, 0, then, 0, 0, what, to.cast_signed()].into_iter().flat_map(i32::to_ne_bytes).collect();
         let mut action = attribute(TCA_ACT_KIND, b"mirred\0");
@@ -113,8 +117,8 @@ fn options(actions: &[Parameters]) -> Vec<u8> {
     options
 }
 
-/// Makes veth pairs and brings them up. In the whole network namespace devices that are made later have no IPv6: without it a device
-/// sends nothing by itself.
+/// Makes veth pairs and brings them up. In the whole network namespace devices that are made later
+/// have no IPv6: without it a device sends nothing by itself.
 ///
 /// # Errors
 /// The kernel's.
@@ -144,7 +148,8 @@ pub(crate) fn up(netlink: &mut Netlink, name: &CStr) -> io::Result<()> {
     crate::links::up(netlink, index_of(name)?)
 }
 
-/// Has one end of a veth pair take frames that XDP redirects to the other: it wants NAPI for that, which GRO switches on.
+/// Has one end of a veth pair take frames that XDP redirects to the other: it wants NAPI for that,
+/// which GRO switches on.
 ///
 /// # Errors
 /// The kernel's.
@@ -152,7 +157,8 @@ pub fn take_redirected(device: &CStr) -> io::Result<()> {
     machine::device::set_offload(device, Offload::Gro, true)
 }
 
-/// Waits up to two seconds: the kernel drops what is sent until it has noticed that the wires are there.
+/// Waits up to two seconds: the kernel drops what is sent until it has noticed that the wires are
+/// there.
 pub fn wait_for(devices: &[&CStr]) {
     for _ in 0..200 {
         if devices.iter().all(|name| runs(name)) {

@@ -1,9 +1,10 @@
-//! The other backend: a veth pair with the kernel's netem qdisc for delay, loss and duplication, and tbf
-//! under it for rate and queue.
+//! The other backend: a veth pair with the kernel's netem qdisc for delay, loss and duplication,
+//! and tbf under it for rate and queue.
 //!
-//! It costs no user-space CPU, but it cannot do all that the built-in path can ([`impossible`]), and of what it
-//! achieved it knows only how many frames and bytes went through. Where segments are charged or lost the hosts send
-//! without segmentation offload, because netem takes a frame of many segments for one.
+//! It costs no user-space CPU, but it cannot do all that the built-in path can ([`impossible`]),
+//! and of what it achieved it knows only how many frames and bytes went through. Where segments are
+//! charged or lost the hosts send without segmentation offload, because netem takes a frame of many
+//! segments for one.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -213,7 +214,8 @@ fn netem_options(asked: &Direction, seed: u64) -> Vec<u8> {
     attribute(&mut options, TCA_NETEM_LATENCY64, &asked.delay.0.to_ne_bytes());
     attribute(&mut options, TCA_NETEM_JITTER64, &asked.jitter.0.to_ne_bytes());
     if let Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } = asked.loss {
-        // struct tc_netem_gemodel: p, r, h (what passes in the bad state), k1 (what is lost in the good one).
+        // struct tc_netem_gemodel: p, r, h (what passes in the bad state), k1 (what is lost in the
+        // good one).
         let model = [good_to_bad, bad_to_good, 1.0 - loss_in_bad, loss_in_good];
         let model: Vec<u8> = model.into_iter().flat_map(|p| chance(p).to_ne_bytes()).collect();
         let mut nested = Vec::new();
@@ -224,7 +226,8 @@ fn netem_options(asked: &Direction, seed: u64) -> Vec<u8> {
     options
 }
 
-/// The discipline under the shaper and its attributes: times in microseconds, the limit in full segments (bytes for a bfifo).
+/// The discipline under the shaper and its attributes: times in microseconds, the limit in full
+/// segments (bytes for a bfifo).
 fn discipline_options(asked: &Direction, mtu: u32) -> (&'static str, Vec<u8>) {
     let limit = queue_bytes(asked, mtu);
     let segments = u32::try_from(limit / u64::from(mtu + ETHERNET_OVERHEAD)).unwrap_or(u32::MAX).max(1);

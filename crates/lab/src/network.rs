@@ -42,7 +42,8 @@ pub struct HostReport {
 }
 
 impl Network {
-    /// Makes the hosts and links of a topology, each link by the built-in path; with `uplink` each host reaches the outside (TCP and DNS).
+    /// Makes the hosts and links of a topology, each link by the built-in path; with `uplink` each
+    /// host reaches the outside (TCP and DNS).
     ///
     /// # Errors
     /// As [`crate::Lab::up`].
@@ -123,7 +124,8 @@ impl Network {
     }
 }
 
-/// The ends of the links in their order, first end first, each with its host. Interfaces of a host are numbered in that order.
+/// The ends of the links in their order, first end first, each with its host. Interfaces of a host
+/// are numbered in that order.
 fn addresses(topology: &Topology) -> Vec<(usize, Address)> {
     let mut interfaces = vec![0u8; topology.hosts.len()];
     let mut ends = Vec::with_capacity(topology.links.len() * 2);
@@ -136,7 +138,8 @@ fn addresses(topology: &Topology) -> Vec<(usize, Address)> {
     ends
 }
 
-/// Routes to all links that a host is not joined to, and forwarding where it stands between links. Runs inside the host.
+/// Routes to all links that a host is not joined to, and forwarding where it stands between links.
+/// Runs inside the host.
 fn route(topology: &Topology, ends: &[(usize, Address)], host: usize) -> std::io::Result<()> {
     let own: Vec<Address> = ends.iter().filter(|(of, _)| *of == host).map(|(_, address)| *address).collect();
     if own.len() > 1 {

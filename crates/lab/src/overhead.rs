@@ -1,5 +1,6 @@
-//! What the machine itself adds to a path: from the sending host's socket to its device, and from the path's write to the receiving
-//! host. Short delays are asked for less by it, so that hosts see the delay that was asked for.
+//! What the machine itself adds to a path: from the sending host's socket to its device, and from
+//! the path's write to the receiving host. Short delays are asked for less by it, so that hosts see
+//! the delay that was asked for.
 
 use std::io;
 use std::net::UdpSocket;
@@ -14,13 +15,15 @@ use crate::end::End;
 
 /// Datagrams each way that make the figure.
 const ENOUGH: usize = 40;
-/// Datagrams each way that are tried for it: the kernel begins to stamp a moment after it is asked to.
+/// Datagrams each way that are tried for it: the kernel begins to stamp a moment after it is asked
+/// to.
 const TRIED: usize = 120;
 /// How long a datagram is waited for.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// More than this is of a machine that was busy at that moment, not of the path.
 const MOST: Nanos = Nanos::from_micros(150);
-/// Datagrams each way that show what hosts see, each after a pause: what follows another finds CPUs awake.
+/// Datagrams each way that show what hosts see, each after a pause: what follows another finds CPUs
+/// awake.
 const PROBES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -41,9 +44,10 @@ impl Sockets {
         Ok(Self([open(ends[0])?, open(ends[1])?]))
     }
 
-    /// The shortest time that a datagram takes, from the call that sends it to the receiving kernel's stamp: from `a` to
-    /// `b`, and back. Each is sent as soon as the one before has come: neither a busy moment nor a CPU that has to leave
-    /// its idle state must make a path shorter than asked. Zero where the kernel does not stamp.
+    /// The shortest time that a datagram takes, from the call that sends it to the receiving
+    /// kernel's stamp: from `a` to `b`, and back. Each is sent as soon as the one before has come:
+    /// neither a busy moment nor a CPU that has to leave its idle state must make a path shorter
+    /// than asked. Zero where the kernel does not stamp.
     ///
     /// # Errors
     /// Where a socket fails.

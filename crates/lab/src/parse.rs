@@ -1,13 +1,16 @@
-//! Settings as people write them: `25ms`, `1gbit`, `0.5%`, `64KiB`, each alone for both directions or as `a→b/b→a`.
+//! Settings as people write them: `25ms`, `1gbit`, `0.5%`, `64KiB`, each alone for both directions
+//! or as `a→b/b→a`.
 //!
-//! Quantities are those of the crate `quantity`, spelt as everywhere in the program; here is what only a path has.
+//! Quantities are those of the crate `quantity`, spelt as everywhere in the program; here is what
+//! only a path has.
 
 use clock::Nanos;
 
 use crate::direction::{CodelSettings, Depth, Discipline, FqCodelSettings, JitterShape, Loss, PieSettings, Reorder};
 use crate::ethernet::BitRate;
 
-/// Why a setting cannot be. Its words do not repeat the text: the caller names the setting and the text.
+/// Why a setting cannot be. Its words do not repeat the text: the caller names the setting and the
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Wrong {
@@ -71,7 +74,8 @@ pub fn duration(text: &str) -> Result<Nanos, Wrong> {
     Ok(quantity::parse::duration(text)?)
 }
 
-/// A rate on the wire: `1gbit`, `10M`, `64kbit`, `9600`; `none` for no limit. A slash in `Mbit/s` would end the direction.
+/// A rate on the wire: `1gbit`, `10M`, `64kbit`, `9600`; `none` for no limit. A slash in `Mbit/s`
+/// would end the direction.
 ///
 /// # Errors
 /// [`Wrong::Quantity`], and zero.
@@ -98,8 +102,8 @@ pub fn loss(text: &str) -> Result<Loss, Wrong> {
     share(text).map(|p| if p > 0.0 { Loss::Independent(p) } else { Loss::None })
 }
 
-/// Loss in bursts: `SHARExLENGTH`, such as `1%x8` (1 % of the segments, 8 in a row on average), or the four chances of
-/// Gilbert and Elliott: `GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD`.
+/// Loss in bursts: `SHARExLENGTH`, such as `1%x8` (1 % of the segments, 8 in a row on average), or
+/// the four chances of Gilbert and Elliott: `GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD`.
 ///
 /// # Errors
 /// [`Wrong`] says what is wrong with them.
@@ -127,8 +131,8 @@ pub fn reorder(text: &str) -> Result<Reorder, Wrong> {
     Ok(Reorder { share: share(portion)?, by: duration(by)? })
 }
 
-/// The depth of a queue: bytes on the wire (`64KiB`, `64K`, `64kB`, `100000B`) or time (`20ms`). A number alone could be either
-/// and is refused.
+/// The depth of a queue: bytes on the wire (`64KiB`, `64K`, `64kB`, `100000B`) or time (`20ms`). A
+/// number alone could be either and is refused.
 ///
 /// # Errors
 /// [`Wrong`].
@@ -154,7 +158,8 @@ pub fn jitter_shape(text: &str) -> Result<JitterShape, Wrong> {
     JitterShape::ALL.into_iter().find(|shape| shape.name() == text.trim()).ok_or(Wrong::JitterShape)
 }
 
-/// A queue discipline: `fifo`, `codel`, `fq_codel` or `pie`, with settings after a colon, such as `codel:target=5ms,interval=100ms,ecn`.
+/// A queue discipline: `fifo`, `codel`, `fq_codel` or `pie`, with settings after a colon, such as
+/// `codel:target=5ms,interval=100ms,ecn`.
 ///
 /// # Errors
 /// [`Wrong`] says what is wrong with it.

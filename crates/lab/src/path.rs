@@ -105,8 +105,8 @@ impl BuiltIn {
         Ok(Self { since: Since(start), directions })
     }
 
-    /// What the machine adds each way, and what hosts see of a short path as it comes up. Over paths that are taken down again: the frames of
-    /// this are in no account, and draw nothing.
+    /// What the machine adds each way, and what hosts see of a short path as it comes up. Over
+    /// paths that are taken down again: the frames of this are in no account, and draw nothing.
     fn measure(
         config: &Config,
         ends: [End<'_>; 2],
@@ -156,7 +156,8 @@ struct Trial<'t> {
 }
 
 impl Trial<'_> {
-    /// Does `task` while the path is there. Gives its outcome, and the least time that a frame spent in each direction of the path.
+    /// Does `task` while the path is there. Gives its outcome, and the least time that a frame
+    /// spent in each direction of the path.
     fn run<T>(
         self,
         departures: &mut [Option<Departures>; 2],

@@ -10,7 +10,8 @@ pub(crate) struct Random(Pcg64Mcg);
 impl Random {
     /// A generator for `seed`; different `stream`s of one seed are independent of each other.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        // An odd factor makes every stream's seed another one; `seed_from_u64` mixes it into the whole state.
+        // An odd factor makes every stream's seed another one; `seed_from_u64` mixes it into the
+        // whole state.
         Self(Pcg64Mcg::seed_from_u64(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 

@@ -1,8 +1,8 @@
 //! A recorded link: the moments at which it could carry a packet, as mahimahi writes them.
 //!
-//! One line is a millisecond, from the start, at which 1,504 bytes may leave (an IP packet of 1,500 and the four of mahimahi's TUN device): several
-//! packets, one, or a part of one. What is not used is gone. After the last line the recording begins anew, the last line being
-//! its length.
+//! One line is a millisecond, from the start, at which 1,504 bytes may leave (an IP packet of 1,500
+//! and the four of mahimahi's TUN device): several packets, one, or a part of one. What is not used
+//! is gone. After the last line the recording begins anew, the last line being its length.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,8 @@ pub struct Recorded {
     /// How long it lasts before it begins anew.
     #[serde(rename = "period_ns")]
     pub period: clock::Nanos,
-    /// What it carries on average, bits a second, its packets of 1,500 bytes with what Ethernet adds.
+    /// What it carries on average, bits a second, its packets of 1,500 bytes with what Ethernet
+    /// adds.
     pub mean_rate: BitRate,
 }
 
@@ -91,7 +92,8 @@ impl Recording {
     fn after(&self, at: u64) -> u64 {
         let (round, within) = (at / self.about.period.0, at % self.about.period.0);
         let index = self.milliseconds.partition_point(|ms| u64::from(*ms) * 1_000_000 <= within);
-        // The end of one round is the beginning of the next: an opportunity at 0 ms has its moment there.
+        // The end of one round is the beginning of the next: an opportunity at 0 ms has its moment
+        // there.
         round * self.about.lines + index as u64
     }
 }

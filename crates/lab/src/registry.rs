@@ -1,8 +1,10 @@
-//! Labs that have a name, so that other processes find them: `lab up` in one terminal, `lab exec` in another.
+//! Labs that have a name, so that other processes find them: `lab up` in one terminal, `lab exec`
+//! in another.
 //!
-//! A named lab has a file under [`directory`] that its owner holds locked, and a socket beside it on which the owner
-//! answers. The lock goes with the owner, however it ends: a file that can be locked is stale, and whoever meets it
-//! removes it. Nothing is found by process id, so none that was reused is ever signalled or entered.
+//! A named lab has a file under [`directory`] that its owner holds locked, and a socket beside it
+//! on which the owner answers. The lock goes with the owner, however it ends: a file that can be
+//! locked is stale, and whoever meets it removes it. Nothing is found by process id, so none that
+//! was reused is ever signalled or entered.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead as _, IoSlice, IoSliceMut, Read as _, Write as _};
@@ -25,8 +27,8 @@ use crate::{Change, Error, HostReport, Lab, LinkReport, Network, PathReport, Pla
 /// Where named labs of root are found. Those of other users: [`directory`].
 pub const DIRECTORY: &str = "/run/wirelapse/labs";
 
-/// Where this user's named labs are found: [`DIRECTORY`] for root; for others `wirelapse/labs` in `$XDG_RUNTIME_DIR`, or `/tmp/wirelapse-UID/labs`
-/// where there is none.
+/// Where this user's named labs are found: [`DIRECTORY`] for root; for others `wirelapse/labs` in
+/// `$XDG_RUNTIME_DIR`, or `/tmp/wirelapse-UID/labs` where there is none.
 pub fn directory() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| match crate::user::outside_user() {
@@ -43,12 +45,14 @@ fn is_own(folder: &Path) -> bool {
     std::fs::symlink_metadata(folder).is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
 }
 
-/// Whether the folder of labs and the one that it is in are this user's: who answers in those of someone else is someone else.
+/// Whether the folder of labs and the one that it is in are this user's: who answers in those of
+/// someone else is someone else.
 fn is_ours(directory: &Path) -> bool {
     directory.ancestors().take(2).all(is_own)
 }
 
-/// Makes the folder of labs. In a place that others write to, a folder of someone else is not taken.
+/// Makes the folder of labs. In a place that others write to, a folder of someone else is not
+/// taken.
 fn make_directory() -> Result<(), Error> {
     let directory = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -104,7 +108,8 @@ impl Registration {
     /// Takes `name`.
     ///
     /// # Errors
-    /// [`Error::Name`] where it is no name or already a running lab's, [`Error::System`] where the files cannot be made.
+    /// [`Error::Name`] where it is no name or already a running lab's, [`Error::System`] where the
+    /// files cannot be made.
     pub fn take(name: &str) -> Result<Self, Error> {
         let (lock_path, socket_path) = files(name)?;
         make_directory()?;
@@ -136,11 +141,13 @@ impl Registration {
         &self.name
     }
 
-    /// Answers for `lab` until it is asked to go down, it is found broken, or `over` says so, which is asked five times a second and
-    /// after each signal. What becomes of the lab's processes is looked at as often.
+    /// Answers for `lab` until it is asked to go down, it is found broken, or `over` says so, which
+    /// is asked five times a second and after each signal. What becomes of the lab's processes is
+    /// looked at as often.
     ///
     /// # Errors
-    /// [`Error::System`] where waiting fails; [`Error::Gone`] where a process that the lab rests on was killed.
+    /// [`Error::System`] where waiting fails; [`Error::Gone`] where a process that the lab rests on
+    /// was killed.
     pub fn serve<'s>(&self, lab: impl Into<Served<'s>>, over: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let lab = lab.into();
         let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -431,10 +438,12 @@ impl Remote {
         read.map_err(Error::system(format!("read what lab {:?} is", self.name)))
     }
 
-    /// Changes its path, or that between two hosts, see [`crate::Path::apply`]; the path before and after.
+    /// Changes its path, or that between two hosts, see [`crate::Path::apply`]; the path before and
+    /// after.
     ///
     /// # Errors
-    /// [`Error::Refused`] where its owner refuses, [`Error::System`] where it fails or does not answer.
+    /// [`Error::Refused`] where its owner refuses, [`Error::System`] where it fails or does not
+    /// answer.
     pub fn change(&self, link: Option<[String; 2]>, changes: [Change; 2]) -> Result<[PathReport; 2], Error> {
         let step = || Error::system(format!("change lab {:?}", self.name));
         let request =
@@ -459,15 +468,18 @@ impl Remote {
             .map_err(Error::system(format!("enter host {host} of lab {:?}", self.name)))
     }
 
-    /// The inode number of the network namespace of one of its hosts, as `/proc/PID/ns/net` shows it.
+    /// The inode number of the network namespace of one of its hosts, as `/proc/PID/ns/net` shows
+    /// it.
     ///
     /// # Errors
-    /// [`Error::System`] where its owner does not answer, or the host is not to be seen from the caller's pid namespace.
+    /// [`Error::System`] where its owner does not answer, or the host is not to be seen from the
+    /// caller's pid namespace.
     pub fn network(&self, side: Side) -> Result<u64, Error> {
         let stream = self.ask(&format!("enter {}\n", side.name()))?;
         receive_descriptor(&stream)
             .and_then(|holder| {
-                // The holder lives as long as its lab, so the number stays its own while the lab is there.
+                // The holder lives as long as its lab, so the number stays its own while the lab is
+                // there.
                 let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", holder.as_raw_fd()))?;
                 let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<u32>().ok());
                 let pid = pid.filter(|&pid| pid > 0).ok_or(io::ErrorKind::NotFound)?;

@@ -11,8 +11,9 @@ use crate::schedule::MOST_STEPS;
 /// The fewest segments that give a rate.
 pub const BUSY_SEGMENTS: u64 = 100;
 
-/// The shortest busy period that counts for the rate: a delivery that is 0.1 ms late at either end is 1 % of it. Shorter ones are excluded,
-/// however many they are: the last delivery of each is late by what the first one cost its host, and that would be their figure.
+/// The shortest busy period that counts for the rate: a delivery that is 0.1 ms late at either end
+/// is 1 % of it. Shorter ones are excluded, however many they are: the last delivery of each is
+/// late by what the first one cost its host, and that would be their figure.
 pub const BUSY_TIME: Nanos = Nanos::from_millis(10);
 
 /// What a path reports, to be kept with every result that was measured over it.
@@ -40,8 +41,9 @@ pub struct PathReport {
 pub struct DirectionReport {
     /// What it is asked to be at present.
     pub asked: Direction,
-    /// What the machine adds on the way from the sending host to the path and from the path to the receiving host: measured when the
-    /// path came up, counted in its delay, and the least that its delay can be. `None` where the backend does not know.
+    /// What the machine adds on the way from the sending host to the path and from the path to the
+    /// receiving host: measured when the path came up, counted in its delay, and the least that its
+    /// delay can be. `None` where the backend does not know.
     #[serde(default, rename = "overhead_ns")]
     pub overhead: Option<Nanos>,
     /// What hosts saw of it as it came up, on a delay of up to 1 ms.
@@ -51,16 +53,19 @@ pub struct DirectionReport {
     pub changes: u64,
     /// What it did since it came up. `None` where the backend does not know.
     pub achieved: Option<Achieved>,
-    /// What it was asked to be and did between changes, where it was changed: the last is the present. Of more than 10,000 the first are kept.
-    /// A segment belongs to the step in which it was delivered, dropped or lost.
+    /// What it was asked to be and did between changes, where it was changed: the last is the
+    /// present. Of more than 10,000 the first are kept. A segment belongs to the step in which it
+    /// was delivered, dropped or lost.
     #[serde(default)]
     pub steps: Vec<StepReport>,
-    /// Steps of its schedule that could not be made, because a change from outside left a path that they do not fit.
+    /// Steps of its schedule that could not be made, because a change from outside left a path that
+    /// they do not fit.
     #[serde(default)]
     pub steps_refused: u64,
 }
 
-/// Datagrams that were sent one by one before a path came up, over another one alike that nothing else used: what hosts see of its delay.
+/// Datagrams that were sent one by one before a path came up, over another one alike that nothing
+/// else used: what hosts see of its delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probes {
     /// The delay that was asked for then.
@@ -68,7 +73,8 @@ pub struct Probes {
     pub asked: Nanos,
     /// From the call that sends a datagram to the receiving kernel's stamp.
     pub seen: DurationSummary,
-    /// The share of that time, 0 to 1, in which at least one task of the machine waited for a CPU. `None` where the kernel does not account for it.
+    /// The share of that time, 0 to 1, in which at least one task of the machine waited for a CPU.
+    /// `None` where the kernel does not account for it.
     pub cpu_pressure: Option<f64>,
 }
 
@@ -83,7 +89,8 @@ pub struct StepReport {
     pub lasted: Nanos,
     /// What it was asked to be.
     pub asked: Direction,
-    /// What it did. What is in flight, and what the sending device missed, is of the whole path and stands there.
+    /// What it did. What is in flight, and what the sending device missed, is of the whole path and
+    /// stands there.
     pub achieved: Achieved,
 }
 
@@ -91,26 +98,28 @@ pub struct StepReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Achieved {
-    /// From a segment's last bit on the wire to its delivery: the delay, jitter and hold as hosts see them, with
-    /// [`DirectionReport::overhead`].
+    /// From a segment's last bit on the wire to its delivery: the delay, jitter and hold as hosts
+    /// see them, with [`DirectionReport::overhead`].
     pub delay: Option<DurationSummary>,
     /// From a frame's entry to its delivery: the same with the queue and the transmission.
     pub transit: Option<DurationSummary>,
     /// How much later than intended each delivery was.
     pub lateness: Option<DurationSummary>,
-    /// Bits a second on the wire over the busy periods of at least [`BUSY_TIME`] each, by the clock at delivery. `None` below
-    /// [`BUSY_SEGMENTS`] segments in them.
+    /// Bits a second on the wire over the busy periods of at least [`BUSY_TIME`] each, by the clock
+    /// at delivery. `None` below [`BUSY_SEGMENTS`] segments in them.
     pub busy_rate: Option<f64>,
     /// Segments that `busy_rate` is over: those of each such period after its first delivery.
     pub busy_segments: u64,
     /// How long those busy periods were together, from each one's first delivery to its last.
     #[serde(rename = "busy_ns")]
     pub busy: Nanos,
-    /// Share of the segments sent that were lost on the way (`lost / (lost + delivered)`); `None` before any.
+    /// Share of the segments sent that were lost on the way (`lost / (lost + delivered)`); `None`
+    /// before any.
     pub loss: Option<f64>,
     /// Frames that came in; one of many segments is one.
     pub frames: u64,
-    /// Frames of which the kernel noted no departure: their delay counts from when the path read them, up to 0.2 ms after they left.
+    /// Frames of which the kernel noted no departure: their delay counts from when the path read
+    /// them, up to 0.2 ms after they left.
     pub timed_when_read: u64,
     /// Segments that came in.
     pub offered: u64,
@@ -128,7 +137,8 @@ pub struct Achieved {
     pub dropped_memory: u64,
     /// Dropped because the receiving host would not take the frame.
     pub refused: u64,
-    /// Frames (not segments) that the sending device dropped because the path did not read fast enough.
+    /// Frames (not segments) that the sending device dropped because the path did not read fast
+    /// enough.
     pub missed_frames: u64,
     /// Marked "congestion experienced".
     pub marked: u64,
@@ -239,10 +249,12 @@ impl Tally {
         self.whole.achieved(in_flight, missed_frames)
     }
 
-    /// The direction becomes `asked`, so long after it came up, or `with_path`, by a schedule that begins so.
+    /// The direction becomes `asked`, so long after it came up, or `with_path`, by a schedule that
+    /// begins so.
     pub(crate) fn begin_step(&mut self, at: Nanos, asked: &Direction, with_path: bool) {
         let before = self.present(at);
-        // A step that begins with the path has nothing before it, however long its thread took to start.
+        // A step that begins with the path has nothing before it, however long its thread took to
+        // start.
         let nothing = with_path && before.achieved.offered == 0;
         if self.past.len() < MOST_STEPS && !nothing {
             self.past.push(before);
@@ -250,7 +262,8 @@ impl Tally {
         self.changes += 1;
         self.began = at;
         self.asked = asked.clone();
-        // Segments on their way were given their order before: those that overtake each other are still counted.
+        // Segments on their way were given their order before: those that overtake each other are
+        // still counted.
         let highest_order = self.whole.highest_order;
         self.step = Some(Box::new(Counts { highest_order, ..Counts::default() }));
     }
@@ -367,7 +380,8 @@ mod tests {
 
     #[test]
     fn short_busy_periods_of_an_idle_path_do_not_lower_its_rate() {
-        // 500 exchanges of two segments on 200 Mbit/s, the second of each 20 µs late: summed up they would give 150 Mbit/s.
+        // 500 exchanges of two segments on 200 Mbit/s, the second of each 20 µs late: summed up
+        // they would give 150 Mbit/s.
         let mut tally = Counts::default();
         for i in 0..500 {
             period(&mut tally, i * 20_000_000, 2, 1_519, 60_760 + 20_000);

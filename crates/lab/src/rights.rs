@@ -1,23 +1,25 @@
-//! Giving up rights: each process and thread of a lab keeps what its work takes and no more. System calls alone, on memory of the stack,
-//! so that it may run in a process that was forked from one with several threads.
+//! Giving up rights: each process and thread of a lab keeps what its work takes and no more. System
+//! calls alone, on memory of the stack, so that it may run in a process that was forked from one
+//! with several threads.
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-/// Gives up, for the calling thread and for good, every capability but `kept`, and the rights of programs that it would start. Where the
-/// kernel refuses, the thread goes on as it was: a lab without that is a lab still.
+/// Gives up, for the calling thread and for good, every capability but `kept`, and the rights of
+/// programs that it would start. Where the kernel refuses, the thread goes on as it was: a lab
+/// without that is a lab still.
 pub(crate) fn keep(kept: CapabilitySet) {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     let _ = set_capabilities(None, sets);
     let _ = set_no_new_privs(true);
 }
 
-/// Gives up every capability, and every system call but those of waiting and ending: all that is left to a process that holds
-/// namespaces. Other calls fail with `EPERM`.
+/// Gives up every capability, and every system call but those of waiting and ending: all that is
+/// left to a process that holds namespaces. Other calls fail with `EPERM`.
 pub(crate) fn only_wait() {
     keep(CapabilitySet::empty());
     let program = libc::sock_fprog { len: FILTER.len() as u16, filter: FILTER.as_ptr().cast_mut() };
-    // SAFETY: the program and its instructions live over the call, which only reads them. A kernel without seccomp refuses it.
-    // rustix and nix install no such filter.
+    // SAFETY: the program and its instructions live over the call, which only reads them. A kernel
+    // without seccomp refuses it. rustix and nix install no such filter.
     unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
 }
 
@@ -35,7 +37,8 @@ const WAITING: [libc::c_long; 7] = [
 const WAITING: [libc::c_long; 5] =
     [libc::SYS_ppoll, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_rt_sigreturn, libc::SYS_restart_syscall];
 
-/// `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`: include/uapi/linux/audit.h. Numbers of another architecture's calls mean other calls.
+/// `AUDIT_ARCH_X86_64`, `AUDIT_ARCH_AARCH64`: include/uapi/linux/audit.h. Numbers of another
+/// architecture's calls mean other calls.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(not(target_arch = "x86_64"))]
@@ -43,7 +46,8 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 
 const FILTER: [libc::sock_filter; WAITING.len() + 6] = filter();
 
-/// The filter over `struct seccomp_data`: the number of the call is its first word, the architecture its second.
+/// The filter over `struct seccomp_data`: the number of the call is its first word, the
+/// architecture its second.
 const fn filter() -> [libc::sock_filter; WAITING.len() + 6] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;

@@ -1,4 +1,5 @@
-//! Labs of users who are not root: the lab's owner first moves into a user namespace, in which it is root.
+//! Labs of users who are not root: the lab's owner first moves into a user namespace, in which it
+//! is root.
 
 use std::io;
 
@@ -11,8 +12,8 @@ use crate::user::is_root;
 pub const MISSING: &str = "Made without root: the path's threads keep time as ordinary programs do (its lateness is shown), testbeds and tracers \
                            are not possible in it, and hosts do not have the sysctls of net.core.";
 
-/// Moves this process, which has a single thread, into a user namespace in which it is root and no other user is known. A process that is
-/// root already stays where it is.
+/// Moves this process, which has a single thread, into a user namespace in which it is root and no
+/// other user is known. A process that is root already stays where it is.
 ///
 /// # Errors
 /// [`Error::NoUserNamespace`] where the machine does not let its users make one.

@@ -1,4 +1,5 @@
-//! What the thread of a direction shares with those who ask it: changes on the way in, reports on the way out.
+//! What the thread of a direction shares with those who ask it: changes on the way in, reports on
+//! the way out.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -43,7 +44,8 @@ impl Shared {
         Self { state: Mutex::new(state), wake, changed: Condvar::new(), mtu }
     }
 
-    /// The state is counters and flags, each valid by itself, so a panic elsewhere does not spoil it.
+    /// The state is counters and flags, each valid by itself, so a panic elsewhere does not spoil
+    /// it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

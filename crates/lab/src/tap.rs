@@ -1,7 +1,8 @@
 //! A TAP device: an Ethernet interface of a host with a file descriptor as its wire.
 //!
-//! The device is not persistent: it goes when its descriptor does. Frames carry the kernel's `virtio_net_hdr`, so that
-//! a frame of many TCP segments passes as one, its checksum still to be computed by the "NIC" that never is.
+//! The device is not persistent: it goes when its descriptor does. Frames carry the kernel's
+//! `virtio_net_hdr`, so that a frame of many TCP segments passes as one, its checksum still to be
+//! computed by the "NIC" that never is.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +19,8 @@ const TUN_F_TSO_ECN: u32 = 0x08;
 /// UDP segmentation, since Linux 6.2.
 const TUN_F_USO: u32 = 0x20 | 0x40;
 
-/// Makes the device `name` in the calling thread's network namespace. Its descriptor does not block.
+/// Makes the device `name` in the calling thread's network namespace. Its descriptor does not
+/// block.
 pub(crate) fn create(name: &std::ffi::CStr) -> Result<OwnedFd, Error> {
     let file = open_tun().map_err(|error| unusable(&error))?;
     make_tun(&file, name, Tunnel::Tap).map_err(Error::system(format!("make the TAP device {name:?}")))?;

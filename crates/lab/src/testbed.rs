@@ -1,4 +1,5 @@
-//! A testbed for measuring what a device does to frames: source, tap, device, tap, sink, and a host that measures.
+//! A testbed for measuring what a device does to frames: source, tap, device, tap, sink, and a host
+//! that measures.
 //!
 //! ```text
 //! host a: source ── eth0 ──tap──> device ──tap──> eth0 of host b (the sink)
@@ -6,9 +7,10 @@
 //! host m:               before            after
 //! ```
 //!
-//! Every frame that host a sends into the device is copied to the interface `before` of the measuring host, and every frame that host b
-//! receives from the device to `after` (tc `mirred`). Frames from b to a are not copied. In host a, what is sent on `source`
-//! leaves by `eth0` too: generators that send past the queue of a device are seen by the tap this way.
+//! Every frame that host a sends into the device is copied to the interface `before` of the
+//! measuring host, and every frame that host b receives from the device to `after` (tc `mirred`).
+//! Frames from b to a are not copied. In host a, what is sent on `source` leaves by `eth0` too:
+//! generators that send past the queue of a device are seen by the tap this way.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -43,8 +45,8 @@ pub enum Device {
     Bridge,
     /// The kernel as a router. Frames to host b go to its hardware address, `ROUTER`.
     Router,
-    /// Nothing joins the interfaces `left` and `right` of host d until a program does that is run there: one in user space, or one that
-    /// puts an XDP or tc program on them.
+    /// Nothing joins the interfaces `left` and `right` of host d until a program does that is run
+    /// there: one in user space, or one that puts an XDP or tc program on them.
     Program,
 }
 
@@ -101,7 +103,8 @@ impl Place {
 }
 
 impl Lab {
-    /// Makes a testbed and brings it up. The path of `config` is the device where `device` says so, and is not used otherwise.
+    /// Makes a testbed and brings it up. The path of `config` is the device where `device` says so,
+    /// and is not used otherwise.
     ///
     /// # Errors
     /// As [`Lab::up`].
@@ -143,7 +146,8 @@ impl Lab {
     /// Runs `task` inside a host that a testbed adds, as [`Host::run`].
     ///
     /// # Errors
-    /// [`Error::Value`] where the lab has no such host, [`Error::System`] where it cannot be entered.
+    /// [`Error::Value`] where the lab has no such host, [`Error::System`] where it cannot be
+    /// entered.
     pub fn run_in<T: Send>(&self, place: Place, task: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let outcome = links::inside(&self.holder(place)?.net, task);
         outcome.map_err(Error::system(format!("run inside host {}", place.name())))
@@ -196,7 +200,8 @@ fn no_ipv6() {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
 }
 
-/// A veth pair from the calling thread's host to another one, where its peer is called `peer`. This end is brought up.
+/// A veth pair from the calling thread's host to another one, where its peer is called `peer`. This
+/// end is brought up.
 fn pair(own: &CStr, peer: &str, other: BorrowedFd<'_>) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     no_ipv6();
@@ -287,7 +292,8 @@ fn bridge(netlink: &mut Netlink) -> io::Result<()> {
     mirror::up(netlink, c"bridge")
 }
 
-/// Has the kernel route between `left` and `right`. The hosts are on one network, so each has its own route.
+/// Has the kernel route between `left` and `right`. The hosts are on one network, so each has its
+/// own route.
 fn router(netlink: &mut Netlink, mtu: u32) -> io::Result<()> {
     for file in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
         std::fs::write(format!("/proc/sys/net/{file}"), "1")?;

@@ -58,8 +58,8 @@ impl Topology {
     /// paths draw from `seed` on.
     ///
     /// # Errors
-    /// [`Error::Topology`] with the place that is wrong, and the nearest name where one is not known.
-    /// [`Error::File`] where a file that a link names cannot be followed.
+    /// [`Error::Topology`] with the place that is wrong, and the nearest name where one is not
+    /// known. [`Error::File`] where a file that a link names cannot be followed.
     pub fn read(file: &str, text: &str, seed: u64) -> Result<Self, Error> {
         settings::read(file, text, "a topology", |keys| topology(keys, seed))
     }

@@ -15,8 +15,8 @@ fn ping(lab: &Lab, how: &[&str], to: &str) -> Vec<u64> {
     times
 }
 
-/// The path asks for less by what the machine adds: hosts see the delay that was asked for, and the account agrees with them, whether
-/// packets follow each other or find CPUs asleep.
+/// The path asks for less by what the machine adds: hosts see the delay that was asked for, and the
+/// account agrees with them, whether packets follow each other or find CPUs asleep.
 #[test]
 fn a_short_path_is_as_short_as_asked() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("ping"));
@@ -25,7 +25,8 @@ fn a_short_path_is_as_short_as_asked() {
         let follow = (["-A", "-c", "400"], "one after the other", 60_000);
         for (how, name, hosts) in [follow, (["-i0.05", "-c", "40"], "with pauses", 120_000)] {
             let lab = Lab::up(&Config::with_delay(each_way)).unwrap();
-            // A machine that wakes its CPUs slowly does so several times in a round trip: that is the hosts' time as well, and seen on the loopback.
+            // A machine that wakes its CPUs slowly does so several times in a round trip: that is
+            // the hosts' time as well, and seen on the loopback.
             let alone = ping(&lab, &how, "127.0.0.1");
             let hosts = hosts + 4 * alone[alone.len() * 3 / 4];
             let times = ping(&lab, &how, &Side::B.ipv4().to_string());

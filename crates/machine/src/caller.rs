@@ -22,7 +22,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The user who called `sudo`: its `SUDO_UID`. `None` where this process is not root, was not called by `sudo`, or root called it.
+    /// The user who called `sudo`: its `SUDO_UID`. `None` where this process is not root, was not
+    /// called by `sudo`, or root called it.
     ///
     /// # Errors
     /// The user of that number is not known to this system, or its groups are not.

@@ -1,4 +1,5 @@
-//! Requests about network devices that have no netlink message, or an older kernel's no such message: netdevice(7), ethtool and TUN/TAP.
+//! Requests about network devices that have no netlink message, or an older kernel's no such
+//! message: netdevice(7), ethtool and TUN/TAP.
 //!
 //! Every call acts on the network namespace of its thread.
 
@@ -11,7 +12,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl};
 
-/// `struct ifreq` (include/uapi/linux/if.h): a device's name, and 24 bytes that each request takes in a different way.
+/// `struct ifreq` (include/uapi/linux/if.h): a device's name, and 24 bytes that each request takes
+/// in a different way.
 #[repr(C)]
 struct Request<T> {
     name: [u8; libc::IFNAMSIZ],
@@ -117,12 +119,14 @@ pub fn receive_queues(name: &CStr) -> io::Result<u32> {
     let mut channels = EthtoolChannels { command: GET_CHANNELS, ..EthtoolChannels::default() };
     let mut request = Request::about(name, Pointer { to: &raw mut channels, rest: [0; 16] });
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: this command of SIOCETHTOOL fills an ethtool_channels behind the pointer, which lives over the call.
+    // SAFETY: this command of SIOCETHTOOL fills an ethtool_channels behind the pointer, which lives
+    // over the call.
     unsafe { make::<{ libc::SIOCETHTOOL as Opcode }, _>(&socket, &mut request) }?;
     Ok(channels.receive + channels.combined)
 }
 
-/// Work on segments that the kernel or the NIC does many at a time, by the number of the ethtool command that sets it.
+/// Work on segments that the kernel or the NIC does many at a time, by the number of the ethtool
+/// command that sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Offload {
@@ -142,7 +146,8 @@ pub fn set_offload(name: &CStr, offload: Offload, on: bool) -> io::Result<()> {
     let mut value = EthtoolValue { command: offload as u32, data: on.into() };
     let mut request = Request::about(name, Pointer { to: &raw mut value, rest: [0; 16] });
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: these commands of SIOCETHTOOL read an ethtool_value behind the pointer, which lives over the call.
+    // SAFETY: these commands of SIOCETHTOOL read an ethtool_value behind the pointer, which lives
+    // over the call.
     unsafe { make::<{ libc::SIOCETHTOOL as Opcode }, _>(&socket, &mut request) }
 }
 
@@ -163,8 +168,8 @@ pub fn open_tun() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")
 }
 
-/// Makes a device of an open `/dev/net/tun`, where each packet has a `virtio_net_hdr` in front (`TUNSETIFF`). It goes when the file is closed.
-/// With an empty name the kernel chooses one.
+/// Makes a device of an open `/dev/net/tun`, where each packet has a `virtio_net_hdr` in front
+/// (`TUNSETIFF`). It goes when the file is closed. With an empty name the kernel chooses one.
 ///
 /// # Errors
 /// The kernel's: it takes `CAP_NET_ADMIN`, and the name must be free.
@@ -176,7 +181,8 @@ pub fn make_tun(file: &File, name: &CStr, kind: Tunnel) -> io::Result<()> {
     unsafe { make::<{ libc::TUNSETIFF as Opcode }, _>(file, &mut request) }
 }
 
-/// Says which packets its reader takes whole: the `TUN_F_` bits of include/uapi/linux/if_tun.h (`TUNSETOFFLOAD`).
+/// Says which packets its reader takes whole: the `TUN_F_` bits of include/uapi/linux/if_tun.h
+/// (`TUNSETOFFLOAD`).
 ///
 /// # Errors
 /// The kernel's: it is older than one of the bits.

@@ -1,5 +1,6 @@
-//! What the child of a fork needs that has no wrapper, or none that the child may call: it has one thread, and locks and
-//! memory may be in any state, so system calls alone are allowed (signal-safety(7)).
+//! What the child of a fork needs that has no wrapper, or none that the child may call: it has one
+//! thread, and locks and memory may be in any state, so system calls alone are allowed
+//! (signal-safety(7)).
 
 use std::os::fd::RawFd;
 
@@ -9,7 +10,8 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 #[derive(Clone, Copy, Debug)]
 pub struct Mask(SigSet);
 
-/// Has every signal of the calling thread wait, so that no handler runs in a child that is forked now.
+/// Has every signal of the calling thread wait, so that no handler runs in a child that is forked
+/// now.
 pub fn block_signals() -> Mask {
     // It fails only for a wrong first argument.
     Mask(SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).unwrap_or(SigSet::empty()))
@@ -43,7 +45,8 @@ pub unsafe fn close_all_but<const N: usize>(mut keep: [RawFd; N]) {
 /// # Safety
 /// As [`close_all_but`].
 unsafe fn close_range(first: u32, last: u32) {
-    // SAFETY: the caller's promise. rustix and nix have no `close_range`; the C library's is younger than the call.
+    // SAFETY: the caller's promise. rustix and nix have no `close_range`; the C library's is
+    // younger than the call.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 

@@ -1,4 +1,5 @@
-//! Which timestamps each network interface gives, asked of its driver, and the clocks that go with them.
+//! Which timestamps each network interface gives, asked of its driver, and the clocks that go with
+//! them.
 
 use std::fs;
 use std::io;
@@ -60,7 +61,8 @@ impl Interface {
 /// The interfaces of this network namespace, in the order of their names.
 ///
 /// # Errors
-/// Where interfaces cannot be listed. One with a driver that does not answer is given without any timestamp.
+/// Where interfaces cannot be listed. One with a driver that does not answer is given without any
+/// timestamp.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let all = timestamping::Interface::all().map_err(io::Error::other)?;
     Ok(all

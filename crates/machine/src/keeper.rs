@@ -1,7 +1,9 @@
-//! A second process that keeps rights and answers typed requests, so that the process that asks has none.
+//! A second process that keeps rights and answers typed requests, so that the process that asks has
+//! none.
 //!
-//! The keeper is forked from its maker. It holds the descriptors that it is given and one end of a socket pair, and ends with its maker,
-//! however that ends. Requests and replies are enumerations; each is a message of JSON behind its length.
+//! The keeper is forked from its maker. It holds the descriptors that it is given and one end of a
+//! socket pair, and ends with its maker, however that ends. Requests and replies are enumerations;
+//! each is a message of JSON behind its length.
 
 use std::ffi::CStr;
 use std::fs;
@@ -42,7 +44,8 @@ pub enum Error {
     Socket(io::Error),
 }
 
-/// A keeper, as its maker knows it: it answers each `Request` with a `Reply`. It ends when the last of these handles is dropped.
+/// A keeper, as its maker knows it: it answers each `Request` with a `Reply`. It ends when the last
+/// of these handles is dropped.
 #[derive(Debug)]
 pub struct Keeper<Request, Reply> {
     other: Arc<Mutex<Other>>,
@@ -64,11 +67,12 @@ struct Other {
 }
 
 impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned> Keeper<Request, Reply> {
-    /// Forks it under this name. It keeps the descriptors `keep` alone, calls `limit` once and `serve` for each request. To be called while
-    /// this process has one thread.
+    /// Forks it under this name. It keeps the descriptors `keep` alone, calls `limit` once and
+    /// `serve` for each request. To be called while this process has one thread.
     ///
     /// # Errors
-    /// [`Error::Start`] where this process has other threads, or cannot be forked; [`Error::Refused`] where `limit` fails.
+    /// [`Error::Start`] where this process has other threads, or cannot be forked;
+    /// [`Error::Refused`] where `limit` fails.
     pub fn fork(
         name: &CStr,
         keep: &[RawFd],
@@ -82,7 +86,8 @@ impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned>
         let maker = rustix::process::getpid();
         // It ends with its maker, and not by what a terminal sends to both.
         let before = block_signals();
-        // SAFETY: this process has one thread, so that no lock is held by another one that the child does not have. The child never returns.
+        // SAFETY: this process has one thread, so that no lock is held by another one that the
+        // child does not have. The child never returns.
         let forked = unsafe { fork() };
         if let Ok(ForkResult::Child) = forked {
             let work = AssertUnwindSafe(|| {
@@ -113,7 +118,8 @@ impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned>
     /// Its reply to a request.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what it says went wrong; [`Error::Ended`] where it is there no more; [`Error::Socket`].
+    /// [`Error::Refused`] with what it says went wrong; [`Error::Ended`] where it is there no more;
+    /// [`Error::Socket`].
     pub fn ask(&self, request: &Request) -> Result<Reply, Error> {
         let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
         match put(&other.socket, request) {
@@ -171,7 +177,8 @@ fn keep_alone(name: &CStr, keep: &[RawFd], socket: &UnixStream, maker: Pid) -> i
         return Err(io::Error::other("its maker is gone"));
     }
     let _ = rustix::thread::set_name(name);
-    // What is attached must not stay attached by a copy of its descriptor, and a pipe must not stay open.
+    // What is attached must not stay attached by a copy of its descriptor, and a pipe must not stay
+    // open.
     let nothing = fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
@@ -183,7 +190,8 @@ fn keep_alone(name: &CStr, keep: &[RawFd], socket: &UnixStream, maker: Pid) -> i
     // The listing's own descriptor is closed already.
     let is_open = |fd: &RawFd| fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok();
     for fd in open.into_iter().filter(is_open) {
-        // SAFETY: nothing in this process uses it: what owns it is a copy that is never used or dropped here.
+        // SAFETY: nothing in this process uses it: what owns it is a copy that is never used or
+        // dropped here.
         unsafe { rustix::io::close(fd) };
     }
     Ok(())
@@ -217,8 +225,8 @@ fn put<T: Serialize>(mut socket: &UnixStream, message: &T) -> io::Result<()> {
     socket.write_all(&bytes)
 }
 
-/// Reads a message. Its end before the message's is [`io::ErrorKind::UnexpectedEof`]; what is no such message
-/// [`io::ErrorKind::InvalidData`].
+/// Reads a message. Its end before the message's is [`io::ErrorKind::UnexpectedEof`]; what is no
+/// such message [`io::ErrorKind::InvalidData`].
 fn get<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<T> {
     let mut length = [0; size_of::<u32>()];
     socket.read_exact(&mut length)?;

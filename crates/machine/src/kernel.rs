@@ -31,14 +31,16 @@ const TRACEPOINTS: [(&str, &str, &str); 11] = [
     ("sched_switch", "how long the reader waited for a CPU", "the wakeup leg is not split"),
 ];
 
-/// The type names of BTF lie in one block of NUL-terminated strings; a tracepoint `x` has the type `btf_trace_x`.
+/// The type names of BTF lie in one block of NUL-terminated strings; a tracepoint `x` has the type
+/// `btf_trace_x`.
 fn has_tracepoint(btf: &[u8], name: &str) -> bool {
     let mut wanted = vec![0];
     wanted.extend_from_slice(b"btf_trace_");
     wanted.extend_from_slice(name.as_bytes());
     wanted.push(0);
     let first = wanted.len() - 1;
-    // Horspool's search: steps over the 5 MB in strides, because a plain search takes seconds in a debug build.
+    // Horspool's search: steps over the 5 MB in strides, because a plain search takes seconds in a
+    // debug build.
     let mut stride = [wanted.len(); 256];
     for (at, byte) in wanted[..first].iter().enumerate() {
         stride[usize::from(*byte)] = first - at;

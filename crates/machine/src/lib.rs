@@ -1,13 +1,16 @@
-//! What this machine can do for measuring its network: each capability tried, not guessed from a version number.
+//! What this machine can do for measuring its network: each capability tried, not guessed from a
+//! version number.
 //!
-//! **Does:** tries what can be tried and gives, for each capability, whether it is there, what it is for, and where it is
-//! missing the reason and what Wirelapse does instead. Reads the settings that shape TCP.
+//! **Does:** tries what can be tried and gives, for each capability, whether it is there, what it
+//! is for, and where it is missing the reason and what Wirelapse does instead. Reads the settings
+//! that shape TCP.
 //!
-//! **Does not:** load BPF programs (the `trace` crate tries its own), change a setting, or need root: what only root may try is
-//! said to need root.
+//! **Does not:** load BPF programs (the `trace` crate tries its own), change a setting, or need
+//! root: what only root may try is said to need root.
 //!
-//! **Guarantees:** nothing stays behind. Devices and queues are tried in a network namespace that belongs to one thread and
-//! ends with it. Trying a kind of queue or device can make the kernel load the module that serves it, as using it would.
+//! **Guarantees:** nothing stays behind. Devices and queues are tried in a network namespace that
+//! belongs to one thread and ends with it. Trying a kind of queue or device can make the kernel
+//! load the module that serves it, as using it would.
 
 mod caller;
 pub mod device;
@@ -61,7 +64,8 @@ impl State {
         }
     }
 
-    /// From the outcome of trying: a refusal for lack of privilege is [`State::NeedsRoot`], unless root was refused.
+    /// From the outcome of trying: a refusal for lack of privilege is [`State::NeedsRoot`], unless
+    /// root was refused.
     fn tried(outcome: io::Result<String>, privileged: bool) -> Self {
         match outcome {
             Ok(detail) => Self::Available(detail),
@@ -150,7 +154,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Puts the calling thread, and those that it starts from then on, into a new network namespace. It ends with the last of them.
+/// Puts the calling thread, and those that it starts from then on, into a new network namespace. It
+/// ends with the last of them.
 ///
 /// # Errors
 /// The kernel's: it takes `CAP_SYS_ADMIN`.
@@ -160,7 +165,8 @@ pub fn enter_new_network() -> io::Result<()> {
     Ok(())
 }
 
-/// Tries everything but BPF programs. Takes a fraction of a second; what cannot be tried is a state, never an error.
+/// Tries everything but BPF programs. Takes a fraction of a second; what cannot be tried is a
+/// state, never an error.
 pub fn capabilities() -> Vec<Capability> {
     let mut all = privileges::capabilities();
     all.extend(kernel::capabilities());

@@ -13,8 +13,8 @@ pub struct Mapping {
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the range is owned by this value alone; what the kernel writes into it is synchronised by status words and ring
-// indices, which its users access atomically.
+// SAFETY: the range is owned by this value alone; what the kernel writes into it is synchronised by
+// status words and ring indices, which its users access atomically.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -56,7 +56,8 @@ impl Mapping {
     /// The address of byte `offset`.
     ///
     /// # Panics
-    /// Where it is not within the range: a caller's mistake, never the kernel's, since callers check what it says.
+    /// Where it is not within the range: a caller's mistake, never the kernel's, since callers
+    /// check what it says.
     pub fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.bytes.get(), "{offset} is outside a mapping of {} bytes", self.bytes);
         // SAFETY: within the mapped range (just asserted).

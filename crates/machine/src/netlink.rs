@@ -1,7 +1,7 @@
 //! rtnetlink(7): requests about links, addresses and queues, each answered before the next.
 //!
-//! The `rtnetlink` crate is asynchronous, and a socket belongs to the network namespace of the thread that opened it; a request
-//! and its answer on one thread are all that is needed here.
+//! The `rtnetlink` crate is asynchronous, and a socket belongs to the network namespace of the
+//! thread that opened it; a request and its answer on one thread are all that is needed here.
 
 use std::io;
 
@@ -62,7 +62,8 @@ impl Netlink {
     }
 }
 
-/// What a datagram of the kernel answers to the request of this number; `None` where it answers another, or is no answer.
+/// What a datagram of the kernel answers to the request of this number; `None` where it answers
+/// another, or is no answer.
 ///
 /// # Errors
 /// Where it is no netlink message.
@@ -86,7 +87,8 @@ pub fn veth(name: &str, peer: Vec<LinkAttribute>) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewLink(link)
 }
 
-/// Asks for a macvlan device that takes every frame of the device with this index (mode `passthru`).
+/// Asks for a macvlan device that takes every frame of the device with this index (mode
+/// `passthru`).
 pub fn macvlan(name: &str, lower: u32) -> RouteNetlinkMessage {
     let mode = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Passthrough)]);
     let mut link = LinkMessage::default();
@@ -107,8 +109,8 @@ pub fn link_flags(index: u32, flags: LinkFlags) -> RouteNetlinkMessage {
     RouteNetlinkMessage::SetLink(link)
 }
 
-/// Asks for a qdisc of this kind under `parent` of the device with this index. `options` is the kind's own
-/// structure as `<linux/pkt_sched.h>` has it; empty for none.
+/// Asks for a qdisc of this kind under `parent` of the device with this index. `options` is the
+/// kind's own structure as `<linux/pkt_sched.h>` has it; empty for none.
 pub fn qdisc(index: u32, kind: &str, handle: TcHandle, parent: TcHandle, options: Vec<u8>) -> RouteNetlinkMessage {
     let mut message = TcMessage::default();
     message.header.index = index as i32;
@@ -121,8 +123,9 @@ pub fn qdisc(index: u32, kind: &str, handle: TcHandle, parent: TcHandle, options
     RouteNetlinkMessage::NewQueueDiscipline(message)
 }
 
-/// Asks for a filter of this kind, for every protocol and with the highest preference, at `parent` of the device with this index.
-/// `options` are the kind's own attributes as `<linux/pkt_cls.h>` has them.
+/// Asks for a filter of this kind, for every protocol and with the highest preference, at `parent`
+/// of the device with this index. `options` are the kind's own attributes as `<linux/pkt_cls.h>`
+/// has them.
 pub fn filter(index: u32, kind: &str, parent: TcHandle, options: Vec<u8>) -> RouteNetlinkMessage {
     let mut message = TcMessage::default();
     message.header.index = index as i32;

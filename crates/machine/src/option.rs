@@ -1,4 +1,5 @@
-//! Options of sockets that rustix and socket2 have not: those of `AF_PACKET`, and polling of the driver.
+//! Options of sockets that rustix and socket2 have not: those of `AF_PACKET`, and polling of the
+//! driver.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};

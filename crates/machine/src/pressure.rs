@@ -13,13 +13,15 @@ pub struct CpuPressure {
 }
 
 impl CpuPressure {
-    /// Counts from now on; `None` where the kernel does not account for it. Nothing is opened later, so that rights can be dropped.
+    /// Counts from now on; `None` where the kernel does not account for it. Nothing is opened
+    /// later, so that rights can be dropped.
     pub fn begin() -> Option<Self> {
         let file = File::open("/proc/pressure/cpu").ok()?;
         Some(Self { waited: waited(&file)?, file, since: Instant::now() })
     }
 
-    /// The share of the time since then, 0 to 1, in which at least one task of this machine waited for a CPU.
+    /// The share of the time since then, 0 to 1, in which at least one task of this machine waited
+    /// for a CPU.
     pub fn share(&self) -> Option<f64> {
         let waited = waited(&self.file)?.saturating_sub(self.waited);
         Some((waited.as_secs_f64() / self.since.elapsed().as_secs_f64()).min(1.0))

@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::{Capability, Group, State, is_root};
 
-/// Capabilities of `capabilities(7)` that Wirelapse asks for: number, name, purpose, and what happens without.
+/// Capabilities of `capabilities(7)` that Wirelapse asks for: number, name, purpose, and what
+/// happens without.
 const WANTED: [(u32, &str, &str, &str); 7] = [
     (39, "CAP_BPF", "load BPF programs", "traces are not possible; analyze and compare work"),
     (38, "CAP_PERFMON", "read kernel memory from BPF programs", "traces are not possible; analyze and compare work"),
@@ -100,7 +101,8 @@ fn landlock() -> State {
 /// The level of Landlock that the kernel has (`landlock_create_ruleset(2)`), where it is active.
 pub fn landlock_level() -> Option<u32> {
     const VERSION: libc::c_uint = 1;
-    // SAFETY: with this flag and no attribute the call only gives a number. The landlock crate keeps that number to itself.
+    // SAFETY: with this flag and no attribute the call only gives a number. The landlock crate
+    // keeps that number to itself.
     let level = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION) };
     u32::try_from(level).ok().filter(|&level| level > 0)
 }

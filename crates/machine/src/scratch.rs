@@ -1,5 +1,5 @@
-//! What labs are made of, tried in a network namespace that belongs to one thread: when the thread ends, so do the namespace
-//! and every device and queue in it, however the process ends.
+//! What labs are made of, tried in a network namespace that belongs to one thread: when the thread
+//! ends, so do the namespace and every device and queue in it, however the process ends.
 
 use std::io;
 
@@ -19,7 +19,8 @@ const CLSACT: u32 = 0xFFFF_FFF1;
 
 /// Name, queue kind, parent, size of the options it insists on, purpose, and what is used instead.
 const QDISCS: [(&str, &str, u32, usize, &str, &str); 4] = [
-    // netem refuses to start without its struct tc_netem_qopt: 24 bytes, where zeros mean no delay and no loss.
+    // netem refuses to start without its struct tc_netem_qopt: 24 bytes, where zeros mean no delay
+    // and no loss.
     (
         "netem",
         "netem",
@@ -40,7 +41,8 @@ struct Trials {
     qdiscs: Vec<io::Result<String>>,
 }
 
-/// The offloads of `<linux/if_tun.h>` with `IFF_VNET_HDR`: checksum, TSO for IPv4 and IPv6; and USO, since 6.2.
+/// The offloads of `<linux/if_tun.h>` with `IFF_VNET_HDR`: checksum, TSO for IPv4 and IPv6; and
+/// USO, since 6.2.
 const TSO: u32 = 0x01 | 0x02 | 0x04;
 const USO: u32 = 0x20 | 0x40;
 

@@ -37,7 +37,8 @@ const SYSCTLS: [(&str, &str); 17] = [
 /// The one setting that is no sysctl.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// The settings that can be read here, in a fixed order. One that this kernel does not have, or shows to root only, is omitted.
+/// The settings that can be read here, in a fixed order. One that this kernel does not have, or
+/// shows to root only, is omitted.
 pub fn settings() -> Vec<Setting> {
     let sysctls =
         SYSCTLS.iter().map(|(name, purpose)| (*name, format!("/proc/sys/{}", name.replace('.', "/")), *purpose));

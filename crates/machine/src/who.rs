@@ -1,7 +1,8 @@
 //! Who a cgroup belongs to: systemd unit, container, Kubernetes pod.
 //!
-//! [`Who::of_path`] reads it from the cgroup's path alone and is pure. [`Hierarchy`] finds the path by the kernel's id, and
-//! [`names`](Names) finds what a container is called in the files that its runtime keeps.
+//! [`Who::of_path`] reads it from the cgroup's path alone and is pure. [`Hierarchy`] finds the path
+//! by the kernel's id, and [`names`](Names) finds what a container is called in the files that its
+//! runtime keeps.
 
 mod find;
 mod hierarchy;
@@ -14,12 +15,14 @@ pub use names::{ContainerNames, Names};
 /// What the path of a cgroup says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Who {
-    /// The path up to the cgroup that has a name: those below a unit or a container, and short-lived ones, are folded into it. `/` is the root.
+    /// The path up to the cgroup that has a name: those below a unit or a container, and
+    /// short-lived ones, are folded into it. `/` is the root.
     pub path: String,
-    /// The systemd unit: the innermost service or scope that is no container. Those of one command or one login, such as
-    /// `run-u12.service` and `session-3.scope`, are none.
+    /// The systemd unit: the innermost service or scope that is no container. Those of one command
+    /// or one login, such as `run-u12.service` and `session-3.scope`, are none.
     pub unit: Option<String>,
-    /// The container's id, as its runtime writes it: 64 hexadecimal digits, or the name of an LXC or nspawn container.
+    /// The container's id, as its runtime writes it: 64 hexadecimal digits, or the name of an LXC
+    /// or nspawn container.
     pub container: Option<String>,
     /// The uid of the Kubernetes pod, with hyphens.
     pub pod: Option<String>,
@@ -32,7 +35,8 @@ impl Who {
         let mut end = 0;
         let mut last_unit = None;
         for (at, part) in parts(path) {
-            // `SLICE:cri-containerd:ID`: what containerd without systemd makes of a slice that the kubelet asks for.
+            // `SLICE:cri-containerd:ID`: what containerd without systemd makes of a slice that the
+            // kubelet asks for.
             let (first, both) = part.split_once(':').map_or((part, false), |(slice, _)| (slice, true));
             if let Some(pod) = pod(first) {
                 who.pod = Some(pod);
@@ -218,8 +222,8 @@ mod tests {
         ] {
             check(&path, &path, None, true, true);
         }
-        // A pod of a file on the node has 32 digits without hyphens; runtimes with crun have one more cgroup below; the kubelet asks for a slice, and
-        // containerd knows none.
+        // A pod of a file on the node has 32 digits without hyphens; runtimes with crun have one
+        // more cgroup below; the kubelet asks for a slice, and containerd knows none.
         let of_file = UID.replace('-', "");
         let mut who = Who::of_path(&format!("/kubepods/burstable/pod{of_file}/crio-{ID}/container"));
         assert_eq!((who.pod.take(), who.container.take()), (Some(of_file), Some(ID.to_owned())));

@@ -1,12 +1,14 @@
 //! Figures as Prometheus and OpenTelemetry take them.
 //!
-//! **Does:** lists the figures of an agent as metrics with names, units and labels ([`Snapshot::families`]), and encodes them: as
-//! Prometheus' text with classic buckets ([`text`]), as its protocol-buffer form with native histograms ([`native`]), and as an OTLP
-//! request with exponential histograms ([`otlp`]).
+//! **Does:** lists the figures of an agent as metrics with names, units and labels
+//! ([`Snapshot::families`]), and encodes them: as Prometheus' text with classic buckets ([`text`]),
+//! as its protocol-buffer form with native histograms ([`native`]), and as an OTLP request with
+//! exponential histograms ([`otlp`]).
 //!
 //! **Does not:** listen, send, or read a clock. The caller passes the time.
 //!
-//! **Guarantees:** all three forms hold the same counts. Whatever a label's value holds, the output stays well-formed.
+//! **Guarantees:** all three forms hold the same counts. Whatever a label's value holds, the output
+//! stays well-formed.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +23,6 @@ pub use family::{Family, Kind, Point, Value};
 pub use record::histogram::{Histogram, Series};
 pub use snapshot::{Agent, Labelled, Snapshot};
 
-/// The label that marks the series of all sends that found no room for another series; its value is `true`. OpenTelemetry's SDKs
-/// use the same.
+/// The label that marks the series of all sends that found no room for another series; its value is
+/// `true`. OpenTelemetry's SDKs use the same.
 pub const OVERFLOW: &str = "otel.metric.overflow";

@@ -2,7 +2,8 @@
 
 use crate::{Family, Kind};
 
-/// The name of a metric: dots become underscores, the unit follows where the name has it not, and a counter ends in `_total`.
+/// The name of a metric: dots become underscores, the unit follows where the name has it not, and a
+/// counter ends in `_total`.
 pub(crate) fn metric(family: &Family<'_>) -> String {
     let mut name = label(family.name);
     let unit = match family.unit {

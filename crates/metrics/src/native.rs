@@ -1,6 +1,8 @@
-//! Prometheus' protocol-buffer format, delimited, with native histograms and classic buckets beside them.
+//! Prometheus' protocol-buffer format, delimited, with native histograms and classic buckets beside
+//! them.
 //!
-//! The messages are `io.prometheus.client` (client_model's `metrics.proto`), by hand and only as far as they are used.
+//! The messages are `io.prometheus.client` (client_model's `metrics.proto`), by hand and only as
+//! far as they are used.
 
 use std::io::{self, Write};
 
@@ -13,7 +15,8 @@ use crate::{Family, Kind, Snapshot, Value, name, text};
 pub const CONTENT_TYPE: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// Durations up to this many seconds are counted as zero: Prometheus' own default, 2^-128. It marks a histogram without any value as native.
+/// Durations up to this many seconds are counted as zero: Prometheus' own default, 2^-128. It marks
+/// a histogram without any value as native.
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
 /// One metric (`MetricFamily`).
@@ -112,7 +115,8 @@ pub struct ClassicBucket {
 /// A stretch of native buckets (`BucketSpan`).
 #[derive(Clone, PartialEq, Message)]
 pub struct BucketSpan {
-    /// Buckets between the one before and the first of these; of the first stretch, the first bucket's index.
+    /// Buckets between the one before and the first of these; of the first stretch, the first
+    /// bucket's index.
     #[prost(sint32, optional, tag = "1")]
     pub offset: Option<i32>,
     /// How many buckets.

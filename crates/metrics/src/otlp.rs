@@ -1,4 +1,5 @@
-//! OpenTelemetry's protocol: one `ExportMetricsServiceRequest` with exponential histograms of scale 3.
+//! OpenTelemetry's protocol: one `ExportMetricsServiceRequest` with exponential histograms of scale
+//! 3.
 //!
 //! The messages are those of opentelemetry-proto 1.x, by hand and only as far as they are used.
 
@@ -235,7 +236,8 @@ pub struct PartialSuccess {
     pub error_message: String,
 }
 
-/// The request that holds all metrics. `resource` are the attributes of the host, such as `host.name`.
+/// The request that holds all metrics. `resource` are the attributes of the host, such as
+/// `host.name`.
 pub fn request(snapshot: &Snapshot, resource: &[(&str, &str)]) -> Vec<u8> {
     let attributes = resource.iter().map(|(key, value)| attribute(key, value)).collect();
     let metrics =

@@ -1,6 +1,7 @@
 //! Prometheus' text format, version 0.0.4, with classic buckets.
 //!
-//! Classic buckets are of factor 2: a bound of 2^k seconds is the bound of every eighth exponential bucket, so their counts are exact.
+//! Classic buckets are of factor 2: a bound of 2^k seconds is the bound of every eighth exponential
+//! bucket, so their counts are exact.
 
 use std::io::{self, Write};
 
@@ -11,7 +12,8 @@ use crate::{Family, Kind, Point, Snapshot, Value, name};
 /// The media type.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The powers of two that are bounds of classic buckets, in seconds: from 2^-20 (1 µs) to 2^5 (32 s).
+/// The powers of two that are bounds of classic buckets, in seconds: from 2^-20 (1 µs) to 2^5 (32
+/// s).
 pub(crate) const CLASSIC: std::ops::RangeInclusive<i32> = -20..=5;
 
 /// How many durations are at most 2^k seconds, for each k of [`CLASSIC`].

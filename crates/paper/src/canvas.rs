@@ -85,7 +85,8 @@ impl Canvas {
             .collect()
     }
 
-    /// The text in characters that this canvas has, cut to a number of columns; an ellipsis ends what was cut.
+    /// The text in characters that this canvas has, cut to a number of columns; an ellipsis ends
+    /// what was cut.
     pub fn cut(&self, text: &str, columns: usize) -> String {
         let text = self.plain(text);
         if text.width() <= columns {
@@ -131,7 +132,8 @@ impl Canvas {
     pub fn paragraph(&self, out: &mut String, text: &str, indent: usize) {
         let room = self.width.max(40) - indent;
         let mut line = String::new();
-        // A figure and its unit stay on one line: a no-break space joins them, which is a space like any other from here on.
+        // A figure and its unit stay on one line: a no-break space joins them, which is a space
+        // like any other from here on.
         for word in text.split(' ').filter(|w| !w.is_empty()).map(|w| self.plain(&w.replace('\u{a0}', " "))) {
             if !line.is_empty() && line.width() + 1 + word.width() > room {
                 self.indented(out, &line, indent);

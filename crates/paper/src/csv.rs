@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::document::{Block, Document, Table};
 
-/// Every table of the documents, those behind plots included: each under a line with `#` and its title, with an empty line between two.
+/// Every table of the documents, those behind plots included: each under a line with `#` and its
+/// title, with an empty line between two.
 pub fn text(documents: &[Document]) -> String {
     let mut out = String::new();
     for section in documents.iter().flat_map(|document| &document.sections) {
@@ -59,7 +60,8 @@ fn values(table: &Table) -> String {
     text
 }
 
-/// The table as the address of a file, in a link that any browser can save without a server. It begins with a byte order mark, by which spreadsheets know UTF-8.
+/// The table as the address of a file, in a link that any browser can save without a server. It
+/// begins with a byte order mark, by which spreadsheets know UTF-8.
 pub fn address(table: &Table) -> String {
     let text = format!("\u{feff}{}", values(table));
     format!("data:text/csv;charset=utf-8;base64,{}", STANDARD.encode(text))

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-/// A colour by its role in the plot: an index into a palette that people with any kind of colour vision can distinguish
-/// (Okabe and Ito 2008). Every renderer has it for light paper, browsers also for dark.
+/// A colour by its role in the plot: an index into a palette that people with any kind of colour
+/// vision can distinguish (Okabe and Ito 2008). Every renderer has it for light paper, browsers
+/// also for dark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Hue(pub u8);
@@ -20,7 +21,8 @@ impl Hue {
         Self((n % 6) as u8)
     }
 
-    /// Its colour in the sixteen of a terminal's own palette, by their usual numbers; none: the colour of plain text.
+    /// Its colour in the sixteen of a terminal's own palette, by their usual numbers; none: the
+    /// colour of plain text.
     pub const fn on_terminal(self) -> Option<u8> {
         match self.0 % Self::COUNT {
             0 => Some(4),

@@ -302,7 +302,8 @@ pub struct Table {
     pub shown: Option<usize>,
     /// What a terminal shows under those in place of the rest, as one row.
     pub rest: Option<Row>,
-    /// Where the other rows are; a terminal says it under those that it shows. Empty: on a page of the run.
+    /// Where the other rows are; a terminal says it under those that it shows. Empty: on a page of
+    /// the run.
     pub elsewhere: String,
 }
 

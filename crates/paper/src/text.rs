@@ -22,8 +22,8 @@ pub enum Piece {
     },
 }
 
-/// A line of text: words, and hosts that are shown by their addresses or, where [`Text::name_hosts`] knows them, by their
-/// names.
+/// A line of text: words, and hosts that are shown by their addresses or, where
+/// [`Text::name_hosts`] knows them, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(Vec<Piece>);
 

@@ -6,8 +6,9 @@ use timestamping::conversion;
 /// The offset between the clocks as it was when the watch began.
 pub(crate) struct ClockWatch(Conversion<Monotonic, Realtime>);
 
-/// The kernel slews `CLOCK_REALTIME` by at most 500 parts in a million (`MAXFREQ`, `kernel/time/ntp.c`), and `CLOCK_MONOTONIC`
-/// with it; a difference beyond the readings' errors is a step. This much more leaves room for rounding.
+/// The kernel slews `CLOCK_REALTIME` by at most 500 parts in a million (`MAXFREQ`,
+/// `kernel/time/ntp.c`), and `CLOCK_MONOTONIC` with it; a difference beyond the readings' errors is
+/// a step. This much more leaves room for rounding.
 const ROUNDING: Nanos = Nanos(100);
 
 impl ClockWatch {

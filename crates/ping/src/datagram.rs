@@ -39,7 +39,8 @@ struct InFlight<'a> {
 }
 
 impl Exchanger {
-    /// Sets the socket up and connects it; `answerer` is what sends answers, other than ICMP errors.
+    /// Sets the socket up and connects it; `answerer` is what sends answers, other than ICMP
+    /// errors.
     pub fn new(socket: Socket, answerer: Answerer, to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         socket::configure(&socket, to.ip(), settings)?;
         let enabled = socket::request(settings, Stages::SCHED | Stages::DRIVER).enable(&socket)?;
@@ -67,8 +68,8 @@ impl Exchanger {
         limits
     }
 
-    /// Sends `message` and waits. `answer` gives the number of payload bytes where a message that came is the answer;
-    /// `is_ours` says whether an ICMP error is about this probe.
+    /// Sends `message` and waits. `answer` gives the number of payload bytes where a message that
+    /// came is the answer; `is_ours` says whether an ICMP error is about this probe.
     pub fn exchange(
         &mut self,
         number: u64,
@@ -186,7 +187,8 @@ impl InFlight<'_> {
     }
 }
 
-/// Error numbers that an ICMP error leaves pending on a socket (`icmp_err_convert`, `net/ipv4/icmp.c`).
+/// Error numbers that an ICMP error leaves pending on a socket (`icmp_err_convert`,
+/// `net/ipv4/icmp.c`).
 fn is_from_icmp(errno: Option<i32>) -> bool {
     let from_icmp = [
         libc::ECONNREFUSED,

@@ -13,8 +13,9 @@ pub enum Answerer {
     Program,
 }
 
-/// By how much an ACK later than the handshake's may have been delayed by the peer: half of the least that Linux waits
-/// (`TCP_DELACK_MIN`, `include/net/tcp.h`), so that the jitter of a path is not taken for it.
+/// By how much an ACK later than the handshake's may have been delayed by the peer: half of the
+/// least that Linux waits (`TCP_DELACK_MIN`, `include/net/tcp.h`), so that the jitter of a path is
+/// not taken for it.
 const DELAYED: Nanos = Nanos::from_millis(20);
 
 /// When one exchange passed each stage. A stage that this machine could not give is `None`.
@@ -38,9 +39,11 @@ pub struct Exchange {
     pub driver_rx: Option<Instant<Realtime>>,
     /// Right after the call that received returned, by the program's clock.
     pub read: Option<Instant<Realtime>>,
-    /// Of a TCP request: what was beyond this host in the handshake of its connection, which the peer's kernel answered.
+    /// Of a TCP request: what was beyond this host in the handshake of its connection, which the
+    /// peer's kernel answered.
     pub handshake: Option<Nanos>,
-    /// TCP's own measure of the round trip of this handshake, where no stamp gives what passed beyond this host.
+    /// TCP's own measure of the round trip of this handshake, where no stamp gives what passed
+    /// beyond this host.
     pub tcp_rtt: Option<Nanos>,
 }
 
@@ -73,8 +76,8 @@ impl Exchange {
         between(self.send, self.driver)
     }
 
-    /// Beyond this host, network and peer together: between the NIC's own stamps where there are both, else from driver to
-    /// stack, else what TCP itself measured.
+    /// Beyond this host, network and peer together: between the NIC's own stamps where there are
+    /// both, else from driver to stack, else what TCP itself measured.
     ///
     /// # Errors
     /// [`Disorder`].
@@ -85,10 +88,11 @@ impl Exchange {
         Ok(between(self.driver, self.driver_rx)?.or(self.tcp_rtt))
     }
 
-    /// The network's part: all that is beyond this host where the peer's kernel answers. Where a program answers, the time
-    /// from the driver to TCP's ACK, if the ACK came before the answer: at most that long, as the peer may delay the ACK.
-    /// `None` where the ACK came with the answer, came so much later than the handshake's that the peer may have delayed it,
-    /// or where there is none (UDP): then network and program cannot be separated.
+    /// The network's part: all that is beyond this host where the peer's kernel answers. Where a
+    /// program answers, the time from the driver to TCP's ACK, if the ACK came before the answer:
+    /// at most that long, as the peer may delay the ACK. `None` where the ACK came with the answer,
+    /// came so much later than the handshake's that the peer may have delayed it, or where there is
+    /// none (UDP): then network and program cannot be separated.
     ///
     /// # Errors
     /// [`Disorder`].
@@ -102,8 +106,8 @@ impl Exchange {
         }
     }
 
-    /// The part of the program at the peer: from TCP's ACK of the request to the answer, at least that long. `None` as for
-    /// [`Self::network`].
+    /// The part of the program at the peer: from TCP's ACK of the request to the answer, at least
+    /// that long. `None` as for [`Self::network`].
     ///
     /// # Errors
     /// [`Disorder`].

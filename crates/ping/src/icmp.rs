@@ -1,4 +1,5 @@
-//! ICMP and ICMPv6 echo (RFC 792, RFC 4443), by a ping socket where the user may have one, else by a raw socket.
+//! ICMP and ICMPv6 echo (RFC 792, RFC 4443), by a ping socket where the user may have one, else by
+//! a raw socket.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +23,8 @@ pub struct IcmpProber {
 
 /// Type, code, checksum, identifier, sequence number.
 const HEADER: usize = 8;
-/// `ICMP_FILTER` and `ICMPV6_FILTER`, both number 1 of their level (`include/uapi/linux/icmp.h`, `icmpv6.h`).
+/// `ICMP_FILTER` and `ICMPV6_FILTER`, both number 1 of their level (`include/uapi/linux/icmp.h`,
+/// `icmpv6.h`).
 const FILTER: i32 = 1;
 const SOL_RAW: i32 = 255;
 const SOL_ICMPV6: i32 = 58;
@@ -31,8 +33,8 @@ impl IcmpProber {
     /// A prober for this host; the port is not used.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] where neither kind of socket is allowed, [`Error::System`] where there is no route, and as
-    /// [`timestamping::Request::enable`].
+    /// [`Error::NotPermitted`] where neither kind of socket is allowed, [`Error::System`] where
+    /// there is no route, and as [`timestamping::Request::enable`].
     pub fn new(to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         let v6 = to.is_ipv6();
         let protocol = if v6 { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
@@ -53,7 +55,8 @@ impl IcmpProber {
             },
             _ => error,
         })?;
-        // Only echo replies; everything else that arrives at this host is not for this socket. A set bit blocks a type.
+        // Only echo replies; everything else that arrives at this host is not for this socket. A
+        // set bit blocks a type.
         let set = if to.is_ipv6() {
             let mut blocked = [u32::MAX; 8];
             blocked[129 / 32] = !(1 << (129 % 32));

@@ -1,14 +1,17 @@
-//! Active probes by TCP, UDP and ICMP, each timed at every stage that the socket and the machine can give.
+//! Active probes by TCP, UDP and ICMP, each timed at every stage that the socket and the machine
+//! can give.
 //!
-//! **Does:** sends one probe at a time ([`Prober`]) and waits for what comes back: an answer, an ICMP error (which is timed like
-//! an answer: a closed port shows the round trip too), or nothing. The other end needs only a host that answers. Separates this
-//! host's time from the network's, and where TCP's ACK shows it, the network's from that of the program at the peer.
+//! **Does:** sends one probe at a time ([`Prober`]) and waits for what comes back: an answer, an
+//! ICMP error (which is timed like an answer: a closed port shows the round trip too), or nothing.
+//! The other end needs only a host that answers. Separates this host's time from the network's, and
+//! where TCP's ACK shows it, the network's from that of the program at the peer.
 //!
 //! **Does not:** resolve names, pace probes, or set an interface up for hardware stamps.
 //!
-//! **Guarantees:** a stage that this machine cannot give is `None`, never a guess; what cannot be separated is given together
-//! ([`Exchange::network_and_peer`]); stages in an impossible order, and a system clock that was set meanwhile, make a probe
-//! unsound ([`Probe::is_sound`]); answers to other probes are counted, not mixed in.
+//! **Guarantees:** a stage that this machine cannot give is `None`, never a guess; what cannot be
+//! separated is given together ([`Exchange::network_and_peer`]); stages in an impossible order, and
+//! a system clock that was set meanwhile, make a probe unsound ([`Probe::is_sound`]); answers to
+//! other probes are counted, not mixed in.
 
 mod clock_watch;
 mod datagram;
@@ -38,7 +41,8 @@ pub use udp::UdpProber;
 pub struct Settings {
     /// How long an answer may take.
     pub timeout: Duration,
-    /// Bytes of payload: of the ICMP echo, the datagram, or the TCP request (0: the handshake alone).
+    /// Bytes of payload: of the ICMP echo, the datagram, or the TCP request (0: the handshake
+    /// alone).
     pub size: usize,
     /// TTL or hop limit, where not the system's.
     pub ttl: Option<u8>,

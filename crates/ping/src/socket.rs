@@ -50,7 +50,8 @@ pub(crate) fn connect(socket: &Socket, to: SocketAddr) -> io::Result<()> {
     socket.connect(&to.into())
 }
 
-/// The error number with which this host refused to send a probe; `None` where it is a failure of the program.
+/// The error number with which this host refused to send a probe; `None` where it is a failure of
+/// the program.
 pub(crate) fn cannot_send(error: &Error) -> Option<i32> {
     let errno = error.raw_os_error()?;
     let host = [
@@ -67,7 +68,8 @@ pub(crate) fn cannot_send(error: &Error) -> Option<i32> {
     host.contains(&errno).then_some(errno)
 }
 
-/// Bytes that fill a probe: the prober's own number and the probe's first, which distinguishes answers to this probe from others.
+/// Bytes that fill a probe: the prober's own number and the probe's first, which distinguishes
+/// answers to this probe from others.
 pub(crate) fn payload(size: usize, own: u64, number: u64) -> Vec<u8> {
     let mut payload: Vec<u8> = (0..size).map(|i| i as u8).collect();
     for (to, from) in payload.iter_mut().zip(own.to_be_bytes().into_iter().chain(number.to_be_bytes())) {
@@ -76,8 +78,8 @@ pub(crate) fn payload(size: usize, own: u64, number: u64) -> Vec<u8> {
     payload
 }
 
-/// A number that hardly any other prober has: the time, the process and the caller's stack mixed (the constant is 2⁶⁴ divided
-/// by the golden ratio, which spreads neighbours).
+/// A number that hardly any other prober has: the time, the process and the caller's stack mixed
+/// (the constant is 2⁶⁴ divided by the golden ratio, which spreads neighbours).
 pub(crate) fn own_number() -> u64 {
     let here = 0u8;
     let mixed = timestamping::now::<clock::Monotonic>().as_nanos() ^ (u64::from(std::process::id()) << 32);

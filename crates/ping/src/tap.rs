@@ -1,4 +1,5 @@
-//! A packet socket that sees the segments of a TCP handshake, which a TCP socket itself gives no stamps for.
+//! A packet socket that sees the segments of a TCP handshake, which a TCP socket itself gives no
+//! stamps for.
 
 use std::net::SocketAddr;
 
@@ -115,7 +116,8 @@ pub(crate) fn segment(packet: &[u8]) -> Option<Segment> {
     Some(Segment { from: port(0)?, to: port(2)?, flags: *tcp.get(13)?, ttl })
 }
 
-/// Classic BPF on the network header: TCP, and either port is the peer's. Extension headers of IPv6 are not followed.
+/// Classic BPF on the network header: TCP, and either port is the peer's. Extension headers of IPv6
+/// are not followed.
 fn filter(v6: bool, port: u16) -> Vec<SockFilter> {
     let op = |code: u32, jt, jf, k| SockFilter::new(code as u16, jt, jf, k);
     let (load_byte, load_half) = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, libc::BPF_LD | libc::BPF_H);

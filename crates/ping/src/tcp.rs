@@ -1,4 +1,5 @@
-//! TCP handshakes, and where asked for a request on the new connection with the first bytes of its answer.
+//! TCP handshakes, and where asked for a request on the new connection with the first bytes of its
+//! answer.
 
 use std::io;
 use std::mem::offset_of;
@@ -34,7 +35,8 @@ impl TcpProber {
     /// A prober for this host and port.
     ///
     /// # Errors
-    /// None so far: what a machine cannot do is in [`Prober::limits`], and what a host does is an [`Outcome`].
+    /// None so far: what a machine cannot do is in [`Prober::limits`], and what a host does is an
+    /// [`Outcome`].
     pub fn new(to: SocketAddr, settings: &Settings) -> Result<Self, Error> {
         let mut limits = Vec::new();
         let tap = Tap::open(to).map_err(|_| {
@@ -62,7 +64,8 @@ impl TcpProber {
         let fd = socket::open(self.to.ip(), Type::STREAM, Protocol::TCP)?;
         socket::configure(&fd, self.to.ip(), &self.settings)?;
         fd.set_tcp_nodelay(true).map_err(|source| Error::System { call: "setsockopt(TCP_NODELAY)", source })?;
-        // ICMP errors reach a connecting socket through its error alone; the queue has the rest of what they say.
+        // ICMP errors reach a connecting socket through its error alone; the queue has the rest of
+        // what they say.
         Request::new().receive_software().icmp_errors().ttl().enable(&fd)?;
         if let Some(tap) = &mut self.tap {
             tap.clear();
@@ -218,7 +221,8 @@ impl Prober for TcpProber {
     }
 }
 
-/// Words of a `tcp_info` up to `tcpi_rtt`. Every kernel has these, and gives as many as are asked for.
+/// Words of a `tcp_info` up to `tcpi_rtt`. Every kernel has these, and gives as many as are asked
+/// for.
 const INFO_WORDS: usize = offset_of!(libc::tcp_info, tcpi_rtt) / 4 + 1;
 
 sockopt_impl!(
@@ -230,7 +234,8 @@ sockopt_impl!(
     [u32; INFO_WORDS]
 );
 
-/// TCP's own measure of the handshake's round trip: the first sample is the smoothed value (RFC 6298, section 2.2).
+/// TCP's own measure of the handshake's round trip: the first sample is the smoothed value (RFC
+/// 6298, section 2.2).
 fn handshake_rtt(socket: &Socket) -> Option<Nanos> {
     let rtt_us = getsockopt(socket, InfoToRtt).ok()?[INFO_WORDS - 1];
     (rtt_us > 0).then(|| Nanos::from_micros(rtt_us.into()))

@@ -1,4 +1,5 @@
-//! UDP datagrams to a port that echoes them, to `wirelapse serve`, or to a closed one, for which the host answers with an ICMP error.
+//! UDP datagrams to a port that echoes them, to `wirelapse serve`, or to a closed one, for which
+//! the host answers with an ICMP error.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -9,14 +10,16 @@ use socket2::{Protocol, Type};
 use crate::datagram::Exchanger;
 use crate::{Answerer, Error, Outcome, Probe, Prober, Settings, socket};
 
-/// How a probe begins, what `wirelapse serve` puts there in its answer, and how it begins where it first wants a cookie.
+/// How a probe begins, what `wirelapse serve` puts there in its answer, and how it begins where it
+/// first wants a cookie.
 const PROBE: &[u8] = b"WLUP";
 const ANSWER: &[u8] = b"WLUA";
 const CHALLENGE: &[u8] = b"WLUK";
 /// Bytes of a cookie. It shows the server that the sender's address is not forged.
 const COOKIE: usize = 16;
 type Cookie = [u8; COOKIE];
-/// A cookie that has just run out is renewed once; a server that is still not content is not answered any more.
+/// A cookie that has just run out is renewed once; a server that is still not content is not
+/// answered any more.
 const ATTEMPTS: usize = 3;
 
 /// The payload of a probe.

@@ -8,7 +8,8 @@ use timestamping::{ErrorQueue, IcmpError, Matcher, Ready, Report, wait};
 
 use crate::{Error, Exchange};
 
-/// How long transmit stamps may come after the answer before they are taken as missing: NICs give theirs late.
+/// How long transmit stamps may come after the answer before they are taken as missing: NICs give
+/// theirs late.
 const STAMPS_LATE: Duration = Duration::from_millis(5);
 /// How long one wait may last before `stop` is looked at again.
 pub(crate) const SLICE: Duration = Duration::from_millis(100);
@@ -21,8 +22,9 @@ pub(crate) enum Arrival {
     Nothing,
 }
 
-/// Waits until `arrived` says it is done, time is over or `stop` is set; then a little for stamps that are missing.
-/// `arrived` is called whenever the socket has something; `complete` says whether every stamp is there.
+/// Waits until `arrived` says it is done, time is over or `stop` is set; then a little for stamps
+/// that are missing. `arrived` is called whenever the socket has something; `complete` says whether
+/// every stamp is there.
 pub(crate) fn until_answer<S: AsFd, T>(
     socket: &S,
     timeout: Duration,
@@ -54,7 +56,8 @@ pub(crate) fn until_answer<S: AsFd, T>(
     Ok(done)
 }
 
-/// Reads a probe socket's error queue: the stamps of the send with this id go to `exchange`, errors to `icmp`.
+/// Reads a probe socket's error queue: the stamps of the send with this id go to `exchange`, errors
+/// to `icmp`.
 pub(crate) fn take_errors(
     socket: impl AsFd,
     queue: &mut ErrorQueue,

@@ -9,7 +9,8 @@ use crate::error::{Kind, Problem, Wrong};
 /// A host by name or address, and its port where one was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// A name, or an address without brackets; a link-local IPv6 address may have a zone (`fe80::1%eth0`).
+    /// A name, or an address without brackets; a link-local IPv6 address may have a zone
+    /// (`fe80::1%eth0`).
     pub host: String,
     /// Never zero.
     pub port: Option<u16>,
@@ -35,7 +36,8 @@ impl FromStr for Address {
 /// Reads `HOST`, `HOST:PORT`, an IPv6 address by itself, `[IPV6]` and `[IPV6]:PORT`.
 ///
 /// # Errors
-/// No host, a port that is none, an IPv6 address with a port but without brackets, and characters that no host has.
+/// No host, a port that is none, an IPv6 address with a port but without brackets, and characters
+/// that no host has.
 pub fn parse(text: &str) -> Result<Address, Wrong> {
     let wrong = |problem| Kind::Address.wrong(problem);
     let text = text.trim();

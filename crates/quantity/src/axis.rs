@@ -18,8 +18,8 @@ pub enum AxisUnit {
 }
 
 impl AxisUnit {
-    /// The step that an axis is divided by, where a step of about `wanted` would suit: 1, 2 or 5 times a power of ten; for bytes a
-    /// power of two. `None` where there is no such step.
+    /// The step that an axis is divided by, where a step of about `wanted` would suit: 1, 2 or 5
+    /// times a power of ten; for bytes a power of two. `None` where there is no such step.
     pub fn step(self, wanted: f64) -> Option<f64> {
         // A third more ticks than asked for rather than half of them.
         let least = wanted * 0.75;
@@ -36,7 +36,8 @@ impl AxisUnit {
     pub fn text(self, value: f64, step: f64) -> String {
         let by = |steps: &[(f64, &str)]| {
             let size = value.abs().max(step.abs());
-            // Of a step in powers of two, as axes of bytes have, an eighth has three decimals, and a finer one ever more.
+            // Of a step in powers of two, as axes of bytes have, an eighth has three decimals, and
+            // a finer one ever more.
             let finest = if step.log2().fract() == 0.0 { 1.0 / 8.0 } else { 1.0 / 1_100.0 };
             let fits = |s: f64| size >= s * 0.999 && (self != Self::Bytes || step >= s * finest);
             let (scale, unit) = steps.iter().copied().find(|(s, _)| fits(*s)).unwrap_or(steps[steps.len() - 1]);
@@ -55,7 +56,8 @@ impl AxisUnit {
 /// The most decimals that a double can have any use for, beside one digit before them.
 const MOST: f64 = 15.0;
 
-/// With as many decimals as `step` has; where it has no end of them three, or as many as it takes to see it.
+/// With as many decimals as `step` has; where it has no end of them three, or as many as it takes
+/// to see it.
 fn number(value: f64, step: f64) -> String {
     let decimals = (0..6).find(|d| {
         let scaled = step * 10f64.powi(*d);

@@ -7,8 +7,9 @@ use crate::number::split;
 /// Far above every link, and within the arithmetic of those who multiply it.
 const MOST: u128 = 1_000_000_000_000_000_000;
 
-/// Reads `10M`, `10Mbit`, `10mbit/s`, `10Mbps`, `1gbit`: powers of 1000 in either case, as `-b` of iperf3 and tc's `rate` have
-/// them. A bare number is bits a second. Gives whole bits a second, zero included.
+/// Reads `10M`, `10Mbit`, `10mbit/s`, `10Mbps`, `1gbit`: powers of 1000 in either case, as `-b` of
+/// iperf3 and tc's `rate` have them. A bare number is bits a second. Gives whole bits a second,
+/// zero included.
 ///
 /// Only `b` is taken for bits: `10MB/s` is refused rather than read as either.
 ///

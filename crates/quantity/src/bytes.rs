@@ -4,8 +4,8 @@ use crate::digits::scaled;
 use crate::error::{Kind, Problem, Wrong};
 use crate::number::split;
 
-/// Reads `1448`, `64K` or `64KiB` (65,536: powers of 1024, as iperf3 has them for sizes), `64kB` or `64KB` (64,000: powers of
-/// 1000). A bare number is bytes.
+/// Reads `1448`, `64K` or `64KiB` (65,536: powers of 1024, as iperf3 has them for sizes), `64kB` or
+/// `64KB` (64,000: powers of 1000). A bare number is bytes.
 ///
 /// # Errors
 /// What is no such text, negative, or does not fit 63 bits.

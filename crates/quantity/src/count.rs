@@ -41,7 +41,8 @@ pub fn within(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, Wrong
     }
 }
 
-/// The text without the commas that separate its thousands; `None` where a comma stands anywhere else.
+/// The text without the commas that separate its thousands; `None` where a comma stands anywhere
+/// else.
 fn without_thousands(text: &str) -> Option<String> {
     let Some((first, rest)) = text.split_once(',') else { return Some(text.into()) };
     let digits = |group: &str| group.bytes().all(|b| b.is_ascii_digit());

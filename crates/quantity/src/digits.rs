@@ -1,14 +1,15 @@
 //! A figure with so many significant digits, in the unit that suits it.
 
-/// Writes `value` in the largest of `units` (name and size, smallest first) that leaves at least 1 before the point, with
-/// `digits` significant digits. The unit changes where rounding would reach the next one. In a smallest unit of size 1 a value
-/// that is whole stays whole.
+/// Writes `value` in the largest of `units` (name and size, smallest first) that leaves at least 1
+/// before the point, with `digits` significant digits. The unit changes where rounding would reach
+/// the next one. In a smallest unit of size 1 a value that is whole stays whole.
 pub fn scaled(value: f64, units: &[(&str, f64)], digits: usize) -> String {
     let Some(&(mut name, mut size)) = units.first() else { return value.to_string() };
     for pair in units.windows(2) {
         let step = pair[1].1 / pair[0].1;
-        // Half of the last digit that would be shown just below the next unit: 999.5 with three digits. Binary units have four
-        // places before the point (1,023), which is one more than three digits allow.
+        // Half of the last digit that would be shown just below the next unit: 999.5 with three
+        // digits. Binary units have four places before the point (1,023), which is one more than
+        // three digits allow.
         let ceiling = if step == 1_000.0 { step - half(1_000.0, digits) } else { 1_000.0 - half(1_000.0, digits) };
         let plain = pair[0].1 == 1.0 && value.fract() == 0.0 && value.abs() < step;
         if value.abs() / pair[0].1 < ceiling || plain && step != 1_000.0 {

@@ -9,7 +9,8 @@ use crate::number::split;
 /// A century: more is a slip, and would not fit the arithmetic of clocks.
 const MOST: Nanos = Nanos(36_525 * 24 * 3_600 * 1_000_000_000);
 
-/// Reads `900ns`, `200us`, `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d`; a bare number is seconds. Rounded to the nanosecond.
+/// Reads `900ns`, `200us`, `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d`; a bare number is seconds.
+/// Rounded to the nanosecond.
 ///
 /// # Errors
 /// What is no such text, negative, or above a century.
@@ -47,7 +48,8 @@ pub fn time_to(ns: f64, digits: usize) -> String {
     scaled(ns, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)], digits)
 }
 
-/// The time as it is written in a plan, to the nanosecond and in the largest unit that keeps it whole: `1500ms`.
+/// The time as it is written in a plan, to the nanosecond and in the largest unit that keeps it
+/// whole: `1500ms`.
 pub fn exact_duration(time: Nanos) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let (size, name) = units.into_iter().find(|u| time.0.is_multiple_of(u.0)).unwrap_or((1, "ns"));

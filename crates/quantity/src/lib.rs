@@ -1,8 +1,8 @@
 //! Quantities as people write and read them.
 //!
-//! [`parse`] reads what stands on a command line or in a plan; the functions beside it write for tables, pages and
-//! messages. Every command reads and writes through here, so a spelling means the same everywhere. What is written can be
-//! read back, as close as its digits allow.
+//! [`parse`] reads what stands on a command line or in a plan; the functions beside it write for
+//! tables, pages and messages. Every command reads and writes through here, so a spelling means the
+//! same everywhere. What is written can be read back, as close as its digits allow.
 //!
 //! | quantity | spellings | a bare number is |
 //! |---|---|---|
@@ -45,8 +45,8 @@ pub use per_second::per_second;
 pub use ratio::Ratio;
 pub use share::{change, p_value, percent, percent_exact, percent_to, share, times};
 
-/// Reads text. Each is fit for clap's `value_parser`; errors say what is wrong and what to write, and leave it to the caller
-/// to name the option and the text.
+/// Reads text. Each is fit for clap's `value_parser`; errors say what is wrong and what to write,
+/// and leave it to the caller to name the option and the text.
 pub mod parse {
     pub use crate::address::parse as address;
     pub use crate::bit_rate::parse as bit_rate;

@@ -1,7 +1,7 @@
 //! Names that were mistyped.
 
-/// The name among `known` that is nearest to `name`, by the letters that are added, missing, exchanged or swapped. The first of several that
-/// are equally near; `None` where none is known.
+/// The name among `known` that is nearest to `name`, by the letters that are added, missing,
+/// exchanged or swapped. The first of several that are equally near; `None` where none is known.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     known.into_iter().min_by_key(|known| strsim::damerau_levenshtein(known, name))
 }

@@ -9,8 +9,8 @@ pub struct Number {
     places: u32,
 }
 
-/// Digits behind the point that are kept. A unit has at most 18 (exabytes, and seconds in nanoseconds have 9), so what lies
-/// beyond never reaches a whole number.
+/// Digits behind the point that are kept. A unit has at most 18 (exabytes, and seconds in
+/// nanoseconds have 9), so what lies beyond never reaches a whole number.
 const PLACES: usize = 18;
 
 /// Splits text into its number and the unit behind it, without blanks.

@@ -21,7 +21,8 @@ pub fn parse(text: &str) -> Result<f64, Wrong> {
     if share > 1.0 { Err(wrong(Problem::TooLarge("100%".into()))) } else { Ok(share) }
 }
 
-/// A share of 1 in percent, never rounded to all or nothing: `97 %`, `2.1 %`, `< 0.1 %`, `> 99.9 %`.
+/// A share of 1 in percent, never rounded to all or nothing: `97 %`, `2.1 %`, `< 0.1 %`,
+/// `> 99.9 %`.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
     if p.is_nan() {
@@ -48,8 +49,8 @@ pub fn p_value(p: f64) -> String {
     if p < 0.0001 { "< 0.0001".into() } else { format!("{p:.4}") }
 }
 
-/// A share of 1 in percent with so many significant digits, at most as many behind the point less one: `2.35 %` of three. What is above
-/// zero is never shown as zero.
+/// A share of 1 in percent with so many significant digits, at most as many behind the point less
+/// one: `2.35 %` of three. What is above zero is never shown as zero.
 pub fn percent_to(share: f64, digits: usize) -> String {
     let p = share * 100.0;
     if p.is_nan() {
@@ -97,7 +98,8 @@ pub fn times(ratio: f64) -> String {
     format!("{} ×", crate::count(((ratio / unit).round() * unit) as u64))
 }
 
-/// What share `part` is of `whole`. Nothing of nothing is not a number, and [`percent`] shows a dash for it.
+/// What share `part` is of `whole`. Nothing of nothing is not a number, and [`percent`] shows a
+/// dash for it.
 pub fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
 }

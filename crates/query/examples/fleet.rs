@@ -1,5 +1,7 @@
-//! Writes a fleet made up, for benchmarks: `fleet KIND ROOT HOSTS HOURS N [FIRST]`, a run of each host and hour, hours from the FIRST on (0). KIND is `sends`, N of them a run;
-//! `others`, N requests, packets and datagrams a run; or `histograms` of N minutes, with one host of 50 slow from hour 168 on, the second week.
+//! Writes a fleet made up, for benchmarks: `fleet KIND ROOT HOSTS HOURS N [FIRST]`, a run of each
+//! host and hour, hours from the FIRST on (0). KIND is `sends`, N of them a run; `others`, N
+//! requests, packets and datagrams a run; or `histograms` of N minutes, with one host of 50 slow
+//! from hour 168 on, the second week.
 
 #[path = "../tests/fleet/mod.rs"]
 mod fleet;

@@ -38,9 +38,9 @@ const LONG_VERSION: &str = concat!(
 
 /// SQL over runs: one run, or all runs of a fleet
 ///
-/// Each table holds the rows of all runs below the place that --runs names, with host, run and time on
-/// every row: see --list and --schema. A connection_id is unique within a host and boot: join by host,
-/// run and connection_id. Without SQL there is a prompt.
+/// Each table holds the rows of all runs below the place that --runs names, with host, run and time
+/// on every row: see --list and --schema. A connection_id is unique within a host and boot: join by
+/// host, run and connection_id. Without SQL there is a prompt.
 #[derive(Parser)]
 #[command(name = "wirelapse-query", version = VERSION, long_version = LONG_VERSION, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -58,7 +58,8 @@ pub struct Query {
     /// The query; without one there is a prompt
     #[arg(value_name = "SQL", conflicts_with_all = ["named", "list", "schema"])]
     pub sql: Option<String>,
-    /// Where the runs are: a directory, or s3://BUCKET/PREFIX with the credentials of the environment
+    /// Where the runs are: a directory, or s3://BUCKET/PREFIX with the credentials of the
+    /// environment
     #[arg(long, value_name = "DIR|URL", default_value = ".")]
     pub runs: String,
     /// A query by its name: see --list
@@ -97,7 +98,8 @@ pub struct Query {
     /// How many partitions a query is divided into [default: one per CPU, or 16 on a cluster]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub partitions: Option<u16>,
-    /// Run the query on a cluster: the address of its scheduler (port 50050 by default), whose executors must see the runs at the same place
+    /// Run the query on a cluster: the address of its scheduler (port 50050 by default), whose
+    /// executors must see the runs at the same place
     #[arg(long, value_name = "HOST[:PORT]", value_parser = scheduler)]
     pub scheduler: Option<String>,
     /// How long to wait for the scheduler and an executor

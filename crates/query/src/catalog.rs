@@ -9,7 +9,8 @@ use record::{ClosedConnection, Connect, Connection, Datagram, Packet, Receive, R
 /// How a row gets its time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The first of these columns that is not null: nanoseconds of `CLOCK_MONOTONIC`, to which the run's offset is added.
+    /// The first of these columns that is not null: nanoseconds of `CLOCK_MONOTONIC`, to which the
+    /// run's offset is added.
     Monotonic(&'static [&'static str]),
     /// This column: nanoseconds since 1970, UTC.
     Epoch(&'static str),
@@ -96,7 +97,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The tables, with text of this type: `Utf8View` here, `Utf8` for a cluster, on which views of text do not travel.
+    /// The tables, with text of this type: `Utf8View` here, `Utf8` for a cluster, on which views of
+    /// text do not travel.
     pub fn new(text: DataType) -> Self {
         let t = &text;
         let shapes = vec![

@@ -9,7 +9,8 @@ type Position = (usize, usize);
 /// How the error of an unknown table begins.
 const NO_TABLE: &str = "there is no table";
 
-/// The error in words, with the line that it is in and a mark below, and the nearest of the names that there are.
+/// The error in words, with the line that it is in and a mark below, and the nearest of the names
+/// that there are.
 pub fn of(sql: &str, error: &DataFusionError, names: &[String], tables: &[String]) -> String {
     let root = error.find_root();
     let (what, unknown) = words(root);

@@ -36,8 +36,8 @@ pub struct Answered<'a> {
 }
 
 impl Answered<'_> {
-    /// As text. A table is as wide as its content, because the rows of a query are compared column by
-    /// column; bars are as wide as the terminal.
+    /// As text. A table is as wide as its content, because the rows of a query are compared column
+    /// by column; bars are as wide as the terminal.
     ///
     /// # Errors
     /// [`Error::Query`] where bars are asked for and no column holds numbers.

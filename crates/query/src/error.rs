@@ -49,7 +49,8 @@ pub enum Error {
     /// The cluster failed.
     #[error("{0}")]
     Cluster(String),
-    /// An executor of the cluster went away with something that it had worked out: the query can start again on the others.
+    /// An executor of the cluster went away with something that it had worked out: the query can
+    /// start again on the others.
     #[error("{0}")]
     ExecutorLost(String),
     /// It was interrupted.

@@ -38,7 +38,8 @@ pub struct Run {
     pub parts: BTreeMap<String, Vec<ObjectMeta>>,
 }
 
-/// The runs below a place, which are looked for when they are first needed, and what had to be skipped so far.
+/// The runs below a place, which are looked for when they are first needed, and what had to be
+/// skipped so far.
 #[derive(Debug)]
 pub struct Fleet {
     /// Where.
@@ -95,7 +96,8 @@ impl Fleet {
             }
         }
         for (directory, table, meta) in parts {
-            // What `wirelapse agent` keeps is a run by its directory's name even before its run.json is there.
+            // What `wirelapse agent` keeps is a run by its directory's name even before its
+            // run.json is there.
             if directory.rsplit('/').next().is_some_and(|name| name.starts_with("run=")) {
                 found.entry(directory.clone()).or_default();
             }

@@ -18,11 +18,12 @@ use crate::{Place, shape, stores};
 /// Bytes at the end of a part that are read with the first request: the footer of most parts.
 const FOOTER: usize = 64 << 10;
 
-/// Bytes of a part of a bucket up to which it is not worth while to know which pages a query needs: most columns have one.
+/// Bytes of a part of a bucket up to which it is not worth while to know which pages a query needs:
+/// most columns have one.
 const FEW_PAGES: u64 = 1 << 20;
 
-/// Whether it is to be known of a part which of its pages a query needs. Less is fetched from a bucket so; the pages of a file are read in less time than the list of
-/// all columns' pages.
+/// Whether it is to be known of a part which of its pages a query needs. Less is fetched from a
+/// bucket so; the pages of a file are read in less time than the list of all columns' pages.
 pub fn has_pages(place: &Place, part: &ObjectMeta) -> bool {
     place.directory().is_none() && part.size > FEW_PAGES
 }

@@ -1,4 +1,5 @@
-//! Text of others on its way to a terminal: runs hold names that programs and containers chose for themselves.
+//! Text of others on its way to a terminal: runs hold names that programs and containers chose for
+//! themselves.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

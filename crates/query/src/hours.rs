@@ -1,4 +1,5 @@
-//! The table `hours`: the histograms of each run, added up by hour. From the roll-up ([`crate::rollup`]) as far as that has the runs, else from the runs.
+//! The table `hours`: the histograms of each run, added up by hour. From the roll-up
+//! ([`crate::rollup`]) as far as that has the runs, else from the runs.
 
 use std::sync::Arc;
 
@@ -136,7 +137,8 @@ impl Hours {
         self.either([kept, live])
     }
 
-    /// Adds those of these runs to the roll-up that it does not have and that can be read, and drops what is gone.
+    /// Adds those of these runs to the roll-up that it does not have and that can be read, and
+    /// drops what is gone.
     async fn add(&self, state: &dyn Session, all: &Runs, rollup: &mut Rollup, wanted: &[Arc<Run>]) -> Result<()> {
         let missing = rollup.missing(all, wanted);
         self.scans.progress().opens(self.histograms(Vec::new()).count(&missing));

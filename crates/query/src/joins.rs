@@ -1,7 +1,9 @@
-//! Joins that give way: a task is interrupted where it waits, and a join that makes many rows of few, or none of very many pairs, would never wait.
+//! Joins that give way: a task is interrupted where it waits, and a join that makes many rows of
+//! few, or none of very many pairs, would never wait.
 //!
-//! A join takes a batch of rows and looks at all pairs of them before it asks for the next. So it gets few rows at first, and more while it is quick with them; where
-//! it is not, it waits once for each batch.
+//! A join takes a batch of rows and looks at all pairs of them before it asks for the next. So it
+//! gets few rows at first, and more while it is quick with them; where it is not, it waits once for
+//! each batch.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,7 +26,8 @@ const FEW: usize = 64;
 /// A join that takes longer than this for a batch gives way.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Lets every join give way now and then. Not where the plan is sent elsewhere: [`paced`] is for where it arrives.
+/// Lets every join give way now and then. Not where the plan is sent elsewhere: [`paced`] is for
+/// where it arrives.
 #[derive(Debug)]
 pub struct JoinsGiveWay {
     /// The plan is worked on here.

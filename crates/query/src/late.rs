@@ -1,7 +1,9 @@
-//! Columns that are read late: where a filter leaves few rows, the other columns are read of these alone.
+//! Columns that are read late: where a filter leaves few rows, the other columns are read of these
+//! alone.
 //!
-//! A join's own filter, which it learns while it runs, mostly leaves all rows of a part or none: to ask it of each row costs more than it spares. So below a join
-//! filters exclude whole parts and row groups, and no single rows.
+//! A join's own filter, which it learns while it runs, mostly leaves all rows of a part or none: to
+//! ask it of each row costs more than it spares. So below a join filters exclude whole parts and
+//! row groups, and no single rows.
 
 use std::sync::Arc;
 
@@ -36,7 +38,8 @@ impl PhysicalOptimizerRule for ReadLate {
 
 fn late(plan: Arc<dyn ExecutionPlan>, filters_rows: bool) -> Result<Arc<dyn ExecutionPlan>> {
     let filters_rows = match plan.downcast_ref::<SortExec>() {
-        // What is left of the first rows of an order cannot be asked for before they are known: a join above it has no filter for what is below.
+        // What is left of the first rows of an order cannot be asked for before they are known: a
+        // join above it has no filter for what is below.
         Some(sort) if sort.fetch().is_some() => true,
         _ => filters_rows && !is_join(&plan),
     };

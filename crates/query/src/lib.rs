@@ -1,14 +1,16 @@
 //! SQL over runs: one directory of them, a fleet's year on a disk, or a bucket.
 //!
-//! **Does:** finds the runs below a place by their `run.json` (`place`), presents their tables as one each
-//! (`table`), with the host, the run and the time on every row, opens only the parts that a query can need, and answers
-//! queries with DataFusion ([`Session`]), here or on a cluster ([`cluster`]).
+//! **Does:** finds the runs below a place by their `run.json` (`place`), presents their tables as
+//! one each (`table`), with the host, the run and the time on every row, opens only the parts that
+//! a query can need, and answers queries with DataFusion ([`Session`]), here or on a cluster
+//! ([`cluster`]).
 //!
-//! **Does not:** write anything below that place, or change data: a query only reads. What is added up from finished runs is kept in the user's
-//! cache directory (`rollup`).
+//! **Does not:** write anything below that place, or change data: a query only reads. What is added
+//! up from finished runs is kept in the user's cache directory (`rollup`).
 //!
-//! **Guarantees:** a part that cannot be read is named, skipped and counted, never skipped silently. A run without a
-//! table has no rows in it, which is not an error; a place without runs is one.
+//! **Guarantees:** a part that cannot be read is named, skipped and counted, never skipped
+//! silently. A run without a table has no rows in it, which is not an error; a place without runs
+//! is one.
 
 #![forbid(unsafe_code)]
 

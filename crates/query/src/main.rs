@@ -70,7 +70,8 @@ fn complain(text: &str) {
     eprintln!("wirelapse-query: {}", harmless::text(text));
 }
 
-/// Panics in words of others steer no terminal. One for which no thread could be made is no defect, and ends the program with the reason.
+/// Panics in words of others steer no terminal. One for which no thread could be made is no defect,
+/// and ends the program with the reason.
 fn tame_panics() {
     let plain = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -86,8 +87,9 @@ fn tame_panics() {
     }));
 }
 
-/// The command line; where it is wrong, this ends the process with clap's message. Where its words steer a terminal the message is in no colours, so that all
-/// that steers in it is foreign and can be replaced.
+/// The command line; where it is wrong, this ends the process with clap's message. Where its words
+/// steer a terminal the message is in no colours, so that all that steers in it is foreign and can
+/// be replaced.
 fn parsed() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
         let steers = |word: std::ffi::OsString| matches!(harmless::text(&word.to_string_lossy()), Cow::Owned(_));

@@ -73,7 +73,8 @@ impl Directory {
         fs::metadata(root.join(&self.below)).is_ok_and(|meta| Self::of(self.below.clone(), &meta) == *self)
     }
 
-    /// Whether it had been as it was for this long, in nanoseconds, at `now_ns` since 1970. A change soon after another can leave the same times.
+    /// Whether it had been as it was for this long, in nanoseconds, at `now_ns` since 1970. A
+    /// change soon after another can leave the same times.
     pub fn had_rested(&self, now_ns: i128, long_ns: i128) -> bool {
         self.modified_ns.max(self.changed_ns) + long_ns <= now_ns
     }

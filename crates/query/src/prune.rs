@@ -18,7 +18,8 @@ use crate::catalog::timestamp;
 /// A run's clock was read once: rows can lie so much beyond its ends by its reading.
 const SLACK_US: i64 = 60_000_000;
 
-/// The runs that may have rows for which all of these filters hold. A row's time can lie `before_us` microseconds before its run.
+/// The runs that may have rows for which all of these filters hold. A row's time can lie
+/// `before_us` microseconds before its run.
 ///
 /// # Errors
 /// Filters that cannot be planned.

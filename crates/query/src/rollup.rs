@@ -1,8 +1,10 @@
-//! The roll-up of a place: the rows of `hours`, kept in the user's cache directory, so that a question over very many runs opens few files.
+//! The roll-up of a place: the rows of `hours`, kept in the user's cache directory, so that a
+//! question over very many runs opens few files.
 //!
-//! It is trusted only as far as it can be checked: while no directory that runs are in has changed, a run that is finished is as it was. Where one has,
-//! all runs are looked for, and a run counts as known only where each of its files has the size and the time that it had. What is new is added, what is
-//! gone is dropped. Where nothing can be kept, the runs themselves are read.
+//! It is trusted only as far as it can be checked: while no directory that runs are in has changed,
+//! a run that is finished is as it was. Where one has, all runs are looked for, and a run counts as
+//! known only where each of its files has the size and the time that it had. What is new is added,
+//! what is gone is dropped. Where nothing can be kept, the runs themselves are read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -30,7 +32,8 @@ use crate::{Place, Run};
 
 /// Which files belong to this version: another one makes its own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " roll-up 1");
-/// A directory that changed so shortly before it was read may have changed again without another time.
+/// A directory that changed so shortly before it was read may have changed again without another
+/// time.
 const RESTED_NS: i128 = 2_000_000_000;
 /// A file that is of no use any more may still be read by another process.
 const READ_BY_OTHERS: Duration = Duration::from_hours(1);
@@ -200,11 +203,14 @@ impl Rollup {
         stale
     }
 
-    /// Brings it up to date: `added` are runs that it does not have, each with whether it is settled, and `plan` makes the sorted rows of a day from what
-    /// is kept of it without those of the named runs (host, run), and the runs that are added. `skipped` says that something of the place was not read.
+    /// Brings it up to date: `added` are runs that it does not have, each with whether it is
+    /// settled, and `plan` makes the sorted rows of a day from what is kept of it without those of
+    /// the named runs (host, run), and the runs that are added. `skipped` says that something of
+    /// the place was not read.
     ///
     /// # Errors
-    /// What fails in the plan. Where the roll-up cannot be written, that is no error: it is then without the runs.
+    /// What fails in the plan. Where the roll-up cannot be written, that is no error: it is then
+    /// without the runs.
     pub async fn update<P, F>(
         &mut self,
         state: &dyn Session,
@@ -285,8 +291,9 @@ impl Rollup {
         Ok(kept.then(|| File { name: name.to_string_lossy().into_owned(), bytes }))
     }
 
-    /// What shows that runs came, went or changed: the directories that runs are in, and those of runs that are not settled. `None` where not
-    /// all runs are known, or something changed just now.
+    /// What shows that runs came, went or changed: the directories that runs are in, and those of
+    /// runs that are not settled. `None` where not all runs are known, or something changed just
+    /// now.
     fn watched(&self, all: &Runs) -> Option<Vec<Directory>> {
         let known = |run: &Run| self.known.get(&run.directory);
         if all.all.iter().any(|run| run.parts.contains_key("histograms") && known(run).is_none()) {

@@ -1,4 +1,5 @@
-//! The scans of the last query: what `--explain` shows, and which parts are read again where one turns out to be damaged.
+//! The scans of the last query: what `--explain` shows, and which parts are read again where one
+//! turns out to be damaged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -103,7 +103,8 @@ impl Session {
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(TrackConsumersPool::new(FairSpillPool::new(most), top)))
             .with_object_store_registry(Arc::new(stores::Stores::default()))
-            // A part's footer is read when the scan is planned, and not again when its rows are read.
+            // A part's footer is read when the scan is planned, and not again when its rows are
+            // read.
             .with_metadata_cache_limit(most / FOOTERS)
             .build_arc()?;
         let state = SessionStateBuilder::new()
@@ -250,8 +251,8 @@ impl Session {
     /// Answers a query. The rows come while it runs.
     ///
     /// # Errors
-    /// [`Error::Query`] where it says nothing that can be answered, [`Error::Memory`], [`Error::Cluster`], [`Error::ExecutorLost`],
-    /// [`Error::Engine`].
+    /// [`Error::Query`] where it says nothing that can be answered, [`Error::Memory`],
+    /// [`Error::Cluster`], [`Error::ExecutorLost`], [`Error::Engine`].
     pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
         let (_, physical) = self.plan(sql).await?;
         let schema = physical.schema();
@@ -270,8 +271,9 @@ impl Session {
         return Ok(Answer { schema, rows });
     }
 
-    /// Answers a query and passes the rows to `each`. Where a part turns out to be damaged within before any row was passed, it is skipped
-    /// and the query starts again. So it does where an executor of a cluster went away.
+    /// Answers a query and passes the rows to `each`. Where a part turns out to be damaged within
+    /// before any row was passed, it is skipped and the query starts again. So it does where an
+    /// executor of a cluster went away.
     ///
     /// # Errors
     /// As [`Session::ask`]; [`Error::Damaged`] where rows had been passed.

@@ -27,8 +27,8 @@ fn sort(kind: &DataType) -> Sort {
     }
 }
 
-/// What keeps a part with these columns from being read as this table; `None` where nothing does. A column that can be null may be
-/// missing, and one that the table does not have is skipped.
+/// What keeps a part with these columns from being read as this table; `None` where nothing does. A
+/// column that can be null may be missing, and one that the table does not have is skipped.
 pub fn obstacle(shape: &Shape, part: &Schema) -> Option<String> {
     if let Some(missing) = shape.required.iter().find(|name| part.field_with_name(name).is_err()) {
         return Some(format!("it has no column {missing}, as {} have", shape.name));

@@ -38,7 +38,8 @@ pub fn of(url: &Url) -> Result<Arc<dyn ObjectStore>> {
     }
 }
 
-/// An error of a store in the words that matter: what could not be had and why, without the request.
+/// An error of a store in the words that matter: what could not be had and why, without the
+/// request.
 pub fn reason(error: &object_store::Error) -> String {
     match error {
         object_store::Error::NotFound { path, .. } => {

@@ -1,4 +1,5 @@
-//! A table over the parts of all runs: opens what a query can need, and gives plain scans, which a cluster can run too.
+//! A table over the parts of all runs: opens what a query can need, and gives plain scans, which a
+//! cluster can run too.
 
 use std::sync::Arc;
 
@@ -229,7 +230,8 @@ impl RunsTable {
     }
 }
 
-/// The first of these columns that is not null. As CASE: the engine's own `coalesce` becomes one in its logical rules, and what a scan computes is made after them.
+/// The first of these columns that is not null. As CASE: the engine's own `coalesce` becomes one in
+/// its logical rules, and what a scan computes is made after them.
 fn first_of(columns: &[&str]) -> Expr {
     let of = |name: &&str| (Box::new(col(*name).is_not_null()), Box::new(col(*name)));
     match columns {

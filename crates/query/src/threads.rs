@@ -1,4 +1,5 @@
-//! The engine's threads, where a limit (`RLIMIT_NPROC`, docker's `--pids-limit`, systemd's `TasksMax`) lets few be made, or none.
+//! The engine's threads, where a limit (`RLIMIT_NPROC`, docker's `--pids-limit`, systemd's
+//! `TasksMax`) lets few be made, or none.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -6,12 +7,14 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads beside one a CPU, for reading files: with those the engine works as it does without a limit.
+/// Threads beside one a CPU, for reading files: with those the engine works as it does without a
+/// limit.
 const READERS: usize = 6;
 /// A thread that was made stays: under a limit another one may not be had.
 const STAYS: Duration = Duration::from_hours(24);
 
-/// The engine's runtime: with a thread a CPU, or, where a limit does not let so many be made, with the caller's alone.
+/// The engine's runtime: with a thread a CPU, or, where a limit does not let so many be made, with
+/// the caller's alone.
 ///
 /// # Errors
 /// Where no thread can be made.
@@ -41,7 +44,8 @@ fn can_be_made(most: usize) -> io::Result<usize> {
     drop(shut);
     let count = made.len();
     made.into_iter().for_each(|thread| drop(thread.join()));
-    // A thread counts until the kernel has put it away, which is a moment after its end was seen here.
+    // A thread counts until the kernel has put it away, which is a moment after its end was seen
+    // here.
     while threads() > before {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -51,7 +55,8 @@ fn can_be_made(most: usize) -> io::Result<usize> {
     }
 }
 
-/// Whether a panic is of a thread that could not be made: the engine's libraries have no other way to say so.
+/// Whether a panic is of a thread that could not be made: the engine's libraries have no other way
+/// to say so.
 pub fn none_left(panic: &str) -> bool {
     ["OS can't spawn worker thread", "failed to spawn thread"].iter().any(|words| panic.contains(words))
 }

@@ -1,4 +1,5 @@
-//! A step of a plan that leaves rows, order and partitions as they are, and only has a say in how they stream.
+//! A step of a plan that leaves rows, order and partitions as they are, and only has a say in how
+//! they stream.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Views: what people ask for most, as plain SQL over the tables. An executor of a cluster needs nothing for them.
+//! Views: what people ask for most, as plain SQL over the tables. An executor of a cluster needs
+//! nothing for them.
 
 /// A view.
 #[derive(Clone, Copy, Debug)]

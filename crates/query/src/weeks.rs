@@ -1,8 +1,9 @@
-//! A fleet's hours and the same hours of the week before, for `wirelapse report --runs`: the rows of `record`'s tables of a fleet.
+//! A fleet's hours and the same hours of the week before, for `wirelapse report --runs`: the rows
+//! of `record`'s tables of a fleet.
 //!
-//! Sends are compared with sends alike: an hour of one host with one peer for one service with the same hour of the week before,
-//! each week's as often as the week's that has fewer. So what is in one week only, and another mix of what is in both, makes
-//! nothing slower or faster.
+//! Sends are compared with sends alike: an hour of one host with one peer for one service with the
+//! same hour of the week before, each week's as often as the week's that has fewer. So what is in
+//! one week only, and another mix of what is in both, makes nothing slower or faster.
 
 use clap::ValueEnum;
 use record::fleet::{FOR_P99, FleetCell, FleetEnd, FleetGroup, FleetHour, FleetRun, Group, GroupKind, WEEK};
@@ -84,8 +85,9 @@ impl Ask {
         (self.start.saturating_mul(HOUR_US), self.end.saturating_mul(HOUR_US))
     }
 
-    /// The rows of both weeks with who they are of, without those of some groups. Each hour is that of the period; `later` says whether it was in it. What found no room for
-    /// a series is of unknown peers, and skipped.
+    /// The rows of both weeks with who they are of, without those of some groups. Each hour is that
+    /// of the period; `later` says whether it was in it. What found no room for a series is of
+    /// unknown peers, and skipped.
     fn named(&self, and: &str) -> String {
         let (start_us, end_us) = self.period_us();
         let week = WEEK * HOUR_US;
@@ -120,8 +122,9 @@ impl Ask {
     )
     }
 
-    /// For each group, leg, hour and week: sends alike, their mean, and p99. Between the middles of two buckets p99 is interpolated at the rank 0.99 n + 0.62,
-    /// with which few sends hardly change it (docs/query.md); beyond the middle of the highest bucket, within that bucket.
+    /// For each group, leg, hour and week: sends alike, their mean, and p99. Between the middles of
+    /// two buckets p99 is interpolated at the rank 0.99 n + 0.62, with which few sends hardly
+    /// change it (docs/query.md); beyond the middle of the highest bucket, within that bucket.
     fn hours(&self, kind: &str, and: &str) -> String {
         format!(
         "WITH {}, {SIZES},
@@ -182,8 +185,9 @@ impl Ask {
 /// The sends themselves, in place of each leg of them.
 const TOTAL: &str = "AND stage = 'total'";
 
-/// How many sends each combination of host, peer and service has in an hour, in both weeks. There are far fewer of them than rows of `named`, which has a
-/// row for each bucket: what is weighted by them is read from there again, so that no query holds those rows in memory.
+/// How many sends each combination of host, peer and service has in an hour, in both weeks. There
+/// are far fewer of them than rows of `named`, which has a row for each bucket: what is weighted by
+/// them is read from there again, so that no query holds those rows in memory.
 const SIZES: &str = "sizes AS (SELECT host, peer, service, stage, hour, CAST(sum(CASE WHEN later THEN 0 ELSE count END) AS DOUBLE) AS before,
                                CAST(sum(CASE WHEN later THEN count ELSE 0 END) AS DOUBLE) AS after,
                                sum(CASE WHEN later THEN 0 ELSE sum_ns END) AS sum_before, sum(CASE WHEN later THEN sum_ns ELSE 0 END) AS sum_after
@@ -195,7 +199,8 @@ fn select<R: Record>(rows: &str) -> String {
     format!("SELECT {} FROM ({rows}) AS rows", columns.join(", "))
 }
 
-/// The rows of a query for each kind, which is the column of `named` that has its names, with the kind: one process for all.
+/// The rows of a query for each kind, which is the column of `named` that has its names, with the
+/// kind: one process for all.
 fn of_each_kind(sql: impl Fn(&str) -> String) -> String {
     let of =
         GroupKind::ALL.map(|kind| format!("SELECT '{0}' AS kind, r.* FROM ({1}) AS r", kind.name(), sql(kind.name())));

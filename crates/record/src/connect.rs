@@ -86,7 +86,8 @@ pub enum FastOpen {
 
 words! { FastOpen: Taken = "taken", NotTaken = "not_taken"; }
 
-/// When an attempt, and the connection, came to each step; `None` where it was not seen, or did not come to it.
+/// When an attempt, and the connection, came to each step; `None` where it was not seen, or did not
+/// come to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectStamps {
     /// The SYN was sent, or received.

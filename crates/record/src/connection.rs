@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use crate::table::{NO_END, set_address, set_port};
 use crate::{Instant, Monotonic, Nanos, Owner, columns, words};
 
-/// The kernel's socket cookie: unique for as long as the machine runs, so a reused port pair is another connection.
+/// The kernel's socket cookie: unique for as long as the machine runs, so a reused port pair is
+/// another connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(transparent)]
 pub struct ConnectionId(pub u64);
@@ -50,8 +51,8 @@ pub struct Connection {
     pub congestion_control: String,
 }
 
-/// What the kernel's own counters say of a connection while it was followed; independent of the stamps, so it shows
-/// what share of the traffic the stamps cover.
+/// What the kernel's own counters say of a connection while it was followed; independent of the
+/// stamps, so it shows what share of the traffic the stamps cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTotals {
     /// How long it was followed.

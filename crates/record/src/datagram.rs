@@ -59,7 +59,8 @@ impl DatagramLeg {
     }
 }
 
-/// A datagram that a followed socket sent or was sent. With UDP GSO or GRO it is several on the wire.
+/// A datagram that a followed socket sent or was sent. With UDP GSO or GRO it is several on the
+/// wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// The socket's cookie.
@@ -81,7 +82,8 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// The time of a leg; `Ok(None)` where a stage of it is missing or belongs to the other direction.
+    /// The time of a leg; `Ok(None)` where a stage of it is missing or belongs to the other
+    /// direction.
     ///
     /// # Errors
     /// [`Disorder`] where the later stage has the earlier time.

@@ -1,20 +1,21 @@
-//! What a tracer reports, one event after the other, and the one list of the kinds of record that a trace keeps.
+//! What a tracer reports, one event after the other, and the one list of the kinds of record that a
+//! trace keeps.
 
 use std::borrow::Borrow as _;
 
 use crate::{Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Head, Packet, Receive, Request, Send};
 
-/// Hands the list of the kinds of record that a trace keeps to the macro that is named in brackets, after
-/// `[…]` with whatever else is passed on. [`Event`], the tables of a run, lines of JSON and everything else that
-/// treats all kinds alike follow from this list.
+/// Hands the list of the kinds of record that a trace keeps to the macro that is named in brackets,
+/// after `[…]` with whatever else is passed on. [`Event`], the tables of a run, lines of JSON and
+/// everything else that treats all kinds alike follow from this list.
 ///
 /// ```ignore
 /// TABLE: VARIANT(WHAT THE EVENT HOLDS) of RECORD, PRESENCE, PLACE, TIMES;
 /// ```
 ///
 /// - PRESENCE: `always`, or `later` where runs of earlier versions have no such table.
-/// - PLACE: `placed` where the record names its own ends, or `of_connection` where it names its connection
-///   alone, so that lines repeat the ends of that.
+/// - PLACE: `placed` where the record names its own ends, or `of_connection` where it names its
+///   connection alone, so that lines repeat the ends of that.
 /// - TIMES: `legs` where it has legs that add up to a total, or `moments`.
 #[macro_export]
 macro_rules! kinds {
@@ -23,13 +24,13 @@ macro_rules! kinds {
             [$($pass)*]
             /// A connection is followed from here on. Comes before any send of it.
             connections: Connection(Connection) of Connection, always, placed, moments;
-            /// An attempt to set up a connection is over, and so is the connection that came of it; or
-            /// tracing is.
+            /// An attempt to set up a connection is over, and so is the connection that came of it;
+            /// or tracing is.
             connects: Connect(Box<Connect>) of Connect, later, placed, moments;
             /// A send is finished: acknowledged, or given up (then without an `ack` stamp).
             sends: Send(Send) of Send, always, of_connection, legs;
-            /// Received bytes were read, or never will be. They may come after the end of their connection,
-            /// which a program may read from for as long as it holds the socket.
+            /// Received bytes were read, or never will be. They may come after the end of their
+            /// connection, which a program may read from for as long as it holds the socket.
             receives: Receive(Receive) of Receive, later, of_connection, legs;
             /// A request and its answer are over.
             requests: Request(Box<Request>) of Request, later, of_connection, legs;
@@ -50,8 +51,8 @@ macro_rules! events {
             $($(#[$doc])* $variant($holds),)*
             /// A connection is established, or accepted: what is known of it so far.
             SetUp(Box<Connect>),
-            /// A packet begins with what says what its connection carries. Comes before the sends and
-            /// receives of its bytes, and can come before the connection itself.
+            /// A packet begins with what says what its connection carries. Comes before the sends
+            /// and receives of its bytes, and can come before the connection itself.
             Head(Box<Head>),
             /// A connection is followed no more.
             Closed {
@@ -90,8 +91,8 @@ macro_rules! events {
 
 kinds!([events]);
 
-/// Evaluates an expression on the record that an event holds, whatever its kind: `Some` of its value, or
-/// `None` for an event that holds no record that is kept.
+/// Evaluates an expression on the record that an event holds, whatever its kind: `Some` of its
+/// value, or `None` for an event that holds no record that is kept.
 ///
 /// ```ignore
 /// record::of_each_kind!(event, record => write(record))

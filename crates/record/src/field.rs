@@ -97,14 +97,15 @@ const fn powers_of_two(of: u64, name: &'static str) -> Scale {
 }
 
 fields! {
-    /// The TCP header of a segment with data, SACK blocks aside: 20 bytes, 32 with timestamps (`tcp_header_len`).
+    /// The TCP header of a segment with data, SACK blocks aside: 20 bytes, 32 with timestamps
+    /// (`tcp_header_len`).
     HeaderLength = "header-length", "TCP header of a segment with data: 20 bytes, 32 with timestamps",
         Unit::Bytes, linear(20, 34, 2), |r| Some(r.header_length.into()), absent "the kernel gave none", settled at connect;
     /// The payload of a full segment (`mss_cache`).
     Mss = "mss", "payload of a full segment",
         Unit::Bytes, powers_of_two(1, "bytes"), |r| Some(r.mss.into()), absent "the kernel gave none";
-    /// By what power of two the peer's announced windows are multiplied (`snd_wscale`, RFC 7323 section 2); none where the two
-    /// sides did not agree to.
+    /// By what power of two the peer's announced windows are multiplied (`snd_wscale`, RFC 7323
+    /// section 2); none where the two sides did not agree to.
     WindowScale = "window-scale", "shift of the windows that the peer announces",
         Unit::Count, linear(0, 14, 1), |r| r.peer_window_scale.map(u64::from),
         absent "the two sides did not agree to scale windows", settled at connect;
@@ -126,10 +127,12 @@ fields! {
     /// How many ACKs will still be sent at once (`icsk_ack.quick`).
     QuickAcks = "quick-acks", "ACKs that will still be sent at once",
         Unit::Count, linear(0, 16, 1), |r| Some(r.quick_acks.into()), absent "the kernel gave none";
-    /// The count of answers to requests (`icsk_ack.pingpong`): from `net.ipv4.tcp_pingpong_thresh` on ACKs wait for data to go with.
+    /// The count of answers to requests (`icsk_ack.pingpong`): from `net.ipv4.tcp_pingpong_thresh`
+    /// on ACKs wait for data to go with.
     PingPong = "ping-pong", "answers to requests that the kernel has counted",
         Unit::Count, linear(0, 8, 1), |r| Some(r.ping_pong.into()), absent "the kernel gave none";
-    /// How much of the receive buffer is in use (`sk_rmem_alloc` of `sk_rcvbuf`); data can take more than the whole for a moment.
+    /// How much of the receive buffer is in use (`sk_rmem_alloc` of `sk_rcvbuf`); data can take
+    /// more than the whole for a moment.
     ReceiveBufferUse = "rcvbuf-use", "receive buffer in use",
         Unit::Percent, linear(0, 100, 10),
         |r| (u64::from(r.receive_buffer_used) * 100).checked_div(r.receive_buffer.into()), absent "the kernel gave none";
@@ -217,7 +220,8 @@ pub struct Reading {
     pub local: SocketAddr,
     /// Its peer's.
     pub remote: SocketAddr,
-    /// The process that connected or listened; `None` where that was before the watch and the process could not be found.
+    /// The process that connected or listened; `None` where that was before the watch and the
+    /// process could not be found.
     pub pid: Option<u32>,
     /// Its name; empty where it is not known.
     pub comm: String,
@@ -301,6 +305,7 @@ pub struct FieldFigures {
     pub below: u64,
     /// Values above the last row.
     pub above: u64,
-    /// Pairs of the least value in a row, in the field's unit, and how many fell into it; without the empty rows.
+    /// Pairs of the least value in a row, in the field's unit, and how many fell into it; without
+    /// the empty rows.
     pub rows: Vec<[u64; 2]>,
 }

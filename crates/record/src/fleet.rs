@@ -1,6 +1,8 @@
-//! What is asked of the histograms of a whole fleet: an hour of this week against the same hour of the week before.
+//! What is asked of the histograms of a whole fleet: an hour of this week against the same hour of
+//! the week before.
 //!
-//! `wirelapse-query` answers with these rows, a JSON object a line, and whoever asks reads them back by the same tables.
+//! `wirelapse-query` answers with these rows, a JSON object a line, and whoever asks reads them
+//! back by the same tables.
 
 use crate::{columns, words};
 

@@ -1,8 +1,9 @@
 //! Histograms of durations with exponential bounds, and the series that they are kept in.
 //!
-//! The bounds are those of schema 3 of Prometheus' native histograms, on seconds: bucket *i* holds the durations in
-//! (2^((i−1)/8), 2^(i/8)] s, so a bucket's upper bound is 9.05 % above its lower one. OpenTelemetry's exponential histogram
-//! of scale 3 has the same bounds and counts them from one lower. A duration of zero is in no bucket and is counted apart.
+//! The bounds are those of schema 3 of Prometheus' native histograms, on seconds: bucket *i* holds
+//! the durations in (2^((i−1)/8), 2^(i/8)] s, so a bucket's upper bound is 9.05 % above its lower
+//! one. OpenTelemetry's exponential histogram of scale 3 has the same bounds and counts them from
+//! one lower. A duration of zero is in no bucket and is counted apart.
 
 mod bounds;
 mod series;
@@ -33,7 +34,8 @@ pub struct Histogram {
 pub struct Bounds {
     /// Lower bound, itself not in the bucket; rounded down to whole nanoseconds.
     pub above: Nanos,
-    /// Upper bound, in the bucket; rounded down to whole nanoseconds, which leaves the same whole durations in the bucket.
+    /// Upper bound, in the bucket; rounded down to whole nanoseconds, which leaves the same whole
+    /// durations in the bucket.
     pub up_to: Nanos,
 }
 
@@ -43,7 +45,8 @@ impl Bounds {
         Self { above: Nanos(upper_bound_ns(bucket.saturating_sub(1))), up_to: Nanos(upper_bound_ns(bucket)) }
     }
 
-    /// The duration in the middle of the bucket by ratio: at most 4.4 % from any duration in it. Zero for durations of zero.
+    /// The duration in the middle of the bucket by ratio: at most 4.4 % from any duration in it.
+    /// Zero for durations of zero.
     pub fn middle(self) -> Nanos {
         Nanos((self.above.0 as f64 * self.up_to.0 as f64).sqrt().round() as u64)
     }
@@ -74,8 +77,9 @@ impl Histogram {
         }
     }
 
-    /// What was added since `earlier`, an earlier state of the same histogram. Where any count is smaller than it was, this
-    /// is no later state of it but one that began anew, and all of it is returned.
+    /// What was added since `earlier`, an earlier state of the same histogram. Where any count is
+    /// smaller than it was, this is no later state of it but one that began anew, and all of it is
+    /// returned.
     pub fn since(&self, earlier: &Self) -> Self {
         self.difference(earlier).unwrap_or_else(|| self.clone())
     }
@@ -95,8 +99,8 @@ impl Histogram {
         })
     }
 
-    /// The bucket that holds the value which this share of all values, in [0, 1], does not exceed; both bounds are zero for
-    /// durations of zero. `None` without any value.
+    /// The bucket that holds the value which this share of all values, in [0, 1], does not exceed;
+    /// both bounds are zero for durations of zero. `None` without any value.
     pub fn quantile(&self, share: f64) -> Option<Bounds> {
         let count = self.count();
         if count == 0 {

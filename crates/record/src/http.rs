@@ -1,4 +1,5 @@
-//! What packets say at their beginning (`trace --http`): the first line of a message of HTTP/1, or which protocol a connection carries.
+//! What packets say at their beginning (`trace --http`): the first line of a message of HTTP/1, or
+//! which protocol a connection carries.
 
 use std::fmt;
 
@@ -69,11 +70,13 @@ words! {
 pub struct Http {
     /// The method; `None` where the request line was not read whole.
     pub method: Option<Method>,
-    /// The path without its query, with `%XX` for what is no visible character of ASCII; of CONNECT, the host and port. Together with the method.
+    /// The path without its query, with `%XX` for what is no visible character of ASCII; of
+    /// CONNECT, the host and port. Together with the method.
     pub path: Option<String>,
     /// The status of the answer.
     pub status: Option<u16>,
-    /// What the request was seen to be of; `None` where nothing was recognised, or nothing looked for.
+    /// What the request was seen to be of; `None` where nothing was recognised, or nothing looked
+    /// for.
     pub protocol: Option<Protocol>,
 }
 

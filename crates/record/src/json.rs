@@ -1,13 +1,16 @@
-//! JSON text of records, written straight into a buffer: no tree of values, no allocation for each line.
+//! JSON text of records, written straight into a buffer: no tree of values, no allocation for each
+//! line.
 //!
-//! What `serde_json` writes, byte for byte, but for what [steers](crate::steers) a terminal: lines are read there as well, so that is escaped.
+//! What `serde_json` writes, byte for byte, but for what [steers](crate::steers) a terminal: lines
+//! are read there as well, so that is escaped.
 
 use std::borrow::Cow;
 
 use crate::harmless_json;
 use crate::table::{Cell, Fields, Kind, Record, Value};
 
-/// Appends a record as an object, without a line's end; with its kind first where its table has one.
+/// Appends a record as an object, without a line's end; with its kind first where its table has
+/// one.
 pub fn object<R: Record>(out: &mut Vec<u8>, record: &R) {
     if R::KIND.is_empty() {
         out.push(b'{');
@@ -96,7 +99,8 @@ fn is_plain(byte: u8) -> bool {
 #[inline]
 pub fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    // All at once, so that the compiler can compare many bytes together; nearly every text is plain.
+    // All at once, so that the compiler can compare many bytes together; nearly every text is
+    // plain.
     if text.bytes().fold(true, |plain, b| plain & is_plain(b)) {
         out.extend_from_slice(text.as_bytes());
     } else {

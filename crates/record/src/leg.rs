@@ -20,8 +20,8 @@ pub struct TimedLeg {
     pub meaning: &'static str,
     /// How it relates to the total.
     pub place: LegPlace,
-    /// The leg of the same record that has its time where a machine or a run gives no stamp for it, by its
-    /// number.
+    /// The leg of the same record that has its time where a machine or a run gives no stamp for it,
+    /// by its number.
     pub within: Option<usize>,
 }
 
@@ -42,9 +42,9 @@ impl TimedLeg {
     }
 }
 
-/// Declares the legs that a record has, in the order in which a byte passes them: an enumeration, with
-/// the word of each, its meaning for legends, and its [`LegPlace`]. `within` names the leg that has its
-/// time where it gives none.
+/// Declares the legs that a record has, in the order in which a byte passes them: an enumeration,
+/// with the word of each, its meaning for legends, and its [`LegPlace`]. `within` names the leg
+/// that has its time where it gives none.
 macro_rules! legs {
     (
         $(#[$doc:meta])*

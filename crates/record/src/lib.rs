@@ -1,13 +1,15 @@
-//! The words of Wirelapse as types: clocks, timestamps, stages, legs, sends, connections, and what was lost.
+//! The words of Wirelapse as types: clocks, timestamps, stages, legs, sends, connections, and what
+//! was lost.
 //!
-//! **Does:** defines the values that every other crate passes on, their arithmetic, and the rules that keep a figure
-//! honest (no subtraction across clocks, no negative duration, losses as counters that add up).
+//! **Does:** defines the values that every other crate passes on, their arithmetic, and the rules
+//! that keep a figure honest (no subtraction across clocks, no negative duration, losses as
+//! counters that add up).
 //!
-//! **Does not:** make a system call, read a clock, or allocate on behalf of a hot path. Times and bytes come from the
-//! caller.
+//! **Does not:** make a system call, read a clock, or allocate on behalf of a hot path. Times and
+//! bytes come from the caller.
 //!
-//! **Guarantees:** nothing here panics on any input; an impossible order of stages is a value ([`Disorder`]), never a
-//! wrapped number.
+//! **Guarantees:** nothing here panics on any input; an impossible order of stages is a value
+//! ([`Disorder`]), never a wrapped number.
 
 #![forbid(unsafe_code)]
 

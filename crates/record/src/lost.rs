@@ -6,8 +6,8 @@ use crate::columns;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident: $words:literal,)*) => {
-        /// What was missed, and what has no stamp. Every counter is exact, and every send is either delivered as a
-        /// [`crate::Send`] or in one of these.
+        /// What was missed, and what has no stamp. Every counter is exact, and every send is either
+        /// delivered as a [`crate::Send`] or in one of these.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Lost {
             $($(#[$doc])* pub $field: u64,)*
@@ -46,7 +46,8 @@ counters! {
     slots_full: "sends made while all slots of their connection, or of the pool that connections share, were taken",
     /// Connections in the target that found no room to be followed in.
     connections_full: "connections that found no room to be followed in",
-    /// Beginnings and ends of connections that found the ring buffer full. The coverage includes them.
+    /// Beginnings and ends of connections that found the ring buffer full. The coverage includes
+    /// them.
     connection_records: "beginnings and ends of connections that found the ring buffer full",
     /// Sends merged into the packet of a later send; that send's record says how many.
     merged: "sends merged into a later send's packet, without their own stamps",
@@ -58,7 +59,8 @@ counters! {
     no_sched: "acknowledged sends without a sched stamp",
     /// Acknowledged sends without a `driver` stamp.
     no_driver: "acknowledged sends without a driver stamp",
-    /// Sends with an inferred `sched` or `driver` stage, because their packet gave no stamp: its error is reported.
+    /// Sends with an inferred `sched` or `driver` stage, because their packet gave no stamp: its
+    /// error is reported.
     inferred: "sends with a stage inferred from neighbouring packets, as their packet had no stamp",
     /// Stamps of a NIC that came when the send's record had been handed on.
     nic_late: "NIC stamps that came after the send was acknowledged and handed on",
@@ -72,13 +74,16 @@ counters! {
     repeated: "stages repeated by a retransmission or a second qdisc",
     /// Legs with an earlier time at the later stage.
     disorder: "legs with stages in an impossible order",
-    /// Sends that left the write queue before the kernel could stamp them (before commit 838eb9687691). A lower bound: the kernel says
-    /// nothing of such a send, so it shows only in that bytes were written, and several between two callbacks count as one.
+    /// Sends that left the write queue before the kernel could stamp them (before commit
+    /// 838eb9687691). A lower bound: the kernel says nothing of such a send, so it shows only in
+    /// that bytes were written, and several between two callbacks count as one.
     unstamped: "sends, at least, gone from the write queue before the kernel could stamp them",
-    /// Sends by tracepoints that the kernel ran no program for: it skips a program that is running on that CPU already. A lower bound, as
-    /// for `unstamped`: such a send shows only in the bytes that were written, and several in a row count as one.
+    /// Sends by tracepoints that the kernel ran no program for: it skips a program that is running
+    /// on that CPU already. A lower bound, as for `unstamped`: such a send shows only in the bytes
+    /// that were written, and several in a row count as one.
     left_out: "sends, at least, that the kernel ran no program for",
-    /// Stretches that sampling was to look at and that found no room, as more connections were looked at than there are places for.
+    /// Stretches that sampling was to look at and that found no room, as more connections were
+    /// looked at than there are places for.
     stretches_full: "stretches of connections, to be looked at by sampling, that found no room",
     /// Sends skipped because of `--max-rate`.
     over_rate: "sends skipped by --max-rate",
@@ -88,22 +93,26 @@ counters! {
     receive_slots_full: "received segments that came while all slots of their connection were taken",
     /// Connections without room to follow their received bytes.
     receive_connections_full: "connections without room to follow their received bytes",
-    /// Recursion misses: runs of a program of the receiving side that the kernel skipped, as the program was already running on that CPU.
+    /// Recursion misses: runs of a program of the receiving side that the kernel skipped, as the
+    /// program was already running on that CPU.
     receive_left_out: "recursion misses of the receiving side's programs",
-    /// Bytes of receives that were read and found the ring buffer full, and of segments that came while every slot was taken.
+    /// Bytes of receives that were read and found the ring buffer full, and of segments that came
+    /// while every slot was taken.
     receive_missed_bytes: "received bytes that are in no record, as the ring buffer or the slots were full",
     /// Received bytes that sampling skipped.
     receive_unsampled_bytes: "received bytes that sampling skipped",
     /// Bytes that were read and had come before tracing began.
     receive_unseen_bytes: "bytes read that had come before tracing began",
-    /// Bytes without a report of their arrival, because the kernel skipped the programs. They are delivered as receives that have no
-    /// stage but `read`; where no program read them, they are counted here alone.
+    /// Bytes without a report of their arrival, because the kernel skipped the programs. They are
+    /// delivered as receives that have no stage but `read`; where no program read them, they are
+    /// counted here alone.
     receive_untold_bytes: "received bytes without a report of their arrival",
     /// Received segments that were not read when their socket was closed.
     receive_never_read: "received segments that the application never read",
     /// Received segments that were not yet read when tracing ended.
     receive_unfinished: "received segments not yet read when tracing ended",
-    /// Segments that came before bytes that precede them; they are delivered as receives all the same.
+    /// Segments that came before bytes that precede them; they are delivered as receives all the
+    /// same.
     receive_out_of_order: "segments received before bytes that precede them",
     /// Segments with bytes that had all been received before.
     receive_duplicate: "received segments with bytes that were there already",
@@ -115,52 +124,59 @@ counters! {
     receive_no_ready: "receives without a ready stamp",
     /// Legs of receives with an earlier time at the later stage.
     receive_disorder: "legs of receives with stages in an impossible order",
-    /// Requests with a stage that has no stamp, or with stamps in an impossible order: they are not divided into components.
+    /// Requests with a stage that has no stamp, or with stamps in an impossible order: they are not
+    /// divided into components.
     request_incomplete: "requests that are not divided into components: a stamp is missing, or two are in an impossible order, or it overlaps another",
     /// Receives at a client before its first request, or answers at a server to none.
     request_unsolicited: "sends and receives that belong to no request",
     /// Beginnings of packets, with `--http`, that found the ring buffer full.
     http_ring_buffer: "beginnings of packets (--http) that found the ring buffer full",
-    /// Requests without a label, with `--http`: the request line is not whole in the packet that it begins in, or that packet has other bytes
-    /// before it, was not seen, or is of something else than HTTP/1.
+    /// Requests without a label, with `--http`: the request line is not whole in the packet that it
+    /// begins in, or that packet has other bytes before it, was not seen, or is of something else
+    /// than HTTP/1.
     request_unlabelled: "requests without method and path (--http)",
     /// Attempts to set up a connection with a record that found the ring buffer full.
     connect_ring_buffer: "attempts to connect with a record that found the ring buffer full",
     /// Received SYNs that there was no room for: their connections have no time of the SYN.
     connect_requests_full: "received SYNs that there was no room for",
-    /// SYNs and ACKs that listeners of the target dropped, mostly because their accept queue was full. Such an attempt shows at the end
-    /// that connects.
+    /// SYNs and ACKs that listeners of the target dropped, mostly because their accept queue was
+    /// full. Such an attempt shows at the end that connects.
     connect_listen_drops: "SYNs and ACKs that listeners of the target dropped (accept queue full, or no memory)",
     /// TCP packets with a record that found the ring buffer full.
     packet_ring_buffer: "packets with a record that found the ring buffer full",
     /// Packets and datagrams that found no room to be followed through the packet scheduler.
     packet_no_room: "packets and datagrams that found no room on their way to the driver",
-    /// Recursion misses of the programs that see packets and datagrams: runs that the kernel skipped, as the program was already running on
-    /// that CPU. A packet that was skipped so has no record, or lacks a stage.
+    /// Recursion misses of the programs that see packets and datagrams: runs that the kernel
+    /// skipped, as the program was already running on that CPU. A packet that was skipped so has no
+    /// record, or lacks a stage.
     packet_left_out: "recursion misses of the programs that see packets and datagrams",
-    /// TCP segments that left without a record, as the kernel ran no program for them: what the kernel itself counts of their connections'
-    /// segments (`segs_out`) beyond those that were seen.
+    /// TCP segments that left without a record, as the kernel ran no program for them: what the
+    /// kernel itself counts of their connections' segments (`segs_out`) beyond those that were
+    /// seen.
     packet_unseen: "segments sent that the kernel ran no program for",
-    /// ACKs with a record that found the ring buffer full: what they acknowledged shows a later time, or none.
+    /// ACKs with a record that found the ring buffer full: what they acknowledged shows a later
+    /// time, or none.
     packet_acks: "ACKs with a record that found the ring buffer full",
     /// Packets that no ACK was seen for when tracing ended, or that were too many to wait for it.
     packet_unacked: "packets without an ack stamp that had one coming",
-    /// Packets and datagrams that were not seen to reach the driver: still in the packet scheduler when tracing ended, or
-    /// replaced by another of the same bytes or the same place in memory. They have a record.
+    /// Packets and datagrams that were not seen to reach the driver: still in the packet scheduler
+    /// when tracing ended, or replaced by another of the same bytes or the same place in memory.
+    /// They have a record.
     packet_unfinished: "packets and datagrams not seen to reach the driver",
     /// Stages of packets and datagrams in an impossible order.
     packet_disorder: "legs of packets and datagrams with stages in an impossible order",
     /// Datagrams with a record that found the ring buffer full.
     datagram_ring_buffer: "datagrams with a record that found the ring buffer full",
-    /// Reads of datagrams with a record that found the ring buffer full: those datagrams show no `read`.
+    /// Reads of datagrams with a record that found the ring buffer full: those datagrams show no
+    /// `read`.
     datagram_reads: "reads of datagrams with a record that found the ring buffer full",
     /// Received datagrams without a `read` stamp, though they were not dropped.
     datagram_no_read: "datagrams with a read that was not seen",
 }
 
 impl Lost {
-    /// Sends that were made while their connection was watched and have no record: how many, by why. Merged sends are in the record of
-    /// the send that they were merged into.
+    /// Sends that were made while their connection was watched and have no record: how many, by
+    /// why. Merged sends are in the record of the send that they were merged into.
     pub fn unrecorded_sends(&self) -> [(u64, &'static str); 5] {
         [
             (self.ring_buffer, "the ring buffer was full"),

@@ -14,12 +14,14 @@ pub struct Owner {
     pub comm: Comm,
 }
 
-/// The kernel's `comm`: up to 15 bytes, then a zero. Not always UTF-8; shown with what is not replaced by `�`.
+/// The kernel's `comm`: up to 15 bytes, then a zero. Not always UTF-8; shown with what is not
+/// replaced by `�`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
-    /// As text. A program chooses its own name, so what is not UTF-8, or [steers] a terminal, is `�`.
+    /// As text. A program chooses its own name, so what is not UTF-8, or [steers] a terminal, is
+    /// `�`.
     pub fn text(&self) -> Cow<'_, str> {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         let name = &self.0[..end];

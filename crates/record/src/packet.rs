@@ -33,8 +33,8 @@ pub enum Direction {
 
 words! { Direction: Sent = "sent", Received = "received"; }
 
-/// Why the kernel threw a packet away: the name in its own `enum skb_drop_reason`, without `SKB_DROP_REASON_`
-/// (`SOCKET_RCVBUFF`, `QDISC_DROP`, …), or the number where it names none.
+/// Why the kernel threw a packet away: the name in its own `enum skb_drop_reason`, without
+/// `SKB_DROP_REASON_` (`SOCKET_RCVBUFF`, `QDISC_DROP`, …), or the number where it names none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DropReason(pub Arc<str>);
 
@@ -53,7 +53,8 @@ pub struct Dropped {
     pub reason: DropReason,
 }
 
-/// The flags of a TCP header (RFC 9293, section 3.1): CWR, ECE, URG, ACK, PSH, RST, SYN, FIN from the highest bit.
+/// The flags of a TCP header (RFC 9293, section 3.1): CWR, ECE, URG, ACK, PSH, RST, SYN, FIN from
+/// the highest bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags(pub u8);
 
@@ -87,7 +88,8 @@ impl fmt::Display for TcpFlags {
     }
 }
 
-/// A packet of a followed TCP connection: one `skb`, which on its way through the stack may be several segments.
+/// A packet of a followed TCP connection: one `skb`, which on its way through the stack may be
+/// several segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Its connection; that of a SYN is known only later.
@@ -102,7 +104,8 @@ pub struct Packet {
     pub first_seq: SeqNumber,
     /// Its payload in bytes.
     pub bytes: u32,
-    /// Its length with all headers as it entered the packet scheduler, in bytes; headers of a GSO packet once.
+    /// Its length with all headers as it entered the packet scheduler, in bytes; headers of a GSO
+    /// packet once.
     pub frame_bytes: u32,
     /// Segments that it becomes on the wire: more than one for a GSO packet.
     pub segments: u32,
@@ -114,11 +117,11 @@ pub struct Packet {
     pub sched: Option<Instant<Monotonic>>,
     /// When it, or its first segment, was handed to the driver.
     pub driver: Option<Instant<Monotonic>>,
-    /// When its last byte was acknowledged, by whichever copy it came; `None` for packets that take no
-    /// sequence number, and where no ACK was seen.
+    /// When its last byte was acknowledged, by whichever copy it came; `None` for packets that take
+    /// no sequence number, and where no ACK was seen.
     pub ack: Option<Instant<Monotonic>>,
-    /// The time since the connection's packet before it was handed to the driver; `None` for the first, and where one
-    /// of the two was not seen.
+    /// The time since the connection's packet before it was handed to the driver; `None` for the
+    /// first, and where one of the two was not seen.
     pub gap: Option<Nanos>,
     /// Where it was dropped on this host.
     pub dropped: Option<Dropped>,

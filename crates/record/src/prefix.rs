@@ -11,8 +11,8 @@ pub struct IpPrefix {
 }
 
 impl IpPrefix {
-    /// The network of `address` with this many bits. An IPv4-mapped address is one of IPv4. More bits than an address has
-    /// are held at the whole address: 32 or 128.
+    /// The network of `address` with this many bits. An IPv4-mapped address is one of IPv4. More
+    /// bits than an address has are held at the whole address: 32 or 128.
     pub fn new(address: IpAddr, bits: u8) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => {

@@ -52,11 +52,13 @@ impl fmt::Display for ReceiveStage {
 legs! {
     /// The time between two stages of a receive.
     ReceiveLeg:
-    /// `driver_rx` → `tcp_rx`: from the driver through IP to TCP, and the wait while the socket was locked.
+    /// `driver_rx` → `tcp_rx`: from the driver through IP to TCP, and the wait while the socket was
+    /// locked.
     Softirq = "softirq", "from the stack to TCP", Adds;
     /// `tcp_rx` → `ready`: in TCP, until all bytes before it were there too.
     Socket = "socket", "in TCP, until readable", Adds, within Wakeup;
-    /// `ready` (or `tcp_rx`, where there is no `ready`) → `read`: until the application had copied it.
+    /// `ready` (or `tcp_rx`, where there is no `ready`) → `read`: until the application had copied
+    /// it.
     Wakeup = "wakeup", "until the program had read it", Adds;
     /// From the first stage that there is to `read`.
     Total = "total", "from arrival to read", Total;
@@ -70,7 +72,8 @@ impl ReceiveLeg {
 /// When received bytes passed each stage; `None` where the stage gave no stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Received by the stack: the kernel's own receive stamp of the packet, read on this clock when TCP took it up.
+    /// Received by the stack: the kernel's own receive stamp of the packet, read on this clock when
+    /// TCP took it up.
     pub driver_rx: Option<Instant<Monotonic>>,
     /// Taken up by TCP.
     pub tcp_rx: Option<Instant<Monotonic>>,

@@ -29,7 +29,8 @@ impl fmt::Display for Role {
 pub enum Basis {
     /// The request's own ACK came before the answer and at once: network is `left` → `acked`.
     OwnAck,
-    /// The ACK came with the answer, or was delayed: network is the minimum RTT of the connection up to then.
+    /// The ACK came with the answer, or was delayed: network is the minimum RTT of the connection
+    /// up to then.
     LeastRoundTrip,
     /// The peer's end was traced as well, on the same clock: every component is measured.
     BothEnds,
@@ -47,12 +48,14 @@ words! {
 pub enum Component {
     /// Setting up the connection that was made for the request, from the SYN to the SYN-ACK.
     Connect,
-    /// The traced program's own work: between its first write and its last, and at a server from reading to the last write.
+    /// The traced program's own work: between its first write and its last, and at a server from
+    /// reading to the last write.
     Application,
-    /// Waiting for TCP: the program for room in the send buffer, and the last bytes in the write queue for what held it.
+    /// Waiting for TCP: the program for room in the send buffer, and the last bytes in the write
+    /// queue for what held it.
     Tcp,
-    /// In this host's kernel: `send` → `driver` of the last byte sent, but for its wait in TCP, and arrival → `ready` of the last byte
-    /// received.
+    /// In this host's kernel: `send` → `driver` of the last byte sent, but for its wait in TCP, and
+    /// arrival → `ready` of the last byte received.
     Kernel,
     /// On the wire, both ways; with the peer's kernel where the peer was not traced.
     Network,
@@ -62,9 +65,11 @@ pub enum Component {
     PeerApplication,
     /// In the peer's kernel, from that write until the answer was with the driver.
     PeerSend,
-    /// From the arrival of the first byte of a message to that of its last: peer and network together.
+    /// From the arrival of the first byte of a message to that of its last: peer and network
+    /// together.
     Transfer,
-    /// From readable until the traced program has read: it was woken up, or was busy with something else.
+    /// From readable until the traced program has read: it was woken up, or was busy with something
+    /// else.
     Wakeup,
 }
 
@@ -79,8 +84,8 @@ impl fmt::Display for Component {
     }
 }
 
-/// When the bytes of an exchange passed the stages of this end. What this end sent is the request at a client and the
-/// answer at a server; what it received is the other.
+/// When the bytes of an exchange passed the stages of this end. What this end sent is the request
+/// at a client and the answer at a server; what it received is the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moments {
     /// The SYN of the connection that was made for this request was sent.
@@ -119,7 +124,8 @@ pub struct Peer {
 /// The components of a request's time. They add up to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Components {
-    /// [`Component::Connect`]; `None` but at a client in the first request of a connection that was made for it.
+    /// [`Component::Connect`]; `None` but at a client in the first request of a connection that was
+    /// made for it.
     pub connect: Option<Nanos>,
     /// [`Component::Application`].
     pub application: Nanos,
@@ -195,19 +201,22 @@ pub struct Request {
     pub answer: Message,
     /// When the stages were passed.
     pub moments: Moments,
-    /// Where the time went; `None` where a stage has no stamp, or where stamps are in an impossible order.
+    /// Where the time went; `None` where a stage has no stamp, or where stamps are in an impossible
+    /// order.
     pub components: Option<Components>,
     /// By what the network is separated from the peer.
     pub basis: Basis,
-    /// Whether it overlaps another: the answer went on past the next request, or began before the request was whole. Then it is not
-    /// divided, as what is called the answer is that of another request, at least in part. `None` in runs of earlier versions.
+    /// Whether it overlaps another: the answer went on past the next request, or began before the
+    /// request was whole. Then it is not divided, as what is called the answer is that of another
+    /// request, at least in part. `None` in runs of earlier versions.
     pub overlapping: Option<bool>,
     /// What was read of it, with `--http`.
     pub http: Http,
 }
 
 impl Request {
-    /// When it began: a client's first write, or the SYN of the connection that was made for it; at a server the arrival of the first byte.
+    /// When it began: a client's first write, or the SYN of the connection that was made for it; at
+    /// a server the arrival of the first byte.
     pub fn began(&self) -> Option<Instant<Monotonic>> {
         match self.role {
             Role::Client => self.moments.connecting.or(self.moments.sent),
@@ -215,7 +224,8 @@ impl Request {
         }
     }
 
-    /// When it was over: the client had read the last byte of the answer, or that byte was with the server's driver.
+    /// When it was over: the client had read the last byte of the answer, or that byte was with the
+    /// server's driver.
     pub fn ended(&self) -> Option<Instant<Monotonic>> {
         match self.role {
             Role::Client => self.moments.read,

@@ -9,9 +9,11 @@ use crate::{Nanos, columns};
 pub enum Sampling {
     /// Every send of every target connection.
     Every,
-    /// By arming: a share of the time on each connection, in short stretches drawn at random. The cost goes down with it.
+    /// By arming: a share of the time on each connection, in short stretches drawn at random. The
+    /// cost goes down with it.
     Windows(Ratio),
-    /// By drawing for each send: exact in number, but an armed socket pays for its callbacks all the same.
+    /// By drawing for each send: exact in number, but an armed socket pays for its callbacks all
+    /// the same.
     Draws(Ratio),
 }
 

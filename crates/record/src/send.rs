@@ -23,8 +23,9 @@ pub struct Send {
     pub merged: Merged,
     /// The connection's state when the send was made.
     pub state: SenderState,
-    /// How long the program waited for room in the send buffer before it could write these bytes, asleep in its call or for the socket to
-    /// be writable, and what held the queue meanwhile: `send_buffer` where nothing did and the buffer itself is too small.
+    /// How long the program waited for room in the send buffer before it could write these bytes,
+    /// asleep in its call or for the socket to be writable, and what held the queue meanwhile:
+    /// `send_buffer` where nothing did and the buffer itself is too small.
     pub buffer: Option<Wait>,
     /// Why it waited in TCP; `None` where it never got out.
     pub wait: Option<Wait>,
@@ -34,8 +35,9 @@ pub struct Send {
 
 /// When a byte passed each stage; `None` where the stage gave no stamp.
 ///
-/// A stage that repeats (a retransmission, a second qdisc) keeps its first time. A time with an error is the earliest at which the
-/// stage can have been passed, or for the NIC's the one its clock showed.
+/// A stage that repeats (a retransmission, a second qdisc) keeps its first time. A time with an
+/// error is the earliest at which the stage can have been passed, or for the NIC's the one its
+/// clock showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
     /// The call that wrote it began. `None` where calls are not timed.
@@ -46,8 +48,8 @@ pub struct Stamps {
     pub sched: Option<Instant<Monotonic>>,
     /// To the driver.
     pub driver: Option<Instant<Monotonic>>,
-    /// The bound on the error of `sched`, to either side: zero for a stamp of this very packet; more where its packet gave none and
-    /// the time was found between two that are known.
+    /// The bound on the error of `sched`, to either side: zero for a stamp of this very packet;
+    /// more where its packet gave none and the time was found between two that are known.
     pub sched_error: Nanos,
     /// The same of `driver`.
     pub driver_error: Nanos,
@@ -57,8 +59,8 @@ pub struct Stamps {
     pub ack: Option<Instant<Monotonic>>,
 }
 
-/// Sends that were appended to a packet before a later send ended it. Only the last byte of the packet is stamped, so
-/// they have no stages and are counted here.
+/// Sends that were appended to a packet before a later send ended it. Only the last byte of the
+/// packet is stamped, so they have no stages and are counted here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// How many.
@@ -103,10 +105,12 @@ impl Congestion {
     }
 }
 
-/// Hands the fields of [`SenderState`] to the macro `$then`, a line each: name in Rust and type, name in output, how it is made of the
-/// kernel part's record and of which field of that, why it can be null, what it is, and the kernel's own field.
+/// Hands the fields of [`SenderState`] to the macro `$then`, a line each: name in Rust and type,
+/// name in output, how it is made of the kernel part's record and of which field of that, why it
+/// can be null, what it is, and the kernel's own field.
 ///
-/// A new field of the state is one line here, and two in the kernel part (`crates/trace/src/bpf/state.h`).
+/// A new field of the state is one line here, and two in the kernel part
+/// (`crates/trace/src/bpf/state.h`).
 #[macro_export]
 macro_rules! sender_state {
     ($then:ident!) => {
@@ -135,8 +139,8 @@ macro_rules! sender_state {
 }
 
 impl SenderState {
-    /// Whether round trips take longer than at rest, by a quarter and 1 ms (what scheduling adds on a LAN): data wait on the path, or ACKs come
-    /// late. `None` where one of the two is not known.
+    /// Whether round trips take longer than at rest, by a quarter and 1 ms (what scheduling adds on
+    /// a LAN): data wait on the path, or ACKs come late. `None` where one of the two is not known.
     pub fn is_slower_than_at_rest(&self) -> Option<bool> {
         let least = self.min_rtt?;
         (self.srtt > Nanos::ZERO).then(|| self.srtt.0 > least.0.saturating_add(least.0 / 4 + 1_000_000))
@@ -145,7 +149,8 @@ impl SenderState {
 
 macro_rules! declare_state {
     ($($field:ident: $type:ty, $name:ident = $how:ident($raw:ident), $(null $null:literal,)? $doc:literal, from $source:literal;)*) => {
-        /// The state of the sending side of a connection at one moment; [`sender_state!`](crate::sender_state) declares it.
+        /// The state of the sending side of a connection at one moment;
+        /// [`sender_state!`](crate::sender_state) declares it.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct SenderState {
             $(#[doc = concat!("`", stringify!($name), "`: ", $doc, ".")] pub $field: $type,)*
@@ -263,8 +268,8 @@ impl Send {
         }
     }
 
-    /// The bound on the error of a leg, to either side: of the stamps at both of its ends together. Zero where both are stamps of the
-    /// packet itself by the kernel.
+    /// The bound on the error of a leg, to either side: of the stamps at both of its ends together.
+    /// Zero where both are stamps of the packet itself by the kernel.
     #[inline]
     pub fn leg_error(&self, leg: Leg) -> Nanos {
         let nic = self.stamps.nic.map(|nic| nic.error);

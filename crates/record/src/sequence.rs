@@ -8,7 +8,8 @@ use std::fmt;
 pub struct SeqNumber(pub u32);
 
 impl SeqNumber {
-    /// The signed way from `other` to this number, the shorter way round. Exactly half the space away counts as before.
+    /// The signed way from `other` to this number, the shorter way round. Exactly half the space
+    /// away counts as before.
     pub const fn distance_from(self, other: Self) -> i32 {
         self.0.wrapping_sub(other.0) as i32
     }
@@ -31,7 +32,8 @@ impl fmt::Display for SeqNumber {
     }
 }
 
-/// A position in one direction of a connection that does not wrap: sequence numbers unrolled to 64 bits.
+/// A position in one direction of a connection that does not wrap: sequence numbers unrolled to 64
+/// bits.
 ///
 /// Zero is wherever the follower began (the SYN, or the first packet seen).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -39,8 +41,8 @@ impl fmt::Display for SeqNumber {
 pub struct StreamOffset(pub u64);
 
 impl StreamOffset {
-    /// The position nearest to this one that `seq` can stand for, where this position itself is `own`.
-    /// A number that would lie before zero is held at zero.
+    /// The position nearest to this one that `seq` can stand for, where this position itself is
+    /// `own`. A number that would lie before zero is held at zero.
     #[must_use]
     pub fn nearest(self, own: SeqNumber, seq: SeqNumber) -> Self {
         Self(self.0.saturating_add_signed(seq.distance_from(own).into()))

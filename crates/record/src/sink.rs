@@ -22,7 +22,8 @@ pub trait Sink {
         Ok(())
     }
 
-    /// Ends the output. Gives what it says to a person of what was written; `None` where it says nothing.
+    /// Ends the output. Gives what it says to a person of what was written; `None` where it says
+    /// nothing.
     ///
     /// # Errors
     /// As [`Sink::event`].

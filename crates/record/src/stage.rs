@@ -56,7 +56,8 @@ legs! {
     Qdisc = "qdisc", "waiting in the packet scheduler", Adds;
     /// `driver` → `nic`: waiting in the driver's and the NIC's queues.
     Nic = "nic", "waiting in driver and NIC", Adds, within Network;
-    /// `nic` (or `driver`, where the NIC gives no stamp) → `ack`: wire, peer, and the ACK's way back.
+    /// `nic` (or `driver`, where the NIC gives no stamp) → `ack`: wire, peer, and the ACK's way
+    /// back.
     Network = "network", "wire, peer, and the ACK's way back", Adds;
     /// `send` → `ack`.
     Total = "total", "from send to ACK", Total;

@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character steers a terminal, or changes the order in which the text around it is shown: control characters, and the
-/// directional formatting characters of Unicode's Bidirectional Algorithm (UAX #9). `\n` and `\t` are among them.
+/// Whether a character steers a terminal, or changes the order in which the text around it is
+/// shown: control characters, and the directional formatting characters of Unicode's Bidirectional
+/// Algorithm (UAX #9). `\n` and `\t` are among them.
 pub fn steers(c: char) -> bool {
     let directional =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || directional || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// JSON text in which what [`steers`] a terminal is written as `\u` and a number: whoever parses it reads the same. Characters below U+0020
-/// are escaped in any JSON.
+/// JSON text in which what [`steers`] a terminal is written as `\u` and a number: whoever parses it
+/// reads the same. Characters below U+0020 are escaped in any JSON.
 pub fn harmless_json(text: &str) -> Cow<'_, str> {
     let steers = |c: char| c >= '\u{7f}' && steers(c);
     if !text.contains(steers) {

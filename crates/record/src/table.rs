@@ -1,11 +1,13 @@
 //! Field tables: each record described once, field by field.
 //!
-//! A field's line gives its name, its place in the record, why it may be null, what it means, and where it comes from. All forms of
-//! output follow from these tables: the keys of JSON lines, the columns of Parquet tables, and the tables of `docs/records.md`.
-//! To add a field, add its line; nothing else names it.
+//! A field's line gives its name, its place in the record, why it may be null, what it means, and
+//! where it comes from. All forms of output follow from these tables: the keys of JSON lines, the
+//! columns of Parquet tables, and the tables of `docs/records.md`. To add a field, add its line;
+//! nothing else names it.
 //!
-//! The unit is the end of the name: `_ns`, `_bytes`, `_segments`, `_bytes_per_second`. A field of a record that is stored on disk
-//! for the first time in a later version must be able to be null, because earlier runs do not have it.
+//! The unit is the end of the name: `_ns`, `_bytes`, `_segments`, `_bytes_per_second`. A field of a
+//! record that is stored on disk for the first time in a later version must be able to be null,
+//! because earlier runs do not have it.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +28,8 @@ pub enum Kind {
     Duration,
     /// A moment in UTC, microseconds since 1970: a timestamp in Parquet.
     Time,
-    /// A whole number that can be negative, in a column of Parquet; its value is the two's complement.
+    /// A whole number that can be negative, in a column of Parquet; its value is the two's
+    /// complement.
     Signed,
     /// Any text.
     Text,
@@ -36,7 +39,8 @@ pub enum Kind {
     Real,
     /// Yes or no: `true` or `false` in JSON, 1 or 0 in Parquet.
     Flag,
-    /// What only JSON holds: a list, an object, a number that can be negative. In `run.json`; a Parquet column would hold its text.
+    /// What only JSON holds: a list, an object, a number that can be negative. In `run.json`; a
+    /// Parquet column would hold its text.
     Json,
 }
 
@@ -45,7 +49,8 @@ pub enum Kind {
 pub enum Value<'a> {
     /// There is none.
     Null,
-    /// For [`Kind::Id`], [`Kind::Number`], [`Kind::Moment`], [`Kind::Duration`], [`Kind::Time`] and [`Kind::Signed`].
+    /// For [`Kind::Id`], [`Kind::Number`], [`Kind::Moment`], [`Kind::Duration`], [`Kind::Time`] and
+    /// [`Kind::Signed`].
     Number(u64),
     /// For [`Kind::Text`] and [`Kind::Word`].
     Text(Cow<'a, str>),
@@ -62,7 +67,8 @@ pub type Set<T> = for<'a> fn(&mut T, Value<'a>) -> Result<(), &'static str>;
 
 /// One field of a record of type `T`.
 pub struct Column<T: 'static> {
-    /// The key in JSON and the column in Parquet; its unit is its end. `group.key` is a key of an object: see [`object`].
+    /// The key in JSON and the column in Parquet; its unit is its end. `group.key` is a key of an
+    /// object: see [`object`].
     pub name: &'static str,
     /// `,"name":`, as a JSON line needs it.
     pub json_key: &'static str,
@@ -76,14 +82,16 @@ pub struct Column<T: 'static> {
     pub null: Option<&'static str>,
     /// What it means.
     pub doc: &'static str,
-    /// The kernel's field that it is read from; empty where it is taken by Wirelapse or derived from other fields.
+    /// The kernel's field that it is read from; empty where it is taken by Wirelapse or derived
+    /// from other fields.
     pub source: &'static str,
     /// How pages show it, where they show all that a record has.
     pub shown: Option<Shown>,
     /// The table of the record, or of each record of the list, that it holds.
     pub inside: Option<&'static str>,
-    /// Puts a stored value into a record that is read back; `None` for a field that is derived from others. The error says what is
-    /// wrong with the value. Fields are set in the order of the table.
+    /// Puts a stored value into a record that is read back; `None` for a field that is derived from
+    /// others. The error says what is wrong with the value. Fields are set in the order of the
+    /// table.
     pub set: Option<Set<T>>,
 }
 
@@ -175,7 +183,8 @@ pub trait Record: Sized + 'static {
     fn each(&self, to: &mut impl Fields);
 }
 
-/// Takes the fields of a record, one after the other: a form of output is written once, and compiled for each record.
+/// Takes the fields of a record, one after the other: a form of output is written once, and
+/// compiled for each record.
 pub trait Fields {
     /// The next field: `json_key` is that of its [`Column`].
     fn field<C: Cell>(&mut self, json_key: &'static str, value: &C);
@@ -201,7 +210,8 @@ pub trait Cell: Sized {
         json::value(out, Self::KIND, self.value());
     }
 
-    /// Adds the fields inside it that pages show; `path` leads to it, and `within` is how it is shown itself.
+    /// Adds the fields inside it that pages show; `path` leads to it, and `within` is how it is
+    /// shown itself.
     fn rows(&self, _path: &str, _within: Option<Shown>, _rows: &mut Vec<Row>) {}
 
     /// The value back as this type.
@@ -545,7 +555,8 @@ fn of_json(json: &serde_json::Value) -> Value<'_> {
 
 /// A record as a JSON object of its fields: `#[serde(with = "record::table::object")]`.
 ///
-/// Fields with a common beginning, `clock.offset_ns` and `clock.error_ns`, are an object in it, `clock`, which is null where all of them are.
+/// Fields with a common beginning, `clock.offset_ns` and `clock.error_ns`, are an object in it,
+/// `clock`, which is null where all of them are.
 pub mod object {
     use serde::de::Error as _;
     use serde::ser::SerializeMap as _;
@@ -607,7 +618,8 @@ pub mod object {
         Fields(fields)
     }
 
-    /// The record of an object; a field that can be null is null where the object has none. Keys that are no fields are skipped.
+    /// The record of an object; a field that can be null is null where the object has none. Keys
+    /// that are no fields are skipped.
     ///
     /// # Errors
     /// The field that is missing, or has a value that it cannot have.
@@ -650,8 +662,8 @@ pub mod object {
         read(&Map::deserialize(from)?).map_err(D::Error::custom)
     }
 
-    /// A record of counters, or none: `#[serde(with = "record::table::object::counters")]`. What an earlier version did not count is as in
-    /// [`Record::blank`].
+    /// A record of counters, or none: `#[serde(with = "record::table::object::counters")]`. What an
+    /// earlier version did not count is as in [`Record::blank`].
     pub mod counters {
         use super::{Deserializer, Map, Record, Serializer, fill, of};
         use serde::de::Error as _;
@@ -799,7 +811,8 @@ macro_rules! inside {
     )*};
 }
 
-/// Gives an enumeration its closed list of words: `ALL`, `name()`, and the [`Cell`] of a field that holds one.
+/// Gives an enumeration its closed list of words: `ALL`, `name()`, and the [`Cell`] of a field that
+/// holds one.
 #[macro_export]
 macro_rules! words {
     ($type:ident: $($variant:ident = $word:literal),* $(,)?;) => {

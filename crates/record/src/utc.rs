@@ -33,7 +33,8 @@ impl Utc {
 
     fn civil(self) -> Civil {
         let seconds = self.0 / 1_000_000;
-        // Years that begin in March put the leap day last; 719,468 days lie between 0000-03-01 and 1970-01-01.
+        // Years that begin in March put the leap day last; 719,468 days lie between 0000-03-01 and
+        // 1970-01-01.
         let days = seconds / 86_400 + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::{Nanos, words};
 
-/// What kept the head of TCP's write queue from leaving: the first test in the kernel's `tcp_write_xmit()` that fails.
+/// What kept the head of TCP's write queue from leaving: the first test in the kernel's
+/// `tcp_write_xmit()` that fails.
 ///
 /// `docs/waiting.md` says how each is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

@@ -1,8 +1,10 @@
-//! What tracing costs a stream of 1 KiB and of 16 KiB sends, and whether the bars hold: `study overhead`, of the ways that have one.
+//! What tracing costs a stream of 1 KiB and of 16 KiB sends, and whether the bars hold:
+//! `study overhead`, of the ways that have one.
 //!
-//! `overhead [SECONDS] [--check] [--size BYTES]… [--rr] [--way KEY]… [--all]`: how long to measure each load (default 60); `--check`
-//! exits with status 1 where a bar is missed; other sizes, request and response; other ways by their keys, or every way there is.
-//! Build with `--release`; run alone on the machine, as root.
+//! `overhead [SECONDS] [--check] [--size BYTES]… [--rr] [--way KEY]… [--all]`: how long to measure
+//! each load (default 60); `--check` exits with status 1 where a bar is missed; other sizes,
+//! request and response; other ways by their keys, or every way there is. Build with `--release`;
+//! run alone on the machine, as root.
 
 use std::error::Error;
 use std::process::ExitCode;

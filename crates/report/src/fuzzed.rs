@@ -23,7 +23,8 @@ fn draw(document: &Document) {
     html::page(documents, "");
 }
 
-/// `run.json` of a trace on the first line, the number of a table on the second, then one part of that table.
+/// `run.json` of a trace on the first line, the number of a table on the second, then one part of
+/// that table.
 pub fn trace(bytes: &[u8]) {
     const TABLES: [&str; 7] = ["connections", "sends", "receives", "requests", "packets", "datagrams", "totals"];
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');

@@ -7,8 +7,9 @@ use summary::Timed;
 
 use crate::described::Described;
 
-/// A slow record: how long it took, what it is and where the time went, in one line without its time of day. `ends` and `owner` are of its connection,
-/// where the record has none. `None` for events that take no time.
+/// A slow record: how long it took, what it is and where the time went, in one line without its
+/// time of day. `ends` and `owner` are of its connection, where the record has none. `None` for
+/// events that take no time.
 pub fn slow(event: &Event, ends: Option<(SocketAddr, SocketAddr)>, owner: Option<Owner>) -> Option<String> {
     record::of_each_kind_with_legs!(event, record => words(record, ends, owner)).flatten()
 }

@@ -1,8 +1,8 @@
 //! Settings from TOML files: a key is known by being taken.
 //!
-//! [`read`] gives the whole file as a [`Table`] to a function that takes the keys it knows. A key that
-//! is left over when it returns is an error, so no list of known keys exists that could differ from
-//! what is read. Every error names file, line and column, and says what to write instead.
+//! [`read`] gives the whole file as a [`Table`] to a function that takes the keys it knows. A key
+//! that is left over when it returns is an error, so no list of known keys exists that could differ
+//! from what is read. Every error names file, line and column, and says what to write instead.
 //!
 //! It opens no file: the caller gives the text. What a setting means is the caller's too.
 

@@ -1,9 +1,10 @@
 //! Intervals by drawing the sample again and again from itself.
 //!
-//! The interval is BCa (Efron 1987), widened for small samples as Hesterberg advises (*What Teachers Should Know about
-//! the Bootstrap*, 2015, section 4.3): a sample of n resampled varies by (n − 1)/n too little, and normal quantiles stand
-//! in for Student's. Below [`FEWEST_RESAMPLED`] values even these cover less than they say (93.5 % at eight), and a mean
-//! has Student's interval instead; [`Estimate::method`] says which it was.
+//! The interval is BCa (Efron 1987), widened for small samples as Hesterberg advises (*What
+//! Teachers Should Know about the Bootstrap*, 2015, section 4.3): a sample of n resampled varies by
+//! (n − 1)/n too little, and normal quantiles stand in for Student's. Below [`FEWEST_RESAMPLED`]
+//! values even these cover less than they say (93.5 % at eight), and a mean has Student's interval
+//! instead; [`Estimate::method`] says which it was.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
@@ -72,7 +73,8 @@ impl Estimate {
 /// Fewer values than this are not resampled.
 pub const FEWEST_RESAMPLED: usize = 12;
 
-/// Resamples of an interval: the ends of a 95 % interval then vary by some 2 % of its width with the seed.
+/// Resamples of an interval: the ends of a 95 % interval then vary by some 2 % of its width with
+/// the seed.
 const RESAMPLES: usize = 2_000;
 
 pub(crate) fn generator(seed: u64) -> Pcg64Mcg {
@@ -89,11 +91,12 @@ pub(crate) fn normal() -> Normal {
     Normal::standard()
 }
 
-/// From here on Student's quantiles are made from those of the normal distribution. The search of statrs loses figures with more degrees, and never ends
-/// from 10⁹ on.
+/// From here on Student's quantiles are made from those of the normal distribution. The search of
+/// statrs loses figures with more degrees, and never ends from 10⁹ on.
 const NEAR_NORMAL: usize = 1_000;
 
-/// Student's quantile for `degrees` (at least one) at `share`; for many degrees by the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5).
+/// Student's quantile for `degrees` (at least one) at `share`; for many degrees by the expansion of
+/// Cornish and Fisher (Abramowitz and Stegun 26.7.5).
 pub(crate) fn student(degrees: usize, share: f64) -> f64 {
     if degrees >= NEAR_NORMAL {
         let (z, n) = (normal().inverse_cdf(share), degrees as f64);
@@ -119,7 +122,8 @@ pub(crate) fn student_tail(degrees: usize, t: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(1.0, |law| (2.0 * law.sf(t)).min(1.0))
 }
 
-/// The mean with its interval. `None` below two values, or with a confidence outside (0, 1), or a value that is not finite.
+/// The mean with its interval. `None` below two values, or with a confidence outside (0, 1), or a
+/// value that is not finite.
 pub fn mean_interval(values: &[f64], confidence: f64, seed: u64) -> Option<Estimate> {
     let (value, n) = (mean(values)?, values.len());
     if !valid(values, confidence) {
@@ -133,8 +137,8 @@ pub fn mean_interval(values: &[f64], confidence: f64, seed: u64) -> Option<Estim
     bca(values, |v| mean(v).unwrap_or(f64::NAN), confidence, seed)
 }
 
-/// The median with an interval from the ranks of the sample, which holds whatever the distribution. `None` where the
-/// sample is too small for it: a 95 % interval needs six values.
+/// The median with an interval from the ranks of the sample, which holds whatever the distribution.
+/// `None` where the sample is too small for it: a 95 % interval needs six values.
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<Estimate> {
     if !valid(values, confidence) {
         return None;
@@ -248,7 +252,8 @@ mod tests {
     #[test]
     fn agrees_with_scipy() {
         // The LSAT scores of 15 law schools (Efron and Tibshirani 1993, table 3.1);
-        // scipy.stats.bootstrap(…, np.mean, method='BCa', n_resamples=200000) gives 581.47 to 622.33.
+        // scipy.stats.bootstrap(…, np.mean, method='BCa', n_resamples=200000) gives 581.47 to
+        // 622.33.
         let scores =
             [576.0, 635.0, 558.0, 578.0, 666.0, 580.0, 555.0, 661.0, 651.0, 605.0, 653.0, 575.0, 545.0, 572.0, 594.0];
         let plain = interval(&scores, |v| mean(v).unwrap(), 0.95, 1, false).unwrap();
@@ -291,7 +296,8 @@ mod tests {
                 })
                 .count();
             let share = covered as f64 / runs as f64;
-            // Three standard errors of 400 runs are 3.3 points; a skewed mean is known to fall a little short.
+            // Three standard errors of 400 runs are 3.3 points; a skewed mean is known to fall a
+            // little short.
             assert!(share > if skewed { 0.89 } else { 0.917 } && share < 0.985, "n = {n}, skewed {skewed}: {share}");
         }
     }

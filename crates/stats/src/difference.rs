@@ -1,5 +1,6 @@
-//! What one setting is worth against another: the difference or the ratio within blocks, how large it is against the
-//! spread, how surely it is one, and the smallest one that the run could have seen.
+//! What one setting is worth against another: the difference or the ratio within blocks, how large
+//! it is against the spread, how surely it is one, and the smallest one that the run could have
+//! seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,8 @@ use crate::{permutation, rank};
 /// `b` against `a`, measured side by side in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Geometric mean of the ratios b/a within the blocks, less 1: 0.01 is 1 % more. A difference counts as seen where this
-    /// interval leaves zero out.
+    /// Geometric mean of the ratios b/a within the blocks, less 1: 0.01 is 1 % more. A difference
+    /// counts as seen where this interval leaves zero out.
     pub ratio: Estimate,
     /// Mean of the differences b − a within the blocks, in the unit of the values.
     pub difference: Estimate,
@@ -26,9 +27,11 @@ pub struct Comparison {
     pub permutation_p: f64,
     /// Likewise by Wilcoxon's signed ranks; absent where every ratio is 1.
     pub wilcoxon_p: Option<f64>,
-    /// The smallest ratio, less 1, that a run with this spread and so many blocks sees four times in five, judged likewise.
+    /// The smallest ratio, less 1, that a run with this spread and so many blocks sees four times
+    /// in five, judged likewise.
     pub smallest_seen: f64,
-    /// The p that belongs to the interval of the ratio: within [`LEVEL`](crate::LEVEL) exactly where that leaves zero out.
+    /// The p that belongs to the interval of the ratio: within [`LEVEL`](crate::LEVEL) exactly
+    /// where that leaves zero out.
     #[serde(default)]
     pub p: f64,
     /// Standard error of the mean of the logarithms of the ratios.
@@ -37,15 +40,15 @@ pub struct Comparison {
     /// Standard error of the mean of the differences.
     #[serde(default)]
     pub difference_error: f64,
-    /// How far the logarithm of the ratio can be off in every block alike, because values are counted in whole units. The interval
-    /// of the ratio reaches this much further to either side.
+    /// How far the logarithm of the ratio can be off in every block alike, because values are
+    /// counted in whole units. The interval of the ratio reaches this much further to either side.
     #[serde(default)]
     pub resolution: f64,
 }
 
 impl Comparison {
-    /// Of values in the same order of blocks. `None` below two blocks, where lengths differ, or where a value is not
-    /// finite and above zero.
+    /// Of values in the same order of blocks. `None` below two blocks, where lengths differ, or
+    /// where a value is not finite and above zero.
     pub fn of(a: &[f64], b: &[f64], seed: u64) -> Option<Self> {
         let positive = |v: &[f64]| v.iter().all(|v| v.is_finite() && *v > 0.0);
         if a.len() != b.len() || !positive(a) || !positive(b) {
@@ -73,14 +76,15 @@ impl Comparison {
         })
     }
 
-    /// The same of values that are no finer than this share of their ratio: what repeats in every block is no spread, so no number of
-    /// blocks shows it. `resolution` is 0 or more, and finite.
+    /// The same of values that are no finer than this share of their ratio: what repeats in every
+    /// block is no spread, so no number of blocks shows it. `resolution` is 0 or more, and finite.
     #[must_use]
     pub fn no_finer_than(self, resolution: f64) -> Self {
         Self { resolution, ..self }.judged(Judgement::ALONE)
     }
 
-    /// The same, judged by another rule: intervals, p and the smallest difference that could be seen.
+    /// The same, judged by another rule: intervals, p and the smallest difference that could be
+    /// seen.
     #[must_use]
     pub fn judged(self, judgement: Judgement) -> Self {
         let (n, middle) = (self.ratio.n, self.ratio.value.ln_1p());
@@ -100,8 +104,9 @@ impl Comparison {
     }
 }
 
-/// Hedges' g of b over a: the difference of means over the pooled deviation, its small-sample bias taken off (Hedges
-/// 1981). `None` below two values a side; infinite where nothing varies and the means differ.
+/// Hedges' g of b over a: the difference of means over the pooled deviation, its small-sample bias
+/// taken off (Hedges 1981). `None` below two values a side; infinite where nothing varies and the
+/// means differ.
 pub fn hedges_g(a: &[f64], b: &[f64]) -> Option<f64> {
     let (n, m) = (a.len() as f64, b.len() as f64);
     let pooled = (((n - 1.0) * deviation(a)?.powi(2) + (m - 1.0) * deviation(b)?.powi(2)) / (n + m - 2.0)).sqrt();
@@ -146,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_smallest_difference_is_that_of_the_power_tables() {
-        // Paired t test, n = 5, two-sided 5 %, power 0.8: G*Power gives d = 1.6825; this closed form is a little high.
+        // Paired t test, n = 5, two-sided 5 %, power 0.8: G*Power gives d = 1.6825; this closed
+        // form is a little high.
         let error = 1.0 / 5_f64.sqrt();
         assert!((Judgement::ALONE.smallest_seen(5, error) / 1.68 - 1.0).abs() < 0.04);
         assert_eq!(Judgement::ALONE.smallest_seen(1, 1.0), f64::INFINITY);
@@ -154,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_verdict_never_contradicts_the_interval_beside_it() {
-        // 17.5 % less with little spread in five blocks: alone it is seen, among many comparisons the interval says why not.
+        // 17.5 % less with little spread in five blocks: alone it is seen, among many comparisons
+        // the interval says why not.
         let a = [100.0, 101.0, 99.0, 100.5, 99.5];
         let b = [82.0, 84.5, 80.5, 85.0, 80.0];
         let c = Comparison::of(&a, &b, 1).unwrap();

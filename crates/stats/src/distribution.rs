@@ -36,7 +36,8 @@ impl Precision {
     }
 }
 
-/// A quantile, in thousandths: [`Quantile::P99`] is the value that 99 % of the values do not exceed.
+/// A quantile, in thousandths: [`Quantile::P99`] is the value that 99 % of the values do not
+/// exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantile(u16);
 
@@ -63,8 +64,8 @@ impl Quantile {
         f64::from(self.0) / 1e3
     }
 
-    /// The fewest values that carry it: at least one is expected beyond it on either side, so that it is neither the
-    /// smallest nor the largest value under another name.
+    /// The fewest values that carry it: at least one is expected beyond it on either side, so that
+    /// it is neither the smallest nor the largest value under another name.
     pub const fn needs(self) -> u64 {
         let rarer = if self.0 < 500 { self.0 } else { 1_000 - self.0 };
         1_000_u64.div_ceil(rarer as u64)
@@ -113,7 +114,8 @@ impl Distribution {
     #[inline(always)]
     fn add(&mut self, value: u64, count: u64) {
         let histogram = self.histogram.get_or_insert_with(|| Box::new(empty(self.precision)));
-        // An auto-resizing histogram takes every u64, save where memory for the buckets is refused; n would then show it.
+        // An auto-resizing histogram takes every u64, save where memory for the buckets is refused;
+        // n would then show it.
         if histogram.record_n(value, count).is_err() {
             return;
         }
@@ -156,13 +158,14 @@ impl Distribution {
         self.sum
     }
 
-    /// The value with the quantile's rank, or `None` where there are fewer than [`Quantile::needs`].
+    /// The value with the quantile's rank, or `None` where there are fewer than
+    /// [`Quantile::needs`].
     pub fn quantile(&self, quantile: Quantile) -> Option<u64> {
         if self.n < quantile.needs() { None } else { self.nearest_rank(quantile) }
     }
 
-    /// The value with the quantile's rank however few there are: with ten values the 99th percentile is the largest. `None`
-    /// where there is no value.
+    /// The value with the quantile's rank however few there are: with ten values the 99th
+    /// percentile is the largest. `None` where there is no value.
     pub fn nearest_rank(&self, quantile: Quantile) -> Option<u64> {
         if self.n == 0 {
             return None;
@@ -170,8 +173,9 @@ impl Distribution {
         self.at_rank((u128::from(self.n) * u128::from(quantile.0)).div_ceil(1_000) as u64)
     }
 
-    /// An interval that covers the true quantile with at least this `confidence` (0.95, say) whatever the shape of
-    /// the distribution, provided that the values are independent of each other. `None` where `n` is too small.
+    /// An interval that covers the true quantile with at least this `confidence` (0.95, say)
+    /// whatever the shape of the distribution, provided that the values are independent of each
+    /// other. `None` where `n` is too small.
     pub fn interval(&self, quantile: Quantile, confidence: f64) -> Option<(u64, u64)> {
         let ranks = quantile_ranks(self.n, quantile.share(), confidence)?;
         Some((self.at_rank(ranks.low)?, self.at_rank(ranks.high)?))
@@ -180,12 +184,14 @@ impl Distribution {
     /// The value with this rank, 1 being the smallest, within the precision.
     fn at_rank(&self, rank: u64) -> Option<u64> {
         let histogram = self.histogram.as_ref()?;
-        // Half a rank lower, because the histogram rounds the rank up from a share that a float may have rounded up.
+        // Half a rank lower, because the histogram rounds the rank up from a share that a float may
+        // have rounded up.
         let share = (rank as f64 - 0.5).max(0.0) / self.n as f64;
         Some(histogram.value_at_quantile(share).clamp(self.min, self.max))
     }
 
-    /// How many values lie in `low..high`, for drawing: a value at a border may fall to either side of it.
+    /// How many values lie in `low..high`, for drawing: a value at a border may fall to either side
+    /// of it.
     pub fn count_between(&self, low: u64, high: u64) -> u64 {
         match &self.histogram {
             Some(histogram) if high > low => histogram.count_between(low, high - 1),
@@ -193,8 +199,8 @@ impl Distribution {
         }
     }
 
-    /// The values in rising order with their counts, as finely as they were kept. Values that were not distinguished come
-    /// as the largest of them.
+    /// The values in rising order with their counts, as finely as they were kept. Values that were
+    /// not distinguished come as the largest of them.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> {
         let (min, max) = (self.min, self.max);
         self.histogram.iter().flat_map(move |histogram| {

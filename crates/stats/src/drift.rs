@@ -55,8 +55,9 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     })
 }
 
-/// The indices of values that stand apart: 0.6745·|v − median|/MAD above 3.5 (Iglewicz and Hoaglin 1993). Where more
-/// than half of the values are the same, whatever differs from them by more than the mean distance times 3.5 / 0.7979.
+/// The indices of values that stand apart: 0.6745·|v − median|/MAD above 3.5 (Iglewicz and Hoaglin
+/// 1993). Where more than half of the values are the same, whatever differs from them by more than
+/// the mean distance times 3.5 / 0.7979.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some(middle) = median(values) else { return Vec::new() };
     let distances: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Quantile};
 
-/// The distribution of a duration, with its n. Percentiles are measured values by the nearest rank, within the precision of the
-/// [`Distribution`] they come from; with few values the high ones are the largest value.
+/// The distribution of a duration, with its n. Percentiles are measured values by the nearest rank,
+/// within the precision of the [`Distribution`] they come from; with few values the high ones are
+/// the largest value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DurationSummary {
     /// How many durations.

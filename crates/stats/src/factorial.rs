@@ -1,7 +1,7 @@
 //! Main effects and two-way interactions of a factorial plan that was run in blocks.
 //!
-//! Every effect is a contrast within a block, so what differs between blocks drops out, and the blocks' contrasts are the
-//! sample from which its interval is made.
+//! Every effect is a contrast within a block, so what differs between blocks drops out, and the
+//! blocks' contrasts are the sample from which its interval is made.
 
 use std::collections::BTreeMap;
 
@@ -20,23 +20,26 @@ pub struct Cell {
     pub levels: Vec<usize>,
     /// What was measured.
     pub value: f64,
-    /// How far the value can be off to either side in every block alike, because it is counted in whole units.
+    /// How far the value can be off to either side in every block alike, because it is counted in
+    /// whole units.
     pub unit: f64,
-    /// By how much it can be too small in every block alike, beside the values of other combinations.
+    /// By how much it can be too small in every block alike, beside the values of other
+    /// combinations.
     pub late: f64,
 }
 
 /// A contrast with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// The factor and its level, compared with level 0; two of them are an interaction: by how much the first one's
-    /// effect changes with the second.
+    /// The factor and its level, compared with level 0; two of them are an interaction: by how much
+    /// the first one's effect changes with the second.
     pub of: Vec<(usize, usize)>,
     /// In the unit of the values, judged together with all other effects of the plan.
     pub size: Estimate,
     /// The p that belongs to that interval.
     pub p: f64,
-    /// How far the size can be off in every block alike, by what its values are no finer than. The interval reaches this much further.
+    /// How far the size can be off in every block alike, by what its values are no finer than. The
+    /// interval reaches this much further.
     #[serde(default)]
     pub resolution: f64,
 }
@@ -52,8 +55,9 @@ pub struct Effects {
     pub incomplete_blocks: usize,
 }
 
-/// Effects of factors with so many `levels` each, judged together; `sequential` where the number of blocks was decided by what
-/// was seen in them. A combination measured twice in a block counts with its last value.
+/// Effects of factors with so many `levels` each, judged together; `sequential` where the number of
+/// blocks was decided by what was seen in them. A combination measured twice in a block counts with
+/// its last value.
 pub fn effects(levels: &[usize], cells: &[Cell], sequential: bool) -> Effects {
     let combinations: usize = levels.iter().product();
     let mut blocks: BTreeMap<u32, BTreeMap<&[usize], &Cell>> = BTreeMap::new();
@@ -85,8 +89,8 @@ pub fn effects(levels: &[usize], cells: &[Cell], sequential: bool) -> Effects {
     Effects { effects: found, incomplete_blocks: all - blocks.len(), blocks: blocks.len() }
 }
 
-/// Mean over all other factors of the difference (of differences) between the levels named and level 0: each cell gives `share`, by its sign
-/// in that difference.
+/// Mean over all other factors of the difference (of differences) between the levels named and
+/// level 0: each cell gives `share`, by its sign in that difference.
 fn contrast(cells: &BTreeMap<&[usize], &Cell>, of: &[(usize, usize)], share: impl Fn(&Cell, f64) -> f64) -> f64 {
     let (mut sum, mut corners) = (0.0, 0u32);
     for (levels, cell) in cells {

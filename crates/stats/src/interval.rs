@@ -1,8 +1,9 @@
 //! A distribution-free interval for a quantile.
 //!
-//! The number of `n` independent values that lie at or below the true `q` quantile is binomial with parameters `n` and
-//! `q`, whatever the distribution. So the values of two ranks enclose the quantile with a probability that only the
-//! ranks decide (David and Nagaraja, *Order Statistics*, third edition, section 7.1).
+//! The number of `n` independent values that lie at or below the true `q` quantile is binomial with
+//! parameters `n` and `q`, whatever the distribution. So the values of two ranks enclose the
+//! quantile with a probability that only the ranks decide (David and Nagaraja, *Order Statistics*,
+//! third edition, section 7.1).
 
 /// Ranks of the values that enclose a quantile; 1 is the smallest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +14,17 @@ pub struct Ranks {
     pub high: u64,
 }
 
-/// The ranks, among `n` independent values, that enclose the `q` quantile with at least this `confidence`, with no more
-/// than half of the remaining probability on either side. `None` where `n` is too small for both ends to exist, or
-/// where `q` or `confidence` is not within (0, 1).
+/// The ranks, among `n` independent values, that enclose the `q` quantile with at least this
+/// `confidence`, with no more than half of the remaining probability on either side. `None` where
+/// `n` is too small for both ends to exist, or where `q` or `confidence` is not within (0, 1).
 pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> Option<Ranks> {
     let inside = |share: f64| share > 0.0 && share < 1.0;
     if n == 0 || !inside(q) || !inside(confidence) {
         return None;
     }
     let tail = (1.0 - confidence) / 2.0;
-    // The value of rank `low` is above the quantile when fewer than `low` values are at or below it: P(B ≤ low − 1) ≤ tail.
+    // The value of rank `low` is above the quantile when fewer than `low` values are at or below
+    // it: P(B ≤ low − 1) ≤ tail.
     let low = largest_within(n, q, tail)?;
     // By symmetry, counting from the top: n − B is binomial with 1 − q.
     let high = n - largest_within(n, 1.0 - q, tail)? + 1;
@@ -33,7 +35,8 @@ pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> Option<Ranks> {
 fn largest_within(n: u64, q: f64, tail: f64) -> Option<u64> {
     let mean = n as f64 * q;
     let deviation = (mean * (1.0 - q)).sqrt();
-    // Beyond ten deviations nothing is left that could reach the tail; a smaller sum starts at zero and is whole.
+    // Beyond ten deviations nothing is left that could reach the tail; a smaller sum starts at zero
+    // and is whole.
     let start = (mean - 10.0 * deviation - 10.0).max(0.0).floor();
     let mut at = start;
     let mut probability = ln_probability(n as f64, q, start).exp();

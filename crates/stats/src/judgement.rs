@@ -1,25 +1,31 @@
-//! By what rule a difference is judged. Its test, its interval and the smallest difference that could be seen are of one kind
-//! and one level, so that a verdict never contradicts the interval beside it.
+//! By what rule a difference is judged. Its test, its interval and the smallest difference that
+//! could be seen are of one kind and one level, so that a verdict never contradicts the interval
+//! beside it.
 //!
-//! Where several comparisons are judged together, each has its share of [`LEVEL`] (Bonferroni): all their intervals hold at
-//! the same time in at least 95 % of studies, however the comparisons depend on each other.
+//! Where several comparisons are judged together, each has its share of [`LEVEL`] (Bonferroni): all
+//! their intervals hold at the same time in at least 95 % of studies, however the comparisons
+//! depend on each other.
 //!
-//! Where the number of blocks was planned, intervals and tests are Student's. Where a study looks at its values after each block
-//! and stops by what it sees, Student's are wrong: they stop where the spread looks small by chance. Then they are those of
-//! the t test that holds at every moment: the Bayes factor of a mean that lies 0 ± 1/√c² standard deviations off against none,
-//! with the spread unknown (right Haar prior), is a test martingale, which reaches 1/α with a chance of at most α, ever
-//! (Lai 1976; Wang and Ramdas 2025, *Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance*).
+//! Where the number of blocks was planned, intervals and tests are Student's. Where a study looks
+//! at its values after each block and stops by what it sees, Student's are wrong: they stop where
+//! the spread looks small by chance. Then they are those of the t test that holds at every moment:
+//! the Bayes factor of a mean that lies 0 ± 1/√c² standard deviations off against none, with the
+//! spread unknown (right Haar prior), is a test martingale, which reaches 1/α with a chance of at
+//! most α, ever (Lai 1976; Wang and Ramdas 2025, *Anytime-valid t-tests and confidence sequences
+//! for Gaussian means with unknown variance*).
 
 use crate::bootstrap::{Estimate, Method, student, student_tail};
 use crate::sample::{deviation, mean};
 
-/// The chance of claiming any difference where there is none, over all comparisons that are judged together.
+/// The chance of claiming any difference where there is none, over all comparisons that are judged
+/// together.
 pub const LEVEL: f64 = 0.05;
 
 /// The power at which the smallest difference is stated.
 pub(crate) const POWER: f64 = 0.8;
 
-/// c² of the sequential test: effects of about 1.4 standard deviations are expected, for which 10 to 40 blocks decide.
+/// c² of the sequential test: effects of about 1.4 standard deviations are expected, for which 10
+/// to 40 blocks decide.
 const PRECISION: f64 = 0.5;
 
 /// By what rule a difference is judged.
@@ -40,7 +46,8 @@ impl Judgement {
         LEVEL / self.comparisons.max(1) as f64
     }
 
-    /// How many standard errors an interval reaches to either side; infinite where `n` values cannot bound it.
+    /// How many standard errors an interval reaches to either side; infinite where `n` values
+    /// cannot bound it.
     pub fn reach(self, n: usize) -> f64 {
         if n < 2 {
             return f64::INFINITY;
@@ -79,7 +86,8 @@ impl Judgement {
         Estimate { value, low: value - reach, high: value + reach, confidence: 1.0 - self.level(), n, method }
     }
 
-    /// The mean of values with its interval and p. `None` below two values, or where one is not finite.
+    /// The mean of values with its interval and p. `None` below two values, or where one is not
+    /// finite.
     pub fn of(self, values: &[f64]) -> Option<(Estimate, f64)> {
         if values.iter().any(|v| !v.is_finite()) {
             return None;
@@ -89,7 +97,8 @@ impl Judgement {
         Some((self.around(value, error, n), self.p(n, offset(value, error))))
     }
 
-    /// The same of values that can all be off by up to `resolution` in the same direction, which no spread shows. It is 0 or more, and finite.
+    /// The same of values that can all be off by up to `resolution` in the same direction, which no
+    /// spread shows. It is 0 or more, and finite.
     pub fn no_finer_than(self, resolution: f64, values: &[f64]) -> Option<(Estimate, f64)> {
         let (found, _) = self.of(values)?;
         let error = deviation(values)? / (values.len() as f64).sqrt();
@@ -97,7 +106,8 @@ impl Judgement {
         Some((found.widened(resolution), self.p(values.len(), offset(beyond, error))))
     }
 
-    /// The smallest true mean that is seen four times in five, at this standard error of `n` values.
+    /// The smallest true mean that is seen four times in five, at this standard error of `n`
+    /// values.
     pub fn smallest_seen(self, n: usize, error: f64) -> f64 {
         if n < 2 { f64::INFINITY } else { (self.reach(n) + student(n - 1, POWER)) * error }
     }
@@ -150,8 +160,9 @@ mod tests {
         (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    /// Of so many runs without a difference, in how many one is claimed, where each stops once its interval reaches no further
-    /// than `until` standard deviations; and in how many the interval misses the truth.
+    /// Of so many runs without a difference, in how many one is claimed, where each stops once its
+    /// interval reaches no further than `until` standard deviations; and in how many the interval
+    /// misses the truth.
     fn false_claims(judgement: Judgement, until: f64, runs: u32, seed: u64) -> u32 {
         let mut rng = generator(seed);
         (0..runs)

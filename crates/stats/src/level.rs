@@ -1,10 +1,11 @@
 //! Changes of level in a series: at which place, by how much, and how surely.
 //!
-//! The series is cut into stretches of constant mean that cost least, found exactly by dynamic programming over all places to cut
-//! (Jackson et al., *IEEE Signal Processing Letters* 12, 2005), each cut charged as a Bayesian information criterion charges two
-//! parameters, four times over: neighbouring values of a measured series are rarely independent. A cut is a change only where the
-//! interval of the difference between its two stretches excludes zero at the confidence asked for, divided by the number of cuts
-//! (Bonferroni).
+//! The series is cut into stretches of constant mean that cost least, found exactly by dynamic
+//! programming over all places to cut (Jackson et al., *IEEE Signal Processing Letters* 12, 2005),
+//! each cut charged as a Bayesian information criterion charges two parameters, four times over:
+//! neighbouring values of a measured series are rarely independent. A cut is a change only where
+//! the interval of the difference between its two stretches excludes zero at the confidence asked
+//! for, divided by the number of cuts (Bonferroni).
 
 use crate::Estimate;
 use crate::sample::{mean, median};
@@ -28,8 +29,8 @@ const SHORTEST: usize = 3;
 /// How many times the information criterion a cut has to gain.
 const CHARGE: f64 = 4.0;
 
-/// The changes of level in `values`, in their order; none where there are fewer than two levels' worth of values, or more than
-/// 4,000, or one that is not finite.
+/// The changes of level in `values`, in their order; none where there are fewer than two levels'
+/// worth of values, or more than 4,000, or one that is not finite.
 pub fn level_changes(values: &[f64], confidence: f64) -> Vec<LevelChange> {
     changes_at(values, &cuts_of(values, confidence), confidence, <[f64]>::to_vec)
         .into_iter()
@@ -51,10 +52,11 @@ fn cuts_of(values: &[f64], confidence: f64) -> Vec<usize> {
 /// The share of a series that a level has to last to be one of [`level_changes_that_stand_out`].
 const LASTING: f64 = 0.02;
 
-/// The changes of [`level_changes`] that stand out: each is at least `times` the deviation of the values about the two levels it lies
-/// between, and both levels last at least 2 % of the series: an interruption of the machine is over sooner, and does not count.
-/// A series with a level that wanders, as on a busy machine, has many changes that are real and that nothing brought about; those
-/// are no larger than its scatter.
+/// The changes of [`level_changes`] that stand out: each is at least `times` the deviation of the
+/// values about the two levels it lies between, and both levels last at least 2 % of the series: an
+/// interruption of the machine is over sooner, and does not count. A series with a level that
+/// wanders, as on a busy machine, has many changes that are real and that nothing brought about;
+/// those are no larger than its scatter.
 pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64) -> Vec<LevelChange> {
     let mut cuts = cuts_of(values, confidence);
     loop {
@@ -80,8 +82,9 @@ pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64)
     changes.into_iter().filter_map(|(change, _)| change).collect()
 }
 
-/// The cuts, each at the place that has most values near the level that they are then in: an interruption beside a change can move the cut of
-/// least cost to its other end, and is near neither level.
+/// The cuts, each at the place that has most values near the level that they are then in: an
+/// interruption beside a change can move the cut of least cost to its other end, and is near
+/// neither level.
 fn placed(values: &[f64], cuts: &[usize]) -> Vec<usize> {
     let place = |at: usize| {
         let (from, to) = (if at == 0 { 0 } else { cuts[at - 1] }, cuts.get(at + 1).copied().unwrap_or(values.len()));
@@ -98,23 +101,25 @@ fn placed(values: &[f64], cuts: &[usize]) -> Vec<usize> {
         best.1
     };
     let places: Vec<usize> = (0..cuts.len()).map(place).collect();
-    // Each is looked for between its neighbours' old places: two may have passed each other, and then bound no level.
+    // Each is looked for between its neighbours' old places: two may have passed each other, and
+    // then bound no level.
     if places.is_sorted_by(|a, b| a < b) { places } else { cuts.to_vec() }
 }
 
 /// How many times the scatter about its level a value may be away from it.
 const FAR_OFF: f64 = 3.0;
 
-/// The values of one level with those that are far off moved to the edge of what is usual there (winsorized): a few that are a hundred times
-/// too large would otherwise widen the interval of its mean, and hide the change that all others show.
+/// The values of one level with those that are far off moved to the edge of what is usual there
+/// (winsorized): a few that are a hundred times too large would otherwise widen the interval of its
+/// mean, and hide the change that all others show.
 fn without_interruptions(level: &[f64]) -> Vec<f64> {
     let most = FAR_OFF * scatter([level]);
     let middle = median(level).unwrap_or(0.0);
     level.iter().map(|value| middle + (value - middle).clamp(-most, most)).collect()
 }
 
-/// The deviation of values about their own level, each slice being one: from the median of the absolute deviations, so that a few values
-/// that are far off do not count.
+/// The deviation of values about their own level, each slice being one: from the median of the
+/// absolute deviations, so that a few values that are far off do not count.
 pub fn scatter<'a>(levels: impl IntoIterator<Item = &'a [f64]>) -> f64 {
     let off = levels.into_iter().flat_map(|values| {
         let level = median(values).unwrap_or(0.0);
@@ -124,8 +129,9 @@ pub fn scatter<'a>(levels: impl IntoIterator<Item = &'a [f64]>) -> f64 {
     median(&off.collect::<Vec<_>>()).unwrap_or(0.0) / 0.6745
 }
 
-/// The change at each cut by the values of its two levels as they are `counted`, where its interval excludes zero, and how many times the scatter about the two levels their medians are
-/// apart: a few values that are far off make no level.
+/// The change at each cut by the values of its two levels as they are `counted`, where its interval
+/// excludes zero, and how many times the scatter about the two levels their medians are apart: a
+/// few values that are far off make no level.
 fn changes_at(
     values: &[f64],
     cuts: &[usize],
@@ -146,7 +152,8 @@ fn changes_at(
     starts.zip(cuts.iter().copied().zip(ends)).map(of).collect()
 }
 
-/// The deviation of the values about their level, from the differences of neighbours: a change of level is in one of them only.
+/// The deviation of the values about their level, from the differences of neighbours: a change of
+/// level is in one of them only.
 fn noise(values: &[f64]) -> f64 {
     let steps: Vec<f64> = values.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
     // The median absolute difference of two normal values is 0.954 of their deviation.
@@ -260,7 +267,8 @@ mod tests {
     fn a_level_that_wanders_has_no_change_that_stands_out_but_the_one_put_in() {
         let mut rng = crate::bootstrap::generator(11);
         for put_in in [0.0, 50.0] {
-            // The level moves between two values every few dozen places, and each value scatters about it.
+            // The level moves between two values every few dozen places, and each value scatters
+            // about it.
             let mut level = 0.0;
             let values: Vec<f64> = (0..600)
                 .map(|i| {
@@ -287,7 +295,8 @@ mod tests {
     fn values_that_are_far_off_hide_no_change_and_do_not_alter_its_size() {
         let mut rng = crate::bootstrap::generator(5);
         for seed in 0..50 {
-            // One value in ten, for up to three on end, is up to a hundred steps too large; such values beside the step belong to either level.
+            // One value in ten, for up to three on end, is up to a hundred steps too large; such
+            // values beside the step belong to either level.
             let mut left = 0;
             let values: Vec<f64> = (0..240)
                 .map(|i| {

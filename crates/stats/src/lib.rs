@@ -1,16 +1,18 @@
 //! Distributions of measured values, and what can honestly be said of them.
 //!
-//! **Does:** keeps a [`Distribution`] of any number of values in bounded memory, gives its quantiles where there are
-//! enough values to carry them, and an interval for each that assumes nothing of the shape of the distribution. Says of
-//! an experiment what a setting is worth ([`Comparison`]), with intervals, rank and permutation tests, effects of a
-//! factorial plan ([`effects`]), steps along a swept factor ([`steps`]), drift and outliers, and how two distributions
-//! differ ([`kolmogorov_smirnov`], [`quantile_shift`]).
+//! **Does:** keeps a [`Distribution`] of any number of values in bounded memory, gives its
+//! quantiles where there are enough values to carry them, and an interval for each that assumes
+//! nothing of the shape of the distribution. Says of an experiment what a setting is worth
+//! ([`Comparison`]), with intervals, rank and permutation tests, effects of a factorial plan
+//! ([`effects`]), steps along a swept factor ([`steps`]), drift and outliers, and how two
+//! distributions differ ([`kolmogorov_smirnov`], [`quantile_shift`]).
 //!
-//! **Does not:** know units (the caller's values are nanoseconds, bytes or counts; a [`DurationSummary`] alone is of times), read a clock, or make a system call.
+//! **Does not:** know units (the caller's values are nanoseconds, bytes or counts; a
+//! [`DurationSummary`] alone is of times), read a clock, or make a system call.
 //!
-//! **Guarantees:** `n`, `min` and `max` are exact; a quantile is within the distribution's [`Precision`] of the value
-//! with that rank; nothing panics on any value. Whatever draws random numbers takes a seed, and gives the same result for
-//! the same seed on every machine.
+//! **Guarantees:** `n`, `min` and `max` are exact; a quantile is within the distribution's
+//! [`Precision`] of the value with that rank; nothing panics on any value. Whatever draws random
+//! numbers takes a seed, and gives the same result for the same seed on every machine.
 
 #![forbid(unsafe_code)]
 

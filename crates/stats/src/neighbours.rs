@@ -1,4 +1,5 @@
-//! Values in the order of time of which one goes with the next, such as the hours of a day: they are worth fewer.
+//! Values in the order of time of which one goes with the next, such as the hours of a day: they
+//! are worth fewer.
 
 use crate::bootstrap::Estimate;
 use crate::judgement::Judgement;
@@ -15,8 +16,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of all series together. The estimate from short series is too low by about (1 + 3 r) / n, which is added; and it is
-    /// taken one standard error higher than it is.
+    /// Of all series together. The estimate from short series is too low by about (1 + 3 r) / n,
+    /// which is added; and it is taken one standard error higher than it is.
     pub fn of(all: &[Vec<f64>]) -> Self {
         let (mut together, mut alone, mut values) = (0.0, 0.0, 0_usize);
         for series in all {

@@ -1,4 +1,5 @@
-//! Permutation tests: how often would chance alone, given these very values, make as large a difference?
+//! Permutation tests: how often would chance alone, given these very values, make as large a
+//! difference?
 
 use rand::RngExt as _;
 

@@ -1,16 +1,19 @@
 //! Tests that use ranks alone, and so ask nothing of the shape of the distribution.
 //!
-//! The distributions of both statistics are counted out where the samples are small and nothing is tied, and taken as
-//! normal (with ties and continuity corrected for) otherwise. No crate has these with both forms at present.
+//! The distributions of both statistics are counted out where the samples are small and nothing is
+//! tied, and taken as normal (with ties and continuity corrected for) otherwise. No crate has these
+//! with both forms at present.
 
 use statrs::distribution::ContinuousCDF as _;
 
 use crate::bootstrap::normal;
 
-/// Up to this many pairs (Wilcoxon), or values of either sample (Mann and Whitney), everything is counted out.
+/// Up to this many pairs (Wilcoxon), or values of either sample (Mann and Whitney), everything is
+/// counted out.
 const COUNTED: usize = 50;
 
-/// The ranks of the values, from 1; tied values share the mean of theirs. And Σ(t³ − t) over the groups of tied values.
+/// The ranks of the values, from 1; tied values share the mean of theirs. And Σ(t³ − t) over the
+/// groups of tied values.
 pub(crate) fn ranks(values: &[f64]) -> (Vec<f64>, f64) {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -32,8 +35,8 @@ pub(crate) fn ranks(values: &[f64]) -> (Vec<f64>, f64) {
     (ranks, ties)
 }
 
-/// Wilcoxon's signed-rank test that differences are even about zero, two-sided; zeros are excluded. `None` where all
-/// are zeros.
+/// Wilcoxon's signed-rank test that differences are even about zero, two-sided; zeros are excluded.
+/// `None` where all are zeros.
 pub fn wilcoxon(differences: &[f64]) -> Option<f64> {
     let kept: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0 && d.is_finite()).collect();
     let n = kept.len();
@@ -60,7 +63,8 @@ pub fn wilcoxon(differences: &[f64]) -> Option<f64> {
     two_sided(total / 2.0 - smaller, variance)
 }
 
-/// Mann and Whitney's test that neither sample tends to be larger, two-sided. `None` where either is empty or all is tied.
+/// Mann and Whitney's test that neither sample tends to be larger, two-sided. `None` where either
+/// is empty or all is tied.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
@@ -81,8 +85,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     two_sided(pairs / 2.0 - smaller, variance)
 }
 
-/// In how many orders of n and m values each U comes about: the Gaussian binomial coefficient, built up as the product
-/// of (1 − x^(m+i)) / (1 − x^i).
+/// In how many orders of n and m values each U comes about: the Gaussian binomial coefficient,
+/// built up as the product of (1 − x^(m+i)) / (1 − x^i).
 fn orders(n: usize, m: usize) -> Vec<f64> {
     let length = n * m + 1;
     let mut ways = vec![0.0; length];
@@ -114,7 +118,8 @@ mod tests {
 
     #[test]
     fn agrees_with_scipy_and_published_tables() {
-        // Hollander and Wolfe (1973), depression before and after, in thousandths; scipy.stats.wilcoxon(method='exact').
+        // Hollander and Wolfe (1973), depression before and after, in thousandths;
+        // scipy.stats.wilcoxon(method='exact').
         let before = [1_830.0, 500.0, 1_620.0, 2_480.0, 1_680.0, 1_880.0, 1_550.0, 3_060.0, 1_300.0];
         let after = [878.0, 647.0, 598.0, 2_050.0, 1_060.0, 1_290.0, 1_060.0, 3_140.0, 1_290.0];
         let differences: Vec<f64> = before.iter().zip(&after).map(|(b, a)| b - a).collect();

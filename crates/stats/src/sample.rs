@@ -1,6 +1,7 @@
 //! One sample of real values: its mean, spread and quantiles.
 
-/// The values that are finite, in rising order. What is not a number carries no information and would spoil every sum.
+/// The values that are finite, in rising order. What is not a number carries no information and
+/// would spoil every sum.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut kept: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     kept.sort_by(f64::total_cmp);
@@ -24,7 +25,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The `share` quantile, interpolated between ranks (type 7 of Hyndman and Fan 1996, the default of R and NumPy).
+/// The `share` quantile, interpolated between ranks (type 7 of Hyndman and Fan 1996, the default of
+/// R and NumPy).
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     quantile_of_sorted(&sorted(values), share)
 }

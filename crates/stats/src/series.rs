@@ -1,9 +1,11 @@
-//! Means of a series in which neighbouring values are alike, as in a measurement: a busy machine stays busy for a while.
+//! Means of a series in which neighbouring values are alike, as in a measurement: a busy machine
+//! stays busy for a while.
 //!
-//! An interval made as for independent values is too narrow there: a hundred values of which ten on end say the same are ten. The values are
-//! therefore averaged in batches that grow until neighbouring batches are no longer alike (Fishman, *Operations Research* 26, 1978). Where the series is too
-//! short for that, what is left is corrected as for an autoregressive series of first order. A movement slower than a third of the series cannot be
-//! seen in it, and is in no interval.
+//! An interval made as for independent values is too narrow there: a hundred values of which ten on
+//! end say the same are ten. The values are therefore averaged in batches that grow until
+//! neighbouring batches are no longer alike (Fishman, *Operations Research* 26, 1978). Where the
+//! series is too short for that, what is left is corrected as for an autoregressive series of first
+//! order. A movement slower than a third of the series cannot be seen in it, and is in no interval.
 
 use crate::Estimate;
 use crate::bootstrap::{Method, student};
@@ -22,8 +24,9 @@ const FEWEST_CORRELATED: usize = 6;
 /// The most that is corrected for: one value that says as much as forty.
 const MOST_ALIKE: f64 = 0.95;
 
-/// The mean of a series with levels, each slice being one, in their order, with its interval. A change of level between two slices adds nothing to it.
-/// `None` without two values in each, or with a confidence outside (0, 1), or a value that is not finite.
+/// The mean of a series with levels, each slice being one, in their order, with its interval. A
+/// change of level between two slices adds nothing to it. `None` without two values in each, or
+/// with a confidence outside (0, 1), or a value that is not finite.
 pub fn series_mean(levels: &[&[f64]], confidence: f64) -> Option<Estimate> {
     let all: usize = levels.iter().map(|level| level.len()).sum();
     let parts = levels.iter().map(|level| Some((level.len() as f64 / all as f64, Level::of(level)?)));
@@ -31,7 +34,8 @@ pub fn series_mean(levels: &[&[f64]], confidence: f64) -> Option<Estimate> {
     sum(&parts, confidence, all)
 }
 
-/// The mean of `after` minus that of `before`, two levels of one series, with its interval. `None` as with [`series_mean`].
+/// The mean of `after` minus that of `before`, two levels of one series, with its interval. `None`
+/// as with [`series_mean`].
 pub fn series_difference(before: &[f64], after: &[f64], confidence: f64) -> Option<Estimate> {
     sum(&[(-1.0, Level::of(before)?), (1.0, Level::of(after)?)], confidence, before.len() + after.len())
 }
@@ -63,7 +67,8 @@ impl Level {
     }
 }
 
-/// The correlation of neighbouring values, from zero to [`MOST_ALIKE`], without what a short series is too low by (Kendall 1954).
+/// The correlation of neighbouring values, from zero to [`MOST_ALIKE`], without what a short series
+/// is too low by (Kendall 1954).
 fn correlation(values: &[f64]) -> f64 {
     let n = values.len();
     let Some(middle) = mean(values).filter(|_| n >= FEWEST_CORRELATED) else { return 0.0 };

@@ -12,7 +12,8 @@ pub struct KolmogorovSmirnov {
     pub distance: f64,
     /// Where it is reached.
     pub at: f64,
-    /// Two-sided p, by counting paths where both samples are small and by Kolmogorov's series otherwise.
+    /// Two-sided p, by counting paths where both samples are small and by Kolmogorov's series
+    /// otherwise.
     pub p: f64,
 }
 
@@ -50,8 +51,8 @@ pub fn kolmogorov_smirnov(a: &[f64], b: &[f64]) -> Option<KolmogorovSmirnov> {
     Some(KolmogorovSmirnov { distance, at, p })
 }
 
-/// The share of all orders of n and m values with a distance of at least `widest`: lattice paths that leave the band, as a
-/// probability so that nothing overflows.
+/// The share of all orders of n and m values with a distance of at least `widest`: lattice paths
+/// that leave the band, as a probability so that nothing overflows.
 fn counted(n: usize, m: usize, widest: u128) -> f64 {
     let inside = |i: usize, j: usize| (i as u128 * m as u128).abs_diff(j as u128 * n as u128) < widest;
     // ways[j]: the share of paths to (i, j) that stayed inside, out of all paths to it.
@@ -82,8 +83,8 @@ fn series(n: usize, m: usize, distance: f64) -> f64 {
     (2.0 * sum).clamp(0.0, 1.0)
 }
 
-/// By how much the `share` quantile of `b` lies above that of `a`, with a percentile bootstrap interval. `None` where
-/// either sample has fewer than twelve values.
+/// By how much the `share` quantile of `b` lies above that of `a`, with a percentile bootstrap
+/// interval. `None` where either sample has fewer than twelve values.
 pub fn quantile_shift(a: &[f64], b: &[f64], share: f64, confidence: f64, seed: u64) -> Option<Estimate> {
     let (a, b) = (sorted(a), sorted(b));
     if a.len().min(b.len()) < crate::bootstrap::FEWEST_RESAMPLED || !(confidence > 0.0 && confidence < 1.0) {
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn agrees_with_scipy() {
-        // scipy.stats.ks_2samp: 0.6 at 1.21, p = 0.165834; and the ten pairs of the timestamps table, p = 1.0825e-5.
+        // scipy.stats.ks_2samp: 0.6 at 1.21, p = 0.165834; and the ten pairs of the timestamps
+        // table, p = 1.0825e-5.
         let term = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
         let k = kolmogorov_smirnov(&term, &[1.15, 0.88, 0.90, 0.74, 1.21]).unwrap();
         assert_eq!((k.distance, k.at), (0.6, 1.21));

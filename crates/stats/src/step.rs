@@ -1,10 +1,13 @@
-//! Steps of a curve along a swept factor: at which size or delay does it break, by how much, and how surely there.
+//! Steps of a curve along a swept factor: at which size or delay does it break, by how much, and
+//! how surely there.
 //!
-//! The curve is taken as straight pieces in the logarithms of x and y, and the pieces that cost least are found exactly,
-//! by dynamic programming over all places to break (Bellman 1961), each break charged as the Bayesian information
-//! criterion charges three parameters. A kink is no step: the two pieces must also stand apart where they meet. The place's
-//! interval holds every place that the likelihood ratio cannot distinguish from the best one: its distribution for the place of
-//! a break is known, with the quantile −2 ln(1 − √confidence) (Hansen, *Econometrica* 68, 2000, theorem 2).
+//! The curve is taken as straight pieces in the logarithms of x and y, and the pieces that cost
+//! least are found exactly, by dynamic programming over all places to break (Bellman 1961), each
+//! break charged as the Bayesian information criterion charges three parameters. A kink is no step:
+//! the two pieces must also stand apart where they meet. The place's interval holds every place
+//! that the likelihood ratio cannot distinguish from the best one: its distribution for the place
+//! of a break is known, with the quantile −2 ln(1 − √confidence) (Hansen, *Econometrica* 68, 2000,
+//! theorem 2).
 
 use serde::{Deserialize, Serialize};
 
@@ -107,8 +110,8 @@ impl Curve {
         (u.len() >= 4 && u.len() <= MOST).then_some(Self { u, v })
     }
 
-    /// The deviation of one measurement about the curve: from repetitions where there are enough of them, else from
-    /// neighbours, robustly, so that the steps themselves do not count.
+    /// The deviation of one measurement about the curve: from repetitions where there are enough of
+    /// them, else from neighbours, robustly, so that the steps themselves do not count.
     fn noise(&self) -> f64 {
         let (mut squares, mut degrees) = (0.0, 0.0);
         for v in &self.v {
@@ -176,8 +179,8 @@ impl Curve {
     }
 }
 
-/// The steps of the curve through `points` (x, y), in rising x. Points with an x or y not above zero are excluded; with
-/// fewer than four different x, or more than 2,000, there are none.
+/// The steps of the curve through `points` (x, y), in rising x. Points with an x or y not above
+/// zero are excluded; with fewer than four different x, or more than 2,000, there are none.
 pub fn steps(points: &[(f64, f64)], search: Search) -> Vec<Step> {
     let Some(curve) = Curve::of(points) else { return Vec::new() };
     let (noise, smallest) = (curve.noise(), search.smallest_ratio.max(1.0).ln());
@@ -220,8 +223,8 @@ mod tests {
         1_448,
     ];
 
-    /// The table of 1999 by its rule: below half the MSS the reply waits for a delayed ACK. Between the four published
-    /// figures the rate follows the straight line through each pair.
+    /// The table of 1999 by its rule: below half the MSS the reply waits for a delayed ACK. Between
+    /// the four published figures the rate follows the straight line through each pair.
     fn of_1999(size: u32) -> f64 {
         let x = f64::from(size);
         if size < 724 {

@@ -1,8 +1,9 @@
 //! Two long runs set side by side, where neighbouring values depend on each other.
 //!
-//! Values that follow one another on a network are alike: a queue stands for a while. A bootstrap that draws values one by one
-//! would take them for independent and give intervals that are far too narrow. So whole stretches of a run are drawn (Künsch
-//! 1989, without overlap): what lasts less than a stretch is in the interval.
+//! Values that follow one another on a network are alike: a queue stands for a while. A bootstrap
+//! that draws values one by one would take them for independent and give intervals that are far too
+//! narrow. So whole stretches of a run are drawn (Künsch 1989, without overlap): what lasts less
+//! than a stretch is in the interval.
 
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
@@ -15,13 +16,14 @@ use crate::{Distribution, Quantile};
 /// Fewer stretches than this on either side give no interval.
 pub const FEWEST_STRETCHES: usize = 10;
 
-/// Fewer values than this expected beyond a quantile give no interval: the bootstrap of a tail that is hardly there does
-/// not cover.
+/// Fewer values than this expected beyond a quantile give no interval: the bootstrap of a tail that
+/// is hardly there does not cover.
 pub const FEWEST_BEYOND: f64 = 10.0;
 
 const RESAMPLES: usize = 400;
 
-/// What a difference has to be in standard errors to be seen four times in five at 95 %: 1.96 + 0.84.
+/// What a difference has to be in standard errors to be seen four times in five at 95 %: 1.96 +
+/// 0.84.
 const SEEN_FOUR_IN_FIVE: f64 = 2.8;
 
 /// A quantile of two runs.
@@ -48,8 +50,9 @@ impl Shifted {
         resolution(self.first.max(self.second))
     }
 
-    /// The same as one of so many comparisons that are judged together: its interval is as much wider as it takes for all of them to hold with the
-    /// confidence of one (Bonferroni), by the normal distribution, since too few stretches are drawn for percentiles so far out.
+    /// The same as one of so many comparisons that are judged together: its interval is as much
+    /// wider as it takes for all of them to hold with the confidence of one (Bonferroni), by the
+    /// normal distribution, since too few stretches are drawn for percentiles so far out.
     #[must_use]
     pub fn one_of(self, comparisons: usize) -> Self {
         let Some(shift) = self.shift else { return self };
@@ -107,8 +110,9 @@ impl Counts {
     }
 }
 
-/// By how much each quantile of the second run lies above that of the first. `first` and `second` are the runs' stretches in
-/// their order, all of about the same number of values. A quantile that too few values carry is `None`.
+/// By how much each quantile of the second run lies above that of the first. `first` and `second`
+/// are the runs' stretches in their order, all of about the same number of values. A quantile that
+/// too few values carry is `None`.
 pub fn shifts(
     first: &[&Distribution],
     second: &[&Distribution],
@@ -153,8 +157,8 @@ pub fn shifts(
     found
 }
 
-/// By how much the mean of the second run lies above that of the first: `first` and `second` hold sum and number of values of
-/// each stretch. `None` below [`FEWEST_STRETCHES`].
+/// By how much the mean of the second run lies above that of the first: `first` and `second` hold
+/// sum and number of values of each stretch. `None` below [`FEWEST_STRETCHES`].
 pub fn mean_shift(first: &[(f64, u64)], second: &[(f64, u64)], confidence: f64, seed: u64) -> Option<Estimate> {
     let mean = |of: &mut dyn Iterator<Item = (f64, u64)>| {
         let (sum, n) = of.fold((0.0, 0u64), |(sum, n), (s, m)| (sum + s, n + m));
@@ -170,8 +174,9 @@ pub fn mean_shift(first: &[(f64, u64)], second: &[(f64, u64)], confidence: f64, 
     interval(value, differences, confidence, first.len() + second.len())
 }
 
-/// The interval of a figure of one run: `of` gives it for stretches that are drawn, by their numbers from 0 to `stretches`; `value` is
-/// that of the run itself. `None` below [`FEWEST_STRETCHES`].
+/// The interval of a figure of one run: `of` gives it for stretches that are drawn, by their
+/// numbers from 0 to `stretches`; `value` is that of the run itself. `None` below
+/// [`FEWEST_STRETCHES`].
 pub fn stretched(
     value: f64,
     stretches: usize,

@@ -4,8 +4,8 @@ use crate::bootstrap::{Estimate, Method, student};
 use crate::judgement::POWER;
 use crate::sample::{deviation, mean};
 
-/// The mean of `after` minus that of `before`, with its interval (Welch 1947): the two are independent and may vary unequally. `None` below two
-/// values on either side.
+/// The mean of `after` minus that of `before`, with its interval (Welch 1947): the two are
+/// independent and may vary unequally. `None` below two values on either side.
 pub fn mean_difference(before: &[f64], after: &[f64], confidence: f64) -> Option<Estimate> {
     let value = mean(after)? - mean(before)?;
     let (error, degrees) = error(before, after)?;
@@ -14,7 +14,8 @@ pub fn mean_difference(before: &[f64], after: &[f64], confidence: f64) -> Option
     Some(Estimate { value, low, high, confidence, n: before.len() + after.len(), method: Method::StudentT })
 }
 
-/// The smallest true difference that [`mean_difference`] shows four times in five, at the spread of these values.
+/// The smallest true difference that [`mean_difference`] shows four times in five, at the spread of
+/// these values.
 pub fn mean_difference_seen(before: &[f64], after: &[f64], confidence: f64) -> Option<f64> {
     let (error, degrees) = error(before, after)?;
     Some((student(degrees, 0.5 + confidence / 2.0) + student(degrees, POWER)) * error)
@@ -28,7 +29,8 @@ fn error(before: &[f64], after: &[f64]) -> Option<(f64, usize)> {
     Some(((a + b).sqrt(), degrees))
 }
 
-/// The degrees of freedom of a sum of independent means, each with its variance and its own degrees: at most all of them together.
+/// The degrees of freedom of a sum of independent means, each with its variance and its own
+/// degrees: at most all of them together.
 pub(crate) fn welch(means: &[(f64, f64)]) -> usize {
     let all: f64 = means.iter().map(|(_, degrees)| degrees).sum();
     let variance: f64 = means.iter().map(|(variance, _)| variance).sum();

@@ -27,7 +27,8 @@ pub struct Provenance {
     pub packets: u64,
     /// What was lost, or could not be read, in words.
     pub unread: Vec<String>,
-    /// TCP segments among the packets; `None` where the version that wrote the run did not count them, as the next two.
+    /// TCP segments among the packets; `None` where the version that wrote the run did not count
+    /// them, as the next two.
     pub segments: Option<u64>,
     /// Segments of connections beyond the number that is followed.
     pub beyond_limit: Option<u64>,
@@ -79,8 +80,8 @@ impl Run {
     /// Writes it into a new directory.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Create`], and [`Error::Keep`]: what was written until then stays, and its `run.json` says
-    /// that it is unfinished.
+    /// [`Error::Exists`], [`Error::Create`], and [`Error::Keep`]: what was written until then
+    /// stays, and its `run.json` says that it is unfinished.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let provenance = self.provenance.clone();
         let mut file = File { schema: SCHEMA, kind: RunKind::Capture, state: State::Unfinished, provenance };

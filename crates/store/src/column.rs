@@ -43,7 +43,8 @@ pub(crate) fn properties<T: Record>() -> WriterProperties {
             KeyValue::new("wirelapse.schema".to_owned(), crate::SCHEMA.to_string()),
             KeyValue::new("wirelapse.table".to_owned(), T::TABLE.to_owned()),
         ]));
-    // Of times and sizes the differences are written: a dictionary of them costs more than it saves.
+    // Of times and sizes the differences are written: a dictionary of them costs more than it
+    // saves.
     for column in T::COLUMNS.iter().filter(|c| is_measured(c)) {
         let path = ColumnPath::from(column.name);
         properties = properties
@@ -60,7 +61,8 @@ fn is_measured<T>(column: &Column<T>) -> bool {
         && units.iter().any(|u| column.name.ends_with(u))
 }
 
-/// The values of one column that wait to be written: those that are there, and for each row whether it is.
+/// The values of one column that wait to be written: those that are there, and for each row whether
+/// it is.
 pub(crate) struct Buffer {
     pub values: Values,
     pub levels: Vec<i16>,
@@ -84,8 +86,8 @@ impl Buffer {
         Self { values, levels: Vec::new() }
     }
 
-    /// A null in a column without nulls, or a value of another type, is a fault of the field's line in its table; it becomes zero or
-    /// empty text, and the round-trip test shows it.
+    /// A null in a column without nulls, or a value of another type, is a fault of the field's line
+    /// in its table; it becomes zero or empty text, and the round-trip test shows it.
     #[inline]
     pub fn push<C: Cell>(&mut self, value: &C) {
         let value = value.value();

@@ -1,5 +1,5 @@
-//! One table on its way to disk: rows are buffered, written in row groups to a hidden file, and the file is closed and
-//! renamed when it is due.
+//! One table on its way to disk: rows are buffered, written in row groups to a hidden file, and the
+//! file is closed and renamed when it is due.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -17,8 +17,8 @@ use record::table::{Cell, Fields, Record};
 use crate::column::{Buffer, Values, properties, schema};
 use crate::{Error, private};
 
-/// Rows that are held in memory before they are written out as a row group. A row of the widest table takes about
-/// 350 bytes of memory, so a table holds about 11 MB.
+/// Rows that are held in memory before they are written out as a row group. A row of the widest
+/// table takes about 350 bytes of memory, so a table holds about 11 MB.
 pub(crate) const ROWS_A_GROUP: usize = 32_768;
 /// Rows after which a part is closed whatever its age.
 pub(crate) const ROWS_A_PART: u64 = 1 << 19;
@@ -73,8 +73,8 @@ impl<T: Record> Parts<T> {
         Self::open(run)
     }
 
-    /// One that may be there already: it is written anew. Its later parts are removed and its first one gives way to the
-    /// new one as a whole, so that no row is there twice at any moment.
+    /// One that may be there already: it is written anew. Its later parts are removed and its first
+    /// one gives way to the new one as a whole, so that no row is there twice at any moment.
     pub fn open(run: &Path) -> Result<Self, Failed> {
         let dir = run.join(format!("{}.parquet", T::TABLE));
         let failed = |source| Failed { path: dir.clone(), source };
@@ -165,7 +165,8 @@ impl<T: Record> Parts<T> {
             .into_inner()
             .map_err(plain)
             .and_then(|buffered| buffered.into_inner().map_err(io::IntoInnerError::into_error))
-            // Without this a full disk may show only after the rename, on file systems that allocate late.
+            // Without this a full disk may show only after the rename, on file systems that
+            // allocate late.
             .and_then(|file| file.sync_data())
             .and_then(|()| fs::rename(&hidden, self.dir.join(format!("part-{:05}.parquet", self.parts))));
         closed.map_err(|source| self.give_up(hidden, source))?;
@@ -174,7 +175,8 @@ impl<T: Record> Parts<T> {
         Ok(())
     }
 
-    /// Removes the hidden file: it cannot be read, and on a full disk its room is worth more than its name.
+    /// Removes the hidden file: it cannot be read, and on a full disk its room is worth more than
+    /// its name.
     fn give_up(&mut self, path: PathBuf, source: io::Error) -> Failed {
         self.open = None;
         let _ = fs::remove_file(&path);
@@ -189,14 +191,16 @@ pub(crate) fn write_whole<T: Record>(run: &Path, rows: &[T]) -> Result<(), Faile
     table.close_part()
 }
 
-/// When the parts of a run are closed, by age: every ten seconds, and in a long run whenever another hundredth of its
-/// length has gone by, so that a day makes a few hundred parts and not thousands.
+/// When the parts of a run are closed, by age: every ten seconds, and in a long run whenever
+/// another hundredth of its length has gone by, so that a day makes a few hundred parts and not
+/// thousands.
 pub(crate) fn due(start: Nanos, closed: Nanos, now: Nanos) -> bool {
     let age = now.saturating_sub(closed);
     age >= Nanos::from_secs(10) && age.0 >= closed.saturating_sub(start).0 / 100
 }
 
-/// The error of the disk itself where there is one inside, so that "no space left" is recognised as that.
+/// The error of the disk itself where there is one inside, so that "no space left" is recognised as
+/// that.
 fn plain(error: parquet::errors::ParquetError) -> io::Error {
     match error {
         parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {

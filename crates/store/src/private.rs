@@ -1,6 +1,8 @@
-//! Directories and files that only the one who measures reads: a run shows addresses, programs and command lines.
+//! Directories and files that only the one who measures reads: a run shows addresses, programs and
+//! command lines.
 //!
-//! Modes are 0700 and 0600. Where root measures for a user who called `sudo`, they belong to that user.
+//! Modes are 0700 and 0600. Where root measures for a user who called `sudo`, they belong to that
+//! user.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -16,7 +18,8 @@ pub fn directory(path: &Path) -> io::Result<()> {
     caller().map_or(Ok(()), |(user, group)| std::os::unix::fs::lchown(path, user, group))
 }
 
-/// A new file to write, in place of one of that name. What that was, a link to another file or a second name of one, is left as it is.
+/// A new file to write, in place of one of that name. What that was, a link to another file or a
+/// second name of one, is left as it is.
 ///
 /// # Errors
 /// As [`File::create_new`] and [`std::fs::remove_file`].
@@ -38,7 +41,8 @@ pub fn give_to_caller(file: &File) -> io::Result<()> {
     caller().map_or(Ok(()), |(user, group)| std::os::unix::fs::fchown(file, user, group))
 }
 
-/// User and group who called `sudo`, where this process is root because of that: what it writes is theirs.
+/// User and group who called `sudo`, where this process is root because of that: what it writes is
+/// theirs.
 pub fn caller() -> Option<(Option<u32>, Option<u32>)> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
     let user = number("SUDO_UID").filter(|&user| user != 0 && rustix::process::geteuid().is_root())?;

@@ -56,7 +56,8 @@ pub(crate) struct RunFile {
     pub state: State,
     #[serde(flatten, with = "record::table::object")]
     pub provenance: Provenance,
-    /// What the path of the lab reported that the traced program lives in, with the lab's name in `lab`.
+    /// What the path of the lab reported that the traced program lives in, with the lab's name in
+    /// `lab`.
     pub path: Option<serde_json::Value>,
     /// Null until the run is finished.
     pub end_ns: Option<u64>,

@@ -20,7 +20,8 @@ impl Run {
     /// Opens the run in this directory, by its `run.json`.
     ///
     /// # Errors
-    /// [`Error::NotARun`], [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], or [`Error::Unsupported`].
+    /// [`Error::NotARun`], [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], or
+    /// [`Error::Unsupported`].
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = run_file::read(path, RunKind::Trace)?;
         Ok(Self { path: path.to_owned(), file })
@@ -31,8 +32,8 @@ impl Run {
         &self.file.provenance
     }
 
-    /// What the path of the lab reported that the traced program lived in, with the lab's name in `lab`; `None` where no traced process
-    /// was seen in a lab that has a name.
+    /// What the path of the lab reported that the traced program lived in, with the lab's name in
+    /// `lab`; `None` where no traced process was seen in a lab that has a name.
     pub fn lab_path(&self) -> Option<&serde_json::Value> {
         self.file.path.as_ref()
     }
@@ -74,22 +75,23 @@ impl Run {
 macro_rules! tables {
     ([] $($(#[$doc:meta])* $table:ident: $variant:ident($holds:ty) of $record:ident, $presence:ident, $place:ident, $times:ident;)*) => {
         /// A table of one kind of record for each method: rows come in the order in which they were
-        /// finished, one row group in memory at a time. A table that an earlier version did not write has
-        /// no rows.
+        /// finished, one row group in memory at a time. A table that an earlier version did not
+        /// write has no rows.
         impl Run {
             $(
                 #[doc = concat!("Passes every [`record::", stringify!($record), "`] to `each`.")]
                 ///
                 /// # Errors
-                /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], [`Error::Unsupported`].
+                /// [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`],
+                /// [`Error::Unsupported`].
                 pub fn $table(&self, each: impl FnMut(record::$record)) -> Result<(), Error> {
                     tables!(@$presence row::table(&self.path, each))
                 }
             )*
 
-            /// Passes the records of every kind to `each` as events: those of one table after those of
-            /// another, connections first. After each table, `read` gets what came of it, and how many rows
-            /// there were.
+            /// Passes the records of every kind to `each` as events: those of one table after those
+            /// of another, connections first. After each table, `read` gets what came of it, and
+            /// how many rows there were.
             ///
             /// # Errors
             /// What `read` gives: the tables that follow are not read then.

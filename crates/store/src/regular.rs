@@ -1,5 +1,5 @@
-//! Files of a run that others may have made: a name may be a pipe that never ends, a device, or a link to one, and a file may be longer
-//! than memory.
+//! Files of a run that others may have made: a name may be a pipe that never ends, a device, or a
+//! link to one, and a file may be longer than memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};

@@ -1,7 +1,7 @@
 //! Runs that follow each other below one folder: `ROOT/host=H/date=YYYY-MM-DD/run=T/`.
 //!
-//! Each is an ordinary run of a trace, with `histograms` and one row in `runs` beside its tables. Runs are removed by age and size, whole:
-//! a run is renamed to a hidden name first.
+//! Each is an ordinary run of a trace, with `histograms` and one row in `runs` beside its tables.
+//! Runs are removed by age and size, whole: a run is renamed to a hidden name first.
 
 use std::fs;
 use std::io;
@@ -63,7 +63,8 @@ pub struct Removed {
 }
 
 impl Rotating {
-    /// Takes up the folder of `host` below `root`, which is made where it is not there. What an earlier process left half-written is removed.
+    /// Takes up the folder of `host` below `root`, which is made where it is not there. What an
+    /// earlier process left half-written is removed.
     ///
     /// # Errors
     /// [`Error::Create`] where the folder cannot be made or read.
@@ -186,7 +187,8 @@ impl Rotating {
         Ok(stored)
     }
 
-    /// Removes the runs that `limits` leave no room for, oldest first. `now_s` is Unix time in seconds.
+    /// Removes the runs that `limits` leave no room for, oldest first. `now_s` is Unix time in
+    /// seconds.
     ///
     /// # Errors
     /// [`Error::Read`], and [`Error::Keep`] where a run cannot be removed.
@@ -221,7 +223,8 @@ pub fn remove(run: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The files of a run in the order in which they are to be copied: every one is whole, `run.json` comes last. Paths are below the run.
+/// The files of a run in the order in which they are to be copied: every one is whole, `run.json`
+/// comes last. Paths are below the run.
 ///
 /// # Errors
 /// [`Error::Read`].
@@ -371,7 +374,8 @@ mod tests {
         assert_ne!(write(&mut rotating, 0), write(&mut rotating, 0));
     }
 
-    /// An agent that starts again within a second must not replace in a store what was uploaded and removed here.
+    /// An agent that starts again within a second must not replace in a store what was uploaded and
+    /// removed here.
     #[test]
     fn runs_of_one_second_have_two_names_though_the_first_is_gone() {
         let root = tempfile::tempdir().unwrap();

@@ -29,7 +29,8 @@ fn parts(run: &Path, table: &str) -> Result<Vec<PathBuf>, Error> {
     })
 }
 
-/// Passes every row of a table to `each`, in the order they were written. Holds one row group in memory.
+/// Passes every row of a table to `each`, in the order they were written. Holds one row group in
+/// memory.
 pub(crate) fn table<T: Record>(run: &Path, mut each: impl FnMut(T)) -> Result<(), Error> {
     for path in parts(run, T::TABLE)? {
         let file = regular::open(&path).map_err(|source| Error::Read { path: path.clone(), why: source })?;
@@ -87,8 +88,9 @@ fn damaged(path: &Path, error: parquet::errors::ParquetError) -> Error {
 
 /// The columns of a row group, where the file says nothing impossible of them.
 ///
-/// The Parquet reader asserts some of what a file says (checked against version 60), and no file may end this program: so
-/// offsets are looked at before, and what it asserts within the pages is caught.
+/// The Parquet reader asserts some of what a file says (checked against version 60), and no file
+/// may end this program: so offsets are looked at before, and what it asserts within the pages is
+/// caught.
 fn loaded<T: Record>(path: &Path, group: &dyn RowGroupReader) -> Result<Vec<Loaded>, Error> {
     let malformed = |detail: &str| Error::Malformed { path: path.to_owned(), detail: detail.into() };
     let metadata = group.metadata();
@@ -132,7 +134,8 @@ impl Loaded {
     }
 }
 
-/// The columns of a row group in the order of the field table. Columns that a later version added are skipped.
+/// The columns of a row group in the order of the field table. Columns that a later version added
+/// are skipped.
 fn load<T: Record>(group: &dyn RowGroupReader) -> parquet::errors::Result<Vec<Loaded>> {
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
     let missing = |null: Option<_>| if null.is_some() { Loaded::Absent } else { Loaded::Missing };
@@ -152,7 +155,8 @@ fn load<T: Record>(group: &dyn RowGroupReader) -> parquet::errors::Result<Vec<Lo
                 reader.read_records(rows, nullable.then_some(&mut levels), None, &mut values)?;
                 let number = |n: i64| match T::COLUMNS[at].kind {
                     Kind::Id | Kind::Signed => Some(n.cast_unsigned()),
-                    // A negative number cannot be: it shows as missing, which the row's reading then says.
+                    // A negative number cannot be: it shows as missing, which the row's reading
+                    // then says.
                     _ => u64::try_from(n).ok(),
                 };
                 Loaded::Numbers(with_nulls(values, nullable.then_some(&levels)).map(|n| n.and_then(number)).collect())

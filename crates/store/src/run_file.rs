@@ -62,7 +62,8 @@ pub const LONGEST: u64 = 64 << 20;
 /// What kind of run the directory holds.
 ///
 /// # Errors
-/// [`Error::NotARun`], [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], or [`Error::Unsupported`].
+/// [`Error::NotARun`], [`Error::Read`], [`Error::Truncated`], [`Error::Malformed`], or
+/// [`Error::Unsupported`].
 pub fn kind(run: &Path) -> Result<RunKind, Error> {
     kind_of(run, &value(run)?)
 }

@@ -1,8 +1,8 @@
 //! The tables of a study: `trials`, `factors`, `series`, `pings` and `comparisons`.
 //!
-//! [`Writer`] adds trials as they finish and closes the parts by age, so that a crash leaves all but the newest readable;
-//! those are in the study's own journal, from which the tables are written anew where it goes on. What is concluded from
-//! all trials is written as a whole.
+//! [`Writer`] adds trials as they finish and closes the parts by age, so that a crash leaves all
+//! but the newest readable; those are in the study's own journal, from which the tables are written
+//! anew where it goes on. What is concluded from all trials is written as a whole.
 
 use std::path::Path;
 
@@ -31,7 +31,8 @@ pub struct Point {
     pub trial: u64,
     /// Since the transfer began.
     pub at_ns: Nanos,
-    /// Goodput of the interval that ends here: from client to server, or the other way where the server alone sends.
+    /// Goodput of the interval that ends here: from client to server, or the other way where the
+    /// server alone sends.
     pub goodput_bits_per_second: f64,
     /// From server to client, where both send.
     pub goodput_down_bits_per_second: Option<f64>,
@@ -157,8 +158,8 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Begins the tables in a run directory, in place of any that are there. `now` is any clock that only goes forward, the
-    /// same for every call.
+    /// Begins the tables in a run directory, in place of any that are there. `now` is any clock
+    /// that only goes forward, the same for every call.
     ///
     /// # Errors
     /// [`Error::Keep`].
@@ -173,7 +174,8 @@ impl Writer {
         })
     }
 
-    /// Adds a trial that has finished; closes the parts where they are ten seconds old, or a hundredth of a long run.
+    /// Adds a trial that has finished; closes the parts where they are ten seconds old, or a
+    /// hundredth of a long run.
     ///
     /// # Errors
     /// [`Error::Keep`]; parts closed before stay whole.
@@ -189,8 +191,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the parts: all that was added is readable then. Trials come last, so that a trial of a finished part has its
-    /// levels and series in one too.
+    /// Closes the parts: all that was added is readable then. Trials come last, so that a trial of
+    /// a finished part has its levels and series in one too.
     ///
     /// # Errors
     /// As [`Writer::add`].

@@ -1,6 +1,8 @@
-//! The run of a workload: tables as its crate describes them, and `run.json` with what was asked and what came of it.
+//! The run of a workload: tables as its crate describes them, and `run.json` with what was asked
+//! and what came of it.
 //!
-//! It is there whole or not at all: it is written under a hidden name beside its place, and renamed at the end.
+//! It is there whole or not at all: it is written under a hidden name beside its place, and renamed
+//! at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -153,7 +155,8 @@ impl Drop for Writer {
     }
 }
 
-/// What a run says beside its tables. Its real numbers are those of the table `figures`, to the last bit.
+/// What a run says beside its tables. Its real numbers are those of the table `figures`, to the
+/// last bit.
 ///
 /// # Errors
 /// Those of [`crate::kind`], and [`Error::OtherKind`].

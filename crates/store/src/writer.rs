@@ -29,7 +29,8 @@ impl Writer {
     /// Makes the directory and writes `run.json` with the state `unfinished`.
     ///
     /// # Errors
-    /// [`Error::Exists`] where something of that name exists; [`Error::Create`] where it cannot be made or written into.
+    /// [`Error::Exists`] where something of that name exists; [`Error::Create`] where it cannot be
+    /// made or written into.
     pub fn create(path: &Path, provenance: Provenance) -> Result<Self, Error> {
         run_file::begin(path, || Self::begun(path, provenance))
     }
@@ -63,7 +64,8 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Sets what the path of a lab reports, known at the end: it stands in `run.json` from [`Self::finish`] on.
+    /// Sets what the path of a lab reports, known at the end: it stands in `run.json` from
+    /// [`Self::finish`] on.
     pub fn set_lab_path(&mut self, path: Option<serde_json::Value>) {
         self.lab_path = path;
     }
@@ -103,8 +105,8 @@ impl Writer {
         Ok(self.rows())
     }
 
-    /// To be called now and then with the time: closes the parts when they are old enough, so that a crash loses at
-    /// most ten seconds, or the last hundredth of a long run.
+    /// To be called now and then with the time: closes the parts when they are old enough, so that
+    /// a crash loses at most ten seconds, or the last hundredth of a long run.
     ///
     /// # Errors
     /// As [`Writer::event`].

@@ -1,4 +1,5 @@
-//! Studies in labs with a truth that is known: how many claim a difference that is not there, how many intervals hold one that is.
+//! Studies in labs with a truth that is known: how many claim a difference that is not there, how
+//! many intervals hold one that is.
 //!
 //! ```console
 //! # cargo run --release -p wirelapse-study --example aa -- rr 40          # or stream, levels, until; 1, 5, 50 (per cent)

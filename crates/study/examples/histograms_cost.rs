@@ -1,14 +1,16 @@
-//! Whether histograms of one send in 100 cost anything: what they add to the sender's CPU time for a send, and how long their programs run, by the
-//! kernel's count.
+//! Whether histograms of one send in 100 cost anything: what they add to the sender's CPU time for
+//! a send, and how long their programs run, by the kernel's count.
 //!
 //! ```console
 //! # cargo run --release -p wirelapse-study --example histograms_cost -- 60      # seconds for each load and way
 //! ```
 //!
-//! One sender writes to two connections in turn, 20 ms each, of which one is followed. The programs stay attached meanwhile: after they are attached the
-//! kernel is busy for a while, for longer where other programs run. Then the other one is followed, so that what makes the two differ cancels. CPU time of
-//! threads that are bound to a CPU counts, and what is compared are neighbours, so other programs may run. The kernel's count
-//! (`BPF_ENABLE_STATS`) takes time itself, so it is on in the second part alone.
+//! One sender writes to two connections in turn, 20 ms each, of which one is followed. The programs
+//! stay attached meanwhile: after they are attached the kernel is busy for a while, for longer
+//! where other programs run. Then the other one is followed, so that what makes the two differ
+//! cancels. CPU time of threads that are bound to a CPU counts, and what is compared are
+//! neighbours, so other programs may run. The kernel's count (`BPF_ENABLE_STATS`) takes time
+//! itself, so it is on in the second part alone.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};
@@ -124,7 +126,8 @@ struct Pairs {
     without: Vec<f64>,
 }
 
-/// By how much a send takes longer where its connection is followed: each value is of two pairs, with the two connections in each role.
+/// By how much a send takes longer where its connection is followed: each value is of two pairs,
+/// with the two connections in each role.
 fn added(pair: &mut [Connection; 2], every: Option<u32>, length: Duration) -> Result<Pairs, Box<dyn Error>> {
     let mut all = Pairs::default();
     for _ in 0..ROUNDS {
@@ -191,7 +194,8 @@ impl Programs {
     }
 }
 
-/// The kernel counts how long BPF programs run for as long as this descriptor is open, so a process that is killed leaves nothing behind.
+/// The kernel counts how long BPF programs run for as long as this descriptor is open, so a process
+/// that is killed leaves nothing behind.
 fn counting() -> Result<OwnedFd, std::io::Error> {
     // include/uapi/linux/bpf.h
     const BPF_ENABLE_STATS: libc::c_int = 32;

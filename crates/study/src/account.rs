@@ -1,4 +1,5 @@
-//! The end of every conclusion: predictions that were missed, what was checked, what was lost; and the conclusion of a plan from a file.
+//! The end of every conclusion: predictions that were missed, what was checked, what was lost; and
+//! the conclusion of a plan from a file.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ use crate::outcome::Trial;
 use crate::plan::Plan;
 use crate::response::{percent_of, quantity, visible};
 
-/// The conclusion of a plan from a file: each level against the first, main effects and interactions where there are
-/// several factors.
+/// The conclusion of a plan from a file: each level against the first, main effects and
+/// interactions where there are several factors.
 pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut conclusion = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     for (part, plan) in study.plans.iter().enumerate() {
@@ -57,8 +58,8 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     conclusion
 }
 
-/// Why two levels are not compared where a response can be zero, as the share of datagrams that were lost; `None` where there are too few
-/// trials, or it is not.
+/// Why two levels are not compared where a response can be zero, as the share of datagrams that
+/// were lost; `None` where there are too few trials, or it is not.
 fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2], what: &str) -> Option<String> {
     let values = pair.map(|levels| analysis::by_block(trials, part, levels, plan.response));
     let zero = values.iter().flat_map(|v| v.values()).filter(|v| **v == 0.0).count();
@@ -72,7 +73,8 @@ fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2]
     })
 }
 
-/// What every study checks and loses, from its trials, and which predictions were missed. The verdict must be there already.
+/// What every study checks and loses, from its trials, and which predictions were missed. The
+/// verdict must be there already.
 pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conclusion) {
     misses::report(study, trials, seed, conclusion);
     let mut held: BTreeMap<String, u32> = BTreeMap::new();
@@ -117,7 +119,8 @@ pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conc
     conclusion.checked.push(format!("{counted} of {} trials count", trials.len()));
 }
 
-/// How large and how sure each comparison is, by several measures; `None` where nothing is compared.
+/// How large and how sure each comparison is, by several measures; `None` where nothing is
+/// compared.
 pub fn measures_table(compared: &[Compared]) -> Option<Table> {
     let mut table = Table::new(
         "the comparisons by several measures (differences and tests are of pairs within blocks)",

@@ -31,7 +31,8 @@ pub fn by_block(trials: &[Trial], part: usize, levels: &[usize], response: Respo
 /// The mean of a response with its interval.
 pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: Response, seed: u64) -> Option<Estimate> {
     let values: Vec<f64> = by_block(trials, part, levels, response).into_values().collect();
-    // No response is below zero, and no share above one: what an interval says beyond that says nothing.
+    // No response is below zero, and no share above one: what an interval says beyond that says
+    // nothing.
     let most = if response.measure() == Measure::Share { 1.0 } else { f64::INFINITY };
     stats::mean_interval(&values, CONFIDENCE, seed).map(|e| Estimate {
         low: e.low.max(0.0),
@@ -40,7 +41,8 @@ pub fn estimate(trials: &[Trial], part: usize, levels: &[usize], response: Respo
     })
 }
 
-/// The same of a combination of a plan, no finer than one unit of what its trials count: eight transactions in each trial may be nearly nine.
+/// The same of a combination of a plan, no finer than one unit of what its trials count: eight
+/// transactions in each trial may be nearly nine.
 pub fn mean(
     part: usize,
     plan: &Plan,
@@ -55,8 +57,8 @@ pub fn mean(
     Some(Estimate { low: widened.low.max(0.0), ..widened })
 }
 
-/// What one combination is worth against another, within the blocks that have both. What trials count in whole units is no finer than
-/// these.
+/// What one combination is worth against another, within the blocks that have both. What trials
+/// count in whole units is no finer than these.
 pub fn compare(
     part: usize,
     plan: &Plan,
@@ -73,9 +75,10 @@ pub fn compare(
     Some(comparison.no_finer_than(finest))
 }
 
-/// What share of a rate one unit of what a trial counts is: a segment, a datagram or a transaction begun before the trial and finished in
-/// it, or the other way round, is counted or not in every trial alike. `None` for responses that are not counted in units, and where a
-/// trial has less than one.
+/// What share of a rate one unit of what a trial counts is: a segment, a datagram or a transaction
+/// begun before the trial and finished in it, or the other way round, is counted or not in every
+/// trial alike. `None` for responses that are not counted in units, and where a trial has less than
+/// one.
 pub(crate) fn unit_share(plan: &Plan, levels: &[usize], response: Response, rate: f64) -> Option<f64> {
     let setup = plan.setup(levels).ok()?;
     let unit = match (response, setup.workload) {
@@ -87,13 +90,15 @@ pub(crate) fn unit_share(plan: &Plan, levels: &[usize], response: Response, rate
     Some(unit / (rate * plan.duration.as_secs_f64())).filter(|share| *share < 1.0)
 }
 
-/// By what share of a trial the starts of a stream differ: without a warm-up, a trial holds the round trip before its first byte.
+/// By what share of a trial the starts of a stream differ: without a warm-up, a trial holds the
+/// round trip before its first byte.
 fn starts_differ(plan: &Plan, pair: [&[usize]; 2]) -> f64 {
     let [Some(a), Some(b)] = pair.map(|levels| start_share(plan, levels)) else { return 0.0 };
     (a - b).abs()
 }
 
-/// The share of a stream's trial that is over before its first byte; `None` where that is not of the trial.
+/// The share of a stream's trial that is over before its first byte; `None` where that is not of
+/// the trial.
 pub(crate) fn start_share(plan: &Plan, levels: &[usize]) -> Option<f64> {
     let setup = plan.setup(levels).ok().filter(|s| s.workload == Workload::Stream && plan.warm_up == Nanos::ZERO)?;
     Some(setup.round_trip_s()? / plan.duration.as_secs_f64().max(f64::MIN_POSITIVE))
@@ -106,8 +111,8 @@ pub fn combinations(plan: &Plan) -> Vec<Vec<usize>> {
     all
 }
 
-/// Main effects and interactions on the logarithm of the plan's response: an effect of 0.01 is 1 %. What trials count in whole units is no
-/// finer than these.
+/// Main effects and interactions on the logarithm of the plan's response: an effect of 0.01 is 1 %.
+/// What trials count in whole units is no finer than these.
 pub fn effects(part: usize, plan: &Plan, trials: &[Trial]) -> Effects {
     let levels: Vec<usize> = plan.factors.iter().map(|f| f.levels.len()).collect();
     let cells: Vec<stats::Cell> = trials
@@ -127,8 +132,8 @@ pub fn effects(part: usize, plan: &Plan, trials: &[Trial]) -> Effects {
     stats::effects(&levels, &cells, plan.until.is_some())
 }
 
-/// How far the widest interval of a ratio reaches to either side: of each level against the first, or, with one
-/// combination alone, of its mean. `None` where there are too few trials.
+/// How far the widest interval of a ratio reaches to either side: of each level against the first,
+/// or, with one combination alone, of its mean. `None` where there are too few trials.
 pub fn widest(part: usize, plan: &Plan, trials: &[Trial]) -> Option<f64> {
     if plan.combinations() == 1 {
         let levels = vec![0; plan.factors.len()];
@@ -147,8 +152,8 @@ pub fn widest(part: usize, plan: &Plan, trials: &[Trial]) -> Option<f64> {
 /// Trials of a combination from which on one of them can be recognised as an outlier.
 const ENOUGH_TO_STAND_APART: usize = 5;
 
-/// What the order of the trials did: the trend of each trial against the mean of its combination, and how many stand
-/// apart from the others of it.
+/// What the order of the trials did: the trend of each trial against the mean of its combination,
+/// and how many stand apart from the others of it.
 pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
     let values: Vec<(&[usize], f64)> =
         counting(trials, part).filter_map(|t| Some((t.levels.as_slice(), t.response(plan.response)?))).collect();
@@ -188,7 +193,8 @@ pub fn order_notes(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<String> {
     notes
 }
 
-/// From which share of CPU time in use a machine is saturated: the scheduler cannot give the rest to waiting threads.
+/// From which share of CPU time in use a machine is saturated: the scheduler cannot give the rest
+/// to waiting threads.
 const FULL: f64 = 0.9;
 
 /// Whether a plan was measured on a full machine.

@@ -1,4 +1,5 @@
-//! Two studies side by side: what the same combinations gave in each, as of two kernels or two machines.
+//! Two studies side by side: what the same combinations gave in each, as of two kernels or two
+//! machines.
 
 use record::trial::Response;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,12 +34,13 @@ pub struct Row {
     pub response: Response,
     /// Trials in each.
     pub trials: [usize; 2],
-    /// The geometric means, and the second over the first. All intervals hold at the same time in 95 % of comparisons where the
-    /// trials of a run are independent of each other: what lasts through a run and not through the other is in the change, and not
-    /// in its interval.
+    /// The geometric means, and the second over the first. All intervals hold at the same time in
+    /// 95 % of comparisons where the trials of a run are independent of each other: what lasts
+    /// through a run and not through the other is in the change, and not in its interval.
     pub change: Change,
-    /// How its ratio to the plan's first row changed, taken within blocks: what changes all combinations of a block by the same
-    /// factor is not in it. `None` for that row itself, and where fewer than two blocks of a study have both.
+    /// How its ratio to the plan's first row changed, taken within blocks: what changes all
+    /// combinations of a block by the same factor is not in it. `None` for that row itself, and
+    /// where fewer than two blocks of a study have both.
     pub within_blocks: Option<Change>,
 }
 
@@ -133,7 +135,8 @@ pub struct Between {
     pub factors: Vec<Differing>,
     /// Whether both are of hosts of the same name; `None` where a run does not say.
     pub same_host: Option<bool>,
-    /// What else is different, so that a change cannot be put down to the machine: what was measured, over which path, by which version.
+    /// What else is different, so that a change cannot be put down to the machine: what was
+    /// measured, over which path, by which version.
     pub conditions: Vec<Differing>,
     /// What to know of each study's trials, in words.
     pub notes: [Vec<String>; 2],
@@ -146,7 +149,8 @@ impl Between {
     }
 }
 
-/// The values of a combination by block. `None` below two trials, and where a value has no logarithm.
+/// The values of a combination by block. `None` below two trials, and where a value has no
+/// logarithm.
 fn measured(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Option<Blocks> {
     let values = analysis::by_block(side.trials, part, levels, plan.response);
     let mean = stats::mean(&values.values().copied().collect::<Vec<_>>())?;
@@ -180,8 +184,8 @@ impl Found {
     }
 }
 
-/// Compares what both have. Trials of two studies are no pairs: what drifted between the studies is in the differences, and what two runs of
-/// one setting differ by is in no interval.
+/// Compares what both have. Trials of two studies are no pairs: what drifted between the studies is
+/// in the differences, and what two runs of one setting differ by is in no interval.
 pub fn compare(first: Side<'_>, second: Side<'_>) -> Between {
     let mut found: Vec<Found> = Vec::new();
     let mut too_few = 0;
@@ -270,7 +274,8 @@ fn conditions(first: Side<'_>, second: Side<'_>) -> Vec<Differing> {
             differ(&mut all, &format!("{}, {name}", plan.name), &value(&ours_held), &value(&theirs_held));
         }
         for (factor, other) in plan.factors.iter().zip(&theirs.factors) {
-            // What is not in both is not compared, but trials of other levels come between those that are.
+            // What is not in both is not compared, but trials of other levels come between those
+            // that are.
             if factor.levels.iter().collect::<BTreeSet<_>>() != other.levels.iter().collect() {
                 let what = format!("{}, levels of {}", plan.name, factor.name);
                 differ(&mut all, &what, &factor.levels.join(" or "), &other.levels.join(" or "));

@@ -1,4 +1,5 @@
-//! What a study says at its end: verdict first, then the figures, what was checked and what was lost.
+//! What a study says at its end: verdict first, then the figures, what was checked and what was
+//! lost.
 
 use paper::document::{Column, Table};
 use quantity::{change, p_value};
@@ -77,7 +78,8 @@ pub(crate) fn columns<'n>(
 }
 
 impl Compared {
-    /// The sentence that says it: what it is worth, or that no difference was seen and how small a one could have been.
+    /// The sentence that says it: what it is worth, or that no difference was seen and how small a
+    /// one could have been.
     pub fn sentence(&self) -> String {
         let c = &self.comparison;
         let predicted = self.predicted.and_then(visible).map(|p| format!("; predicted {p}")).unwrap_or_default();
@@ -110,8 +112,8 @@ impl Compared {
     }
 }
 
-/// A change that excludes zero, and the ends of its interval, the smaller first: `76.0 % lower`, `75.9` and
-/// `76.0 %`. What is twice as much or more is a factor.
+/// A change that excludes zero, and the ends of its interval, the smaller first: `76.0 % lower`,
+/// `75.9` and `76.0 %`. What is twice as much or more is a factor.
 fn changed(ratio: &Estimate) -> [String; 3] {
     let ends = [ratio.low, ratio.high];
     if ends.iter().any(|end| *end >= 1.0) {
@@ -124,14 +126,15 @@ fn changed(ratio: &Estimate) -> [String; 3] {
     [format!("{} {way}", percent(ratio.value)), percent(low).trim_end_matches(" %").to_owned(), percent(high)]
 }
 
-/// The smallest difference that could be seen, in words: to both sides where as many times more and less are not the same share.
+/// The smallest difference that could be seen, in words: to both sides where as many times more and
+/// less are not the same share.
 fn smallest(ratio: f64) -> Option<String> {
     let more = visible(ratio)?;
     Some(if ratio < 0.1 { more } else { format!("{more} or {}", change(-ratio / (1.0 + ratio))) })
 }
 
-/// Judges the comparisons of a study together: their intervals, p and smallest differences are of one kind and one level, and
-/// hold all at the same time.
+/// Judges the comparisons of a study together: their intervals, p and smallest differences are of
+/// one kind and one level, and hold all at the same time.
 pub fn judge(study: &Study, conclusion: &mut Conclusion) {
     let judgement = Judgement { comparisons: conclusion.compared.len(), sequential: study.is_sequential() };
     for compared in &mut conclusion.compared {
@@ -212,7 +215,8 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
     table
 }
 
-/// What first principles say of a combination, where they do: goodput under a rate, a window or loss; exchanges over a path.
+/// What first principles say of a combination, where they do: goodput under a rate, a window or
+/// loss; exchanges over a path.
 pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<Predicted> {
     let setup = plan.setup(levels).ok()?;
     match (plan.response, setup.workload) {
@@ -265,7 +269,8 @@ pub fn predicted_text(response: Response, p: Predicted) -> String {
     }
 }
 
-/// The same between real hosts: the shortest round trip of the combination's trials stands for the path's.
+/// The same between real hosts: the shortest round trip of the combination's trials stands for the
+/// path's.
 fn prediction_over_measured(part: usize, plan: &Plan, trials: &[Trial], levels: &[usize]) -> Option<Predicted> {
     let mut setup = plan.setup(levels).ok().filter(|_| plan.response == Response::Goodput)?;
     setup.keep_to_this_host();
@@ -280,7 +285,8 @@ const SLOT: Nanos = Nanos::from_millis(100);
 /// More combinations than this make no chart that a person could read.
 const LINES: usize = 12;
 
-/// Goodput over time, a line for each combination; `None` where the plan has no such series, or too many of them.
+/// Goodput over time, a line for each combination; `None` where the plan has no such series, or too
+/// many of them.
 pub fn goodput_chart(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Chart> {
     let combinations = analysis::combinations(plan);
     let lines: Vec<Line> = combinations
@@ -302,7 +308,8 @@ pub fn goodput_chart(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Chart
     })
 }
 
-/// Download, upload and ping over time, a line for each combination; empty where the plan has no probes.
+/// Download, upload and ping over time, a line for each combination; empty where the plan has no
+/// probes.
 pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     let counted = || trials.iter().filter(|t| t.part == part && t.counts());
     if counted().all(|t| t.pings.is_empty()) || plan.combinations() > LINES {
@@ -334,7 +341,8 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     charts
 }
 
-/// The round trips that one kind of probe saw in a trial while its streams were settled, nanoseconds.
+/// The round trips that one kind of probe saw in a trial while its streams were settled,
+/// nanoseconds.
 fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
     let Some(began) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
     let from = began + traffic::load::settling(plan.duration);
@@ -343,8 +351,8 @@ fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
     loaded.filter_map(|p| p.round_trip_ns.map(|rtt| rtt.0 as f64)).collect()
 }
 
-/// The distributions of pings under load set side by side: quantiles of each combination and how far apart the distribution
-/// functions lie. `None` where the plan has no probes.
+/// The distributions of pings under load set side by side: quantiles of each combination and how
+/// far apart the distribution functions lie. `None` where the plan has no probes.
 pub fn ping_distributions(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Table> {
     const SHOWN: [(&str, f64); 5] = [("10 %", 0.1), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("longest", 1.0)];
     let mut columns = columns(["probe", "setting"], SHOWN.map(|s| s.0).into_iter().chain(["probes"]));

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The counters that show what timestamps give and what their absence costs; names as the kernel has them.
+/// The counters that show what timestamps give and what their absence costs; names as the kernel
+/// has them.
 const KEPT: [&str; 12] = [
     "TcpRetransSegs",
     "TcpExtTCPTimeouts",

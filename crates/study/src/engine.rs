@@ -1,4 +1,5 @@
-//! Runs a study: block after block of all its plans in turn, until all is done, narrow enough, or the budget is spent.
+//! Runs a study: block after block of all its plans in turn, until all is done, narrow enough, or
+//! the budget is spent.
 
 use record::Nanos;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,8 @@ pub struct Study {
     pub builtin: bool,
     /// The plans.
     pub plans: Vec<Plan>,
-    /// The server's name where it is between real hosts, and whether this host's sysctls are changed for it.
+    /// The server's name where it is between real hosts, and whether this host's sysctls are
+    /// changed for it.
     #[serde(default)]
     pub host: Option<(String, bool)>,
 }
@@ -108,8 +110,8 @@ impl Study {
     }
 }
 
-/// Runs what of `study` is not in `trials` yet, and adds it there. `record` keeps each trial as it comes, `tell` hears
-/// before each, `go_on` is asked about ten times a second.
+/// Runs what of `study` is not in `trials` yet, and adds it there. `record` keeps each trial as it
+/// comes, `tell` hears before each, `go_on` is asked about ten times a second.
 ///
 /// # Errors
 /// The first of `trial::run` or `record`; the trials so far stay in `trials`.
@@ -162,7 +164,8 @@ pub fn run(
     Ok(Ended::Planned)
 }
 
-/// Whether the `part`th plan of a study, which goes on until its intervals are narrow, may stop after so many blocks.
+/// Whether the `part`th plan of a study, which goes on until its intervals are narrow, may stop
+/// after so many blocks.
 pub fn is_narrow(part: usize, plan: &Plan, trials: &[Trial], blocks: u32) -> bool {
     let until = plan.until.filter(|_| blocks >= FEWEST_BLOCKS);
     until.is_some_and(|until| analysis::widest(part, plan, trials).is_some_and(|width| width <= until))
@@ -198,8 +201,8 @@ mod tests {
         (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    /// A study of one factor with these levels, run until its intervals are narrow. Level by level, goodput is off by an effect and
-    /// by 2 % of noise.
+    /// A study of one factor with these levels, run until its intervals are narrow. Level by level,
+    /// goodput is off by an effect and by 2 % of noise.
     fn run_until(effects: &[f64], until: f64, rng: &mut Pcg64Mcg) -> crate::Conclusion {
         let plan = Plan {
             name: "p".into(),

@@ -59,7 +59,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the caller asked for something wrong (exit status 2), rather than the machine failing (1).
+    /// Whether the caller asked for something wrong (exit status 2), rather than the machine
+    /// failing (1).
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::Plan(_) | Self::Setting(_) | Self::Run { .. } => true,

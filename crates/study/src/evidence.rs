@@ -1,8 +1,9 @@
-//! What the packets of a trial prove: SYN options, header lengths, the receive window over time, and what `diagnose`
-//! finds in them.
+//! What the packets of a trial prove: SYN options, header lengths, the receive window over time,
+//! and what `diagnose` finds in them.
 //!
-//! A receiver of `capture` in the sending host reads the first bytes of each frame until so many are seen; then it is closed and
-//! costs nothing. Frames are as the host's TCP hands them to its device: segmentation comes later.
+//! A receiver of `capture` in the sending host reads the first bytes of each frame until so many
+//! are seen; then it is closed and costs nothing. Frames are as the host's TCP hands them to its
+//! device: segmentation comes later.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,7 +44,8 @@ pub struct SynOptions {
     pub count: u64,
 }
 
-/// Frames with payload that are in the first histogram of header lengths: as many samples as the reference has.
+/// Frames with payload that are in the first histogram of header lengths: as many samples as the
+/// reference has.
 pub const FIRST: u64 = 256;
 
 /// What was found in the connections of a trial.
@@ -100,8 +102,9 @@ pub struct Evidence {
     /// When the first frame came, `CLOCK_REALTIME`.
     #[serde(default)]
     pub first_frame_ns: Nanos,
-    /// The largest window that the receiver of the data offered in each tenth of a second that had an ACK, bytes: time since the first
-    /// frame and window. The scale of its SYN is applied where both ends agreed on scaling.
+    /// The largest window that the receiver of the data offered in each tenth of a second that had
+    /// an ACK, bytes: time since the first frame and window. The scale of its SYN is applied where
+    /// both ends agreed on scaling.
     pub windows: Vec<(Nanos, u64)>,
     /// What was found, the costliest kind first.
     pub findings: Vec<Found>,
@@ -114,7 +117,8 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Captures on `interface` of the network namespace of the calling thread for at most `frames` to and from `server`.
+    /// Captures on `interface` of the network namespace of the calling thread for at most `frames`
+    /// to and from `server`.
     pub(crate) fn start(interface: &std::ffi::CStr, frames: u64, server: SocketAddr) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
@@ -151,7 +155,8 @@ fn record(mut receiver: Box<dyn Receiver>, most: u64, stop: &AtomicBool, server:
             if evidence.frames >= most || (loopback && frame.outgoing) {
                 return;
             }
-            // The kernel begins to stamp a moment after it is asked: the first frames can be without, and have the time at which they are read.
+            // The kernel begins to stamp a moment after it is asked: the first frames can be
+            // without, and have the time at which they are read.
             let at = frame.software.map_or_else(timestamping::now, |stamp| stamp.at);
             let mut seen = Frame::new(evidence.frames + 1, at, link, frame.data);
             seen.original_length = frame.original_length;
@@ -184,8 +189,8 @@ fn record(mut receiver: Box<dyn Receiver>, most: u64, stop: &AtomicBool, server:
 #[derive(Default)]
 struct Gathering {
     first: Option<u64>,
-    /// Of client and server: payload bytes that it sent, and by tenth of a second since the first frame the largest window field of its
-    /// ACKs without payload.
+    /// Of client and server: payload bytes that it sent, and by tenth of a second since the first
+    /// frame the largest window field of its ACKs without payload.
     ends: [End; 2],
     /// By the client's address: what it sent.
     sent: BTreeMap<SocketAddr, Sent>,
@@ -316,8 +321,8 @@ impl Gathering {
 }
 
 impl Evidence {
-    /// The largest window that the receiver offered in any tenth of a second that `from..=until` of `CLOCK_REALTIME` touches;
-    /// `None` where no ACK of those was looked at.
+    /// The largest window that the receiver offered in any tenth of a second that `from..=until` of
+    /// `CLOCK_REALTIME` touches; `None` where no ACK of those was looked at.
     pub fn window_between(&self, from: Nanos, until: Nanos) -> Option<u64> {
         let since_first = |moment: Nanos| moment.0.checked_sub(self.first_frame_ns.0).map(Nanos);
         let (from, until) = (since_first(from)?, since_first(until)?);

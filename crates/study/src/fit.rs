@@ -1,4 +1,5 @@
-//! Whether the settings of a plan go together: found before anything is run, and said of the setting that is wrong.
+//! Whether the settings of a plan go together: found before anything is run, and said of the
+//! setting that is wrong.
 
 use record::Nanos;
 use record::trial::Response;
@@ -98,8 +99,8 @@ impl Plan {
     }
 }
 
-/// Finds the first thing of a plan that does not fit the rest of it. Settings by themselves, and their number, are taken to be
-/// right.
+/// Finds the first thing of a plan that does not fit the rest of it. Settings by themselves, and
+/// their number, are taken to be right.
 pub fn misfit(plan: &Plan) -> Option<Misfit> {
     twice(plan)
         .or_else(|| over_loopback(plan))
@@ -158,7 +159,8 @@ fn over_loopback(plan: &Plan) -> Option<Misfit> {
     setting(name, problem)
 }
 
-/// Settings of TCP where all is datagrams, settings of datagrams where there are none, and datagrams both ways at once.
+/// Settings of TCP where all is datagrams, settings of datagrams where there are none, and
+/// datagrams both ways at once.
 fn datagrams(plan: &Plan) -> Option<Misfit> {
     let all = setups(plan).all(|setup| setup.workload == Workload::Udp);
     let any = setups(plan).any(|setup| setup.workload == Workload::Udp);
@@ -258,9 +260,11 @@ fn lacks(setup: &Setup, response: Response) -> Option<&'static str> {
     }
 }
 
-/// Why this kernel does not have a sysctl, with the nearest name that it has. `None` where it has it, or cannot be asked.
+/// Why this kernel does not have a sysctl, with the nearest name that it has. `None` where it has
+/// it, or cannot be asked.
 ///
-/// Settings of an interface are looked up for all interfaces, as a host of a lab has others than this machine.
+/// Settings of an interface are looked up for all interfaces, as a host of a lab has others than
+/// this machine.
 pub fn unknown_sysctl(name: &str) -> Option<String> {
     let sysctl = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
     let mut steps: Vec<&str> = sysctl.split('.').collect();
@@ -291,13 +295,15 @@ pub fn unknown_sysctl(name: &str) -> Option<String> {
     directory.is_dir().then(|| format!("{sysctl:?} is a group of sysctls: name one in it"))
 }
 
-/// Why this kernel has no such congestion control, with the nearest name. `None` where it has it, loads it, or cannot be asked.
+/// Why this kernel has no such congestion control, with the nearest name. `None` where it has it,
+/// loads it, or cannot be asked.
 pub fn unknown_congestion(name: &str) -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
     if text.split_whitespace().any(|known| known == name) {
         return None;
     }
-    // One that is a module comes with the first socket of root that asks for it; a plan that is only looked at loads none.
+    // One that is a module comes with the first socket of root that asks for it; a plan that is
+    // only looked at loads none.
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let modules = std::fs::read_to_string(format!("/lib/modules/{release}/modules.dep")).unwrap_or_default();
     if modules.contains(&format!("/tcp_{name}.ko")) {
@@ -314,8 +320,8 @@ pub fn unknown_congestion(name: &str) -> Option<String> {
     Some(format!("this kernel has no congestion control {name:?}: {advice}"))
 }
 
-/// Why a sysctl cannot have a value: text for one that holds whole numbers, or a congestion control that there is not. What else
-/// the kernel refuses shows when it is set.
+/// Why a sysctl cannot have a value: text for one that holds whole numbers, or a congestion control
+/// that there is not. What else the kernel refuses shows when it is set.
 pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
     let sysctl = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
     if sysctl == "net.ipv4.tcp_congestion_control" {
@@ -325,7 +331,8 @@ pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
     let now = std::fs::read_to_string(path).ok()?;
     let mut held = now.split_whitespace().peekable();
     held.peek()?;
-    // Ranges, lists and masks of some sysctls are written with these too, and may be one plain number now.
+    // Ranges, lists and masks of some sysctls are written with these too, and may be one plain
+    // number now.
     let number = |c: char| c.is_ascii_hexdigit() || c.is_whitespace() || "xX,-+".contains(c);
     if !held.all(|text| text.parse::<i64>().is_ok()) || (value.chars().all(number) && !value.trim().is_empty()) {
         return None;

@@ -1,6 +1,6 @@
-//! A study on disk: `run.json` (what, how, on what) and `trials.ndjson`, one trial a line, each written whole and synced
-//! before the next begins, so that a study that was killed goes on where it was. Beside it the tables of `store` grow in
-//! parts, and at the end comes `result.json`.
+//! A study on disk: `run.json` (what, how, on what) and `trials.ndjson`, one trial a line, each
+//! written whole and synced before the next begins, so that a study that was killed goes on where
+//! it was. Beside it the tables of `store` grow in parts, and at the end comes `result.json`.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -18,7 +18,8 @@ use crate::outcome::Trial;
 use crate::plan::MOST_COMBINATIONS;
 use store::{private, regular};
 
-/// The version of the layout, that of all runs. Runs of version 1, which had some other keys, are read too.
+/// The version of the layout, that of all runs. Runs of version 1, which had some other keys, are
+/// read too.
 pub const SCHEMA: u32 = store::SCHEMA;
 
 /// What made a study, on what, and how.
@@ -177,8 +178,8 @@ impl Ledger {
         Ok(Self { directory: directory.into(), trials, provenance, tables, kept: 0 })
     }
 
-    /// Goes on with a run: gives its provenance and the trials that are whole. A last line that was cut short is taken
-    /// off.
+    /// Goes on with a run: gives its provenance and the trials that are whole. A last line that was
+    /// cut short is taken off.
     ///
     /// # Errors
     /// [`Error::Run`] where that is no run of a study, [`Error::File`] where it cannot be read.
@@ -192,7 +193,8 @@ impl Ledger {
         alone(&file, directory)?;
         // Only now it is sure that no other process adds to it.
         let (mut provenance, trials, whole) = load(directory)?;
-        // What is written from here on has the keys of this version; those of version 1 are still understood.
+        // What is written from here on has the keys of this version; those of version 1 are still
+        // understood.
         provenance.schema = SCHEMA;
         file.set_len(whole).map_err(failed(&path))?;
         let mut tables = store::study::Writer::open(directory, now())?;
@@ -209,7 +211,8 @@ impl Ledger {
         &self.provenance
     }
 
-    /// From here on the study goes on until its intervals are that narrow, which those who read it later must know.
+    /// From here on the study goes on until its intervals are that narrow, which those who read it
+    /// later must know.
     ///
     /// # Errors
     /// [`Error::File`] where the disk does not take it.
@@ -232,7 +235,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes `result.json` and what is left of the tables, and in `run.json` whether the study came to its end.
+    /// Writes `result.json` and what is left of the tables, and in `run.json` whether the study
+    /// came to its end.
     ///
     /// # Errors
     /// [`Error::File`] and [`Error::Store`].
@@ -245,7 +249,8 @@ impl Ledger {
     }
 }
 
-/// Bytes of trials that are read at most: a hundred times what the longest study so far has written.
+/// Bytes of trials that are read at most: a hundred times what the longest study so far has
+/// written.
 const MOST_TRIALS: u64 = 4 << 30;
 
 /// Reads a run: what made it, its trials, and how many bytes of them are whole lines.

@@ -32,8 +32,8 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Takes the receive windows from the packets. TCP_INFO's is the window before the kernel cuts it to what the field can hold: without
-    /// window scaling it is above 65,535 bytes.
+    /// Takes the receive windows from the packets. TCP_INFO's is the window before the kernel cuts
+    /// it to what the field can hold: without window scaling it is above 65,535 bytes.
     pub fn windows_of(&mut self, evidence: &Evidence) {
         if let Some(most) = evidence.windows.iter().map(|(_, window)| *window).max().filter(|_| !self.series.is_empty())
         {
@@ -83,7 +83,8 @@ pub(crate) fn run(
     Ok(go_on().then_some(measured))
 }
 
-/// The stream of the trial, and at the same time that of a rival congestion control where the plan has one.
+/// The stream of the trial, and at the same time that of a rival congestion control where the plan
+/// has one.
 fn streams(
     ends: &Ends,
     setup: &Setup,
@@ -110,7 +111,8 @@ fn streams(
     Ok((own?, rival))
 }
 
-/// A workload that ended early, and not on request, has lost its server: the study can go no further.
+/// A workload that ended early, and not on request, has lost its server: the study can go no
+/// further.
 fn gone(interrupted: Option<&String>, go_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
     match interrupted {
         Some(why) if go_on() => Err(Error::Gone(why.clone())),
@@ -238,7 +240,8 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load: Nanos) -> Measured {
     if let Some(streams) = &outcome.stream {
         m.series = series(streams, outcome.load_started);
         m.began_realtime = Nanos(outcome.started_realtime.as_nanos());
-        // As the probes': slow start both ways at once, and who wins it, is not what a setting is worth.
+        // As the probes': slow start both ways at once, and who wins it, is not what a setting is
+        // worth.
         let from = load::settling(load);
         let (up, down) = (settled(&streams.server_series, from), settled(&streams.series, from));
         let both = streams.up.is_some() && streams.down.is_some();
@@ -272,7 +275,8 @@ fn of_load(outcome: &load::Outcome, setup: &Setup, load: Nanos) -> Measured {
     m
 }
 
-/// What all flows received at one end a second, from `from` on; `None` where nothing was sampled there.
+/// What all flows received at one end a second, from `from` on; `None` where nothing was sampled
+/// there.
 fn settled(samples: &[stream::Sample], from: Nanos) -> Option<f64> {
     let mut bits = 0.0;
     let (mut start, mut end) = (Nanos(u64::MAX), Nanos::ZERO);
@@ -301,8 +305,9 @@ impl<'s> Samples<'s> {
         self.all.last().map_or(Nanos::ZERO, |s| s.end)
     }
 
-    /// What the flows carried in a stretch of time, a second: bytes are spread evenly over the samples they are in, which are as
-    /// long as timers made them. `None` where less than 60 % of the stretch was sampled.
+    /// What the flows carried in a stretch of time, a second: bytes are spread evenly over the
+    /// samples they are in, which are as long as timers made them. `None` where less than 60 % of
+    /// the stretch was sampled.
     fn carried(&self, stretch: &Range<u64>) -> Option<f64> {
         let first = self.all.partition_point(|s| s.end.0 <= stretch.start);
         let (mut bits, mut covered) = (0.0, 0.0);
@@ -324,7 +329,8 @@ impl<'s> Samples<'s> {
     }
 }
 
-/// What all flows received in each tenth of a second from `from` on, with the senders' view of the connection.
+/// What all flows received in each tenth of a second from `from` on, with the senders' view of the
+/// connection.
 fn series(outcome: &stream::Outcome, from: Nanos) -> Vec<Point> {
     let both = outcome.up.is_some() && outcome.down.is_some();
     let at_client = |sends| outcome.series.iter().filter(move |s| s.sends == sends);

@@ -1,4 +1,5 @@
-//! Predictions that were missed by more than their reach: said in the verdict, with the reason looked for in the packets.
+//! Predictions that were missed by more than their reach: said in the verdict, with the reason
+//! looked for in the packets.
 
 use record::trial::Response;
 use std::collections::BTreeMap;
@@ -71,7 +72,8 @@ struct Miss {
 /// Rows of the table of misses.
 const SHOWN: usize = 20;
 
-/// Adds to the verdict how many combinations missed their prediction and the one that is farthest from it, and a table of them.
+/// Adds to the verdict how many combinations missed their prediction and the one that is farthest
+/// from it, and a table of them.
 pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conclusion) {
     let (mut misses, mut of) = (Vec::new(), 0);
     for (part, plan) in study.plans.iter().enumerate() {

@@ -15,8 +15,8 @@ use crate::plan::{Place, Plan};
 pub struct Point {
     /// Since the transfer began.
     pub at_ns: Nanos,
-    /// Received in the interval that ends here, by all flows, from client to server; where the server alone sends, the
-    /// other way.
+    /// Received in the interval that ends here, by all flows, from client to server; where the
+    /// server alone sends, the other way.
     #[serde(rename = "goodput_bits_per_second", alias = "bits_per_second")]
     pub bits_per_second: f64,
     /// The same from server to client, where both send.
@@ -26,7 +26,8 @@ pub struct Point {
     pub srtt_ns: Nanos,
     /// Congestion window at its end, bytes; 0 of datagrams.
     pub cwnd_bytes: u64,
-    /// The largest window that the receiver offered in the interval, bytes, by the packets; `None` where none of its ACKs was looked at.
+    /// The largest window that the receiver offered in the interval, bytes, by the packets; `None`
+    /// where none of its ACKs was looked at.
     #[serde(default)]
     pub receive_window_bytes: Option<u64>,
     /// Memory of packets that the receiver has not read, bytes (`skmem` r).
@@ -79,11 +80,12 @@ pub struct Trial {
     pub evidence: Evidence,
     /// Over time (streams).
     pub series: Vec<Point>,
-    /// What the client's TCP counted in that time, by the kernel's names. Between real hosts that is all of this
-    /// host's traffic.
+    /// What the client's TCP counted in that time, by the kernel's names. Between real hosts that
+    /// is all of this host's traffic.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// The share of this machine's CPUs in use while it was measured, 0 to 1 (the upper quartile of fifths of a second).
+    /// The share of this machine's CPUs in use while it was measured, 0 to 1 (the upper quartile of
+    /// fifths of a second).
     #[serde(default)]
     pub cpu_busy: Option<f64>,
     /// Every probe (`ping-under-load`).

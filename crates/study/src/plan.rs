@@ -1,4 +1,5 @@
-//! A plan: what is varied, what is held, what is measured and how often; and the random order of its trials.
+//! A plan: what is varied, what is held, what is measured and how often; and the random order of
+//! its trials.
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -47,13 +48,15 @@ pub struct Plan {
     pub warm_up: Nanos,
     /// Frames that are looked at in each trial, from its first on.
     pub frames: u64,
-    /// Go on, beyond the repetitions, until every interval of a ratio reaches no further than this to either side (0.01 is 1 %).
-    /// The number of blocks is then decided by what was seen, and every comparison is judged by a rule that allows for it.
+    /// Go on, beyond the repetitions, until every interval of a ratio reaches no further than this
+    /// to either side (0.01 is 1 %). The number of blocks is then decided by what was seen, and
+    /// every comparison is judged by a rule that allows for it.
     #[serde(default)]
     pub until: Option<f64>,
 }
 
-/// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the forecast alone.
+/// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the
+/// forecast alone.
 const AROUND_A_TRIAL: Nanos = Nanos::from_millis(250);
 
 /// Settings of the path and of hosts that are the lab's.
@@ -75,8 +78,8 @@ pub struct Place {
 }
 
 impl Plan {
-    /// The factors' names without what leads to them: `tcp_timestamps` of `net.ipv4.tcp_timestamps`, with the host where two would read
-    /// the same.
+    /// The factors' names without what leads to them: `tcp_timestamps` of
+    /// `net.ipv4.tcp_timestamps`, with the host where two would read the same.
     pub fn short_names(&self) -> Vec<String> {
         let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let all: Vec<String> = self.factors.iter().map(|f| short(&f.name)).collect();
@@ -93,7 +96,8 @@ impl Plan {
         self.factors.iter().fold(1, |n: usize, f| n.saturating_mul(f.levels.len()))
     }
 
-    /// The trials of a block in their random order: the same for the same seed, whatever ran before.
+    /// The trials of a block in their random order: the same for the same seed, whatever ran
+    /// before.
     pub fn block(&self, block: u32, seed: u64) -> Vec<Place> {
         let mut all: Vec<Vec<usize>> = vec![Vec::new()];
         for factor in &self.factors {

@@ -21,8 +21,8 @@ pub fn segment_bytes(mtu: u32, ipv6: bool, tcp_header_bytes: u32) -> u32 {
     mtu.saturating_sub(ip_header_bytes(ipv6) + tcp_header_bytes)
 }
 
-/// Goodput, bits a second, of full segments on a wire of so many bits a second: payload over payload, headers and
-/// Ethernet's 38 bytes. Holds for a saturated direction without loss.
+/// Goodput, bits a second, of full segments on a wire of so many bits a second: payload over
+/// payload, headers and Ethernet's 38 bytes. Holds for a saturated direction without loss.
 pub fn framing(rate: f64, mtu: u32, ipv6: bool, tcp_header_bytes: u32) -> f64 {
     rate * f64::from(segment_bytes(mtu, ipv6, tcp_header_bytes)) / (f64::from(mtu) + ETHERNET)
 }
@@ -35,23 +35,24 @@ pub fn window(window_bytes: f64, round_trip_s: f64) -> f64 {
 /// The largest window without scaling (RFC 9293: a field of 16 bits).
 pub const UNSCALED_WINDOW_BYTES: f64 = 65_535.0;
 
-/// Mathis, Semke, Mahdavi and Ott (1997): MSS/RTT · √(3/2p), bits a second. Holds for Reno with SACK under independent
-/// loss up to about 1 %, without time-outs, and where neither rate nor window limits first.
+/// Mathis, Semke, Mahdavi and Ott (1997): MSS/RTT · √(3/2p), bits a second. Holds for Reno with
+/// SACK under independent loss up to about 1 %, without time-outs, and where neither rate nor
+/// window limits first.
 pub fn mathis(segment_bytes: u32, round_trip_s: f64, loss: f64) -> f64 {
     8.0 * f64::from(segment_bytes) / round_trip_s * (1.5 / loss).sqrt()
 }
 
-/// CUBIC's mean rate under independent loss, bits a second (RFC 9438, section 5.1, with β = 0.7 and C = 0.4): the mean
-/// window is (C(3+β)/(4(1−β)))^¼ · RTT^¾ / p^¾ segments, or Reno's where that is more (section 4.3). Same limits as
-/// [`mathis`]; the bound of Reno is an approximation.
+/// CUBIC's mean rate under independent loss, bits a second (RFC 9438, section 5.1, with β = 0.7 and
+/// C = 0.4): the mean window is (C(3+β)/(4(1−β)))^¼ · RTT^¾ / p^¾ segments, or Reno's where that is
+/// more (section 4.3). Same limits as [`mathis`]; the bound of Reno is an approximation.
 pub fn cubic(segment_bytes: u32, round_trip_s: f64, loss: f64) -> f64 {
     let factor = (0.4f64 * 3.7 / (4.0 * 0.3)).powf(0.25);
     let segments = factor * (round_trip_s / loss).powf(0.75);
     (8.0 * f64::from(segment_bytes) * segments / round_trip_s).max(mathis(segment_bytes, round_trip_s, loss))
 }
 
-/// The shortest delayed ACK of Linux, seconds (`TCP_DELACK_MIN`, HZ/25 in include/net/tcp.h). Linux of 1999 waited
-/// HZ/50, 20 ms, for small segments.
+/// The shortest delayed ACK of Linux, seconds (`TCP_DELACK_MIN`, HZ/25 in include/net/tcp.h). Linux
+/// of 1999 waited HZ/50, 20 ms, for small segments.
 pub const DELAYED_ACK_S: f64 = 0.040;
 
 /// Exchanges a second where each waits for one delayed ACK.
@@ -71,13 +72,15 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// Whether an interval that was measured has nothing in common with the reach of the prediction.
+    /// Whether an interval that was measured has nothing in common with the reach of the
+    /// prediction.
     pub fn missed_by(&self, measured: &stats::Estimate) -> bool {
         measured.high < self.low || measured.low > self.high
     }
 }
 
-/// What hosts take for themselves of each round trip at most: wake-ups and the stack at both ends, and the lab's forwarder. Seconds.
+/// What hosts take for themselves of each round trip at most: wake-ups and the stack at both ends,
+/// and the lab's forwarder. Seconds.
 const HOSTS_S: f64 = 150e-6;
 /// What they take more for a connection each: its sockets are made, accepted and closed. Seconds.
 const CONNECTION_S: f64 = 400e-6;
@@ -85,7 +88,8 @@ const CONNECTION_S: f64 = 400e-6;
 const TICK_S: f64 = 0.004;
 /// What is left to rounding, slow start and the ends of a measurement, as a share.
 const SLACK: f64 = 0.05;
-/// The formulas of loss are means of models that know no time-outs: measured rates lie within this factor of them.
+/// The formulas of loss are means of models that know no time-outs: measured rates lie within this
+/// factor of them.
 const LOSS_FACTOR: f64 = 1.6;
 
 /// How a message in several writes is held by Nagle's algorithm.
@@ -93,14 +97,16 @@ const LOSS_FACTOR: f64 = 1.6;
 enum Held {
     /// Not at all.
     No,
-    /// Until an ACK that the receiver sends at once: with the next full segment. So many bytes in further full segments leave until it comes.
+    /// Until an ACK that the receiver sends at once: with the next full segment. So many bytes in
+    /// further full segments leave until it comes.
     RoundTrip(u32),
     /// Until an ACK that the receiver delays.
     DelayedAck,
 }
 
-/// Whether the end of a message is held: a small segment waits while an earlier small one is unacknowledged (RFC 896 in Minshall's form,
-/// `tcp_nagle_check()`). The receiver acknowledges at once what is more than a full segment, and delays its ACK of less.
+/// Whether the end of a message is held: a small segment waits while an earlier small one is
+/// unacknowledged (RFC 896 in Minshall's form, `tcp_nagle_check()`). The receiver acknowledges at
+/// once what is more than a full segment, and delays its ACK of less.
 fn held(bytes: u32, writes: u32, mss: u32) -> Held {
     if writes < 2 || bytes < 2 || mss == 0 {
         return Held::No;
@@ -116,9 +122,10 @@ fn held(bytes: u32, writes: u32, mss: u32) -> Held {
     }
 }
 
-/// Exchanges a second, one after the other, over a path with a rate: a round trip, the time that request and response take
-/// on the wire, for `crr` the handshake's round trip before and those of slow start, and what Nagle's algorithm holds of messages in
-/// several writes. With a connection each the response is not held: the FIN that follows it takes it along. `None` over loopback,
+/// Exchanges a second, one after the other, over a path with a rate: a round trip, the time that
+/// request and response take on the wire, for `crr` the handshake's round trip before and those of
+/// slow start, and what Nagle's algorithm holds of messages in several writes. With a connection
+/// each the response is not held: the FIN that follows it takes it along. `None` over loopback,
 /// without a rate, and where the hosts' own time is more than the path's: there hosts decide.
 pub fn exchanges(setup: &Setup) -> Option<Predicted> {
     let (up, down) = (setup.path.a_to_b.rate?, setup.path.b_to_a.rate?);
@@ -147,7 +154,8 @@ pub fn exchanges(setup: &Setup) -> Option<Predicted> {
         let at_once = [connect_each, false].map(|new| new || o.quickack == Some(true));
         for ((held, at_once), rate) in [request, response].into_iter().zip(at_once).zip([up, down]) {
             if let Held::RoundTrip(leaving) = held {
-                // Their time on the wire is counted already; at the lower end of the reach the ACK comes with the last of them.
+                // Their time on the wire is counted already; at the lower end of the reach the ACK
+                // comes with the last of them.
                 meanwhile_s += on_wire(leaving, rate.bits() as f64).min(round_trip_s);
             }
             trips += f64::from(u8::from(held != Held::No));
@@ -164,9 +172,9 @@ pub fn exchanges(setup: &Setup) -> Option<Predicted> {
     })
 }
 
-/// The goodput of datagrams at a rate, bits a second: what is sent, or what the path's rate lets through, less what is lost. `None` over
-/// loopback, as fast as it goes without a rate of the path, where datagrams are larger than the MTU, and where the path duplicates or drops
-/// by size.
+/// The goodput of datagrams at a rate, bits a second: what is sent, or what the path's rate lets
+/// through, less what is lost. `None` over loopback, as fast as it goes without a rate of the path,
+/// where datagrams are larger than the MTU, and where the path duplicates or drops by size.
 pub fn datagrams(setup: &Setup) -> Option<Predicted> {
     let down = setup.direction == Some(traffic::stream::Direction::Down);
     let way = if down { &setup.path.b_to_a } else { &setup.path.a_to_b };
@@ -181,8 +189,9 @@ pub fn datagrams(setup: &Setup) -> Option<Predicted> {
     Some(Predicted { value, low: value * (1.0 - SLACK), high: value * (1.0 + SLACK) })
 }
 
-/// How long a new connection that sends so many bytes has nothing that its window lets it send, seconds: the window doubles each round
-/// trip from ten segments (RFC 6928), and what is in it takes its time on the wire.
+/// How long a new connection that sends so many bytes has nothing that its window lets it send,
+/// seconds: the window doubles each round trip from ten segments (RFC 6928), and what is in it
+/// takes its time on the wire.
 fn idle_in_slow_start_s(bytes: u32, mss: u32, rate: f64, round_trip_s: f64) -> f64 {
     let mut left = f64::from(bytes.div_ceil(mss.max(1)));
     let on_wire_s = (f64::from(mss) + ETHERNET) * 8.0 / rate;
@@ -195,15 +204,16 @@ fn idle_in_slow_start_s(bytes: u32, mss: u32, rate: f64, round_trip_s: f64) -> f
     idle_s
 }
 
-/// The goodput of one stream from a to b, bits a second: the least of framing, window (65,535 bytes where scaling
-/// is off, the receive buffer's bound where the plan sets it) and loss.
-/// `None` where nothing bounds it. Says nothing of short transfers, several flows, reordering, duplicates or black holes.
+/// The goodput of one stream from a to b, bits a second: the least of framing, window (65,535 bytes
+/// where scaling is off, the receive buffer's bound where the plan sets it) and loss. `None` where
+/// nothing bounds it. Says nothing of short transfers, several flows, reordering, duplicates or
+/// black holes.
 pub fn goodput(setup: &Setup) -> Option<Predicted> {
     goodput_over(setup, setup.round_trip_s()?)
 }
 
-/// A window each round trip, under a rate. At least it is what comes where the window leaves as one burst and is waited for: with the
-/// time that it takes on the wire, and the hosts' own.
+/// A window each round trip, under a rate. At least it is what comes where the window leaves as one
+/// burst and is waited for: with the time that it takes on the wire, and the hosts' own.
 fn window_under(window_bytes: f64, round_trip_s: f64, framing: Option<f64>) -> Predicted {
     let value = window(window_bytes, round_trip_s);
     let burst_s = framing.map_or(0.0, |rate| window_bytes * 8.0 / rate);
@@ -227,7 +237,8 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     if off("net.ipv4.tcp_window_scaling") && round_trip_s > 0.0 {
         bounds.push(window_under(UNSCALED_WINDOW_BYTES, round_trip_s, framing));
     }
-    // No window is larger than the buffer that it promises room in: the third number is the most it grows to.
+    // No window is larger than the buffer that it promises room in: the third number is the most it
+    // grows to.
     let most =
         setup.sysctl(Side::B, "net.ipv4.tcp_rmem").and_then(|v| v.split_whitespace().nth(2)?.parse::<f64>().ok());
     if let Some(bytes) = most.filter(|b| *b > 0.0 && round_trip_s > 0.0) {
@@ -239,7 +250,8 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
         match setup.options.congestion_control.as_deref() {
             Some("reno") => bounds.push(model(mathis(mss, round_trip_s, loss))),
             Some("cubic") => bounds.push(model(cubic(mss, round_trip_s, loss))),
-            // BBR does not take loss for congestion below 2 %, and what the machine's default is is not known here.
+            // BBR does not take loss for congestion below 2 %, and what the machine's default is is
+            // not known here.
             _ => {}
         }
     }
@@ -329,7 +341,8 @@ mod tests {
 
     #[test]
     fn windows_of_the_reference() {
-        // 19.8 Mbit/s were measured at 25.4 ms; 784 at 0.388 ms is the rate's own bound, not the window's.
+        // 19.8 Mbit/s were measured at 25.4 ms; 784 at 0.388 ms is the rate's own bound, not the
+        // window's.
         assert!((window(UNSCALED_WINDOW_BYTES, 0.025_392) / 1e6 - 20.65).abs() < 0.01);
         assert!(window(UNSCALED_WINDOW_BYTES, 0.000_388) > 1e9);
         assert!((delayed_ack_exchanges(0.001) - 24.39).abs() < 0.01);
@@ -397,7 +410,8 @@ mod tests {
         };
         // The FIN takes the second write along: no delayed ACK.
         reaches(&[("workload", "crr"), ("response", "100"), ("response_writes", "2")], 387.0);
-        // Both writes end in a small segment, of which the second waits for the ACK of the first, which comes at once.
+        // Both writes end in a small segment, of which the second waits for the ACK of the first,
+        // which comes at once.
         reaches(&[("workload", "rr"), ("response", "2920"), ("response_writes", "2")], 408.0);
         reaches(&[("workload", "rr"), ("response", "4344"), ("response_writes", "2")], 400.0);
         // Two, five and eleven full segments leave while it waits.
@@ -410,7 +424,8 @@ mod tests {
         // Hosts decide at zero delay.
         let near = of(&[("workload", "rr"), ("rate", "1gbit"), ("delay", "0")]);
         assert_eq!(exchanges(&near), None);
-        // 65,535 bytes leave as one burst, and at 0.38 ms that burst takes longer on the wire than the path.
+        // 65,535 bytes leave as one burst, and at 0.38 ms that burst takes longer on the wire than
+        // the path.
         let short = of(&[("rate", "1gbit"), ("delay", "190us"), ("a.net.ipv4.tcp_window_scaling", "0")]);
         let p = goodput(&short).unwrap();
         assert!((p.low..=p.high).contains(&650e6) && (p.low..=p.high).contains(&784e6), "{p:?}");
@@ -454,7 +469,8 @@ mod tests {
 
     #[test]
     fn loss_formulas() {
-        // RFC 9438, table 1: RTT 0.1 s, p = 1e-4: CUBIC's mean window is 187 segments (HSTCP 263, Reno 120 by 1.2/√p).
+        // RFC 9438, table 1: RTT 0.1 s, p = 1e-4: CUBIC's mean window is 187 segments (HSTCP 263,
+        // Reno 120 by 1.2/√p).
         let segments = |rate: f64| rate * 0.1 / 8.0 / 1_448.0;
         assert!(
             (segments(cubic(1_448, 0.1, 1e-4)) / 187.0 - 1.0).abs() < 0.01,

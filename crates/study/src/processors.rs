@@ -1,4 +1,5 @@
-//! How busy this machine's CPUs are while a trial runs: a figure taken on a full machine is one of the machine.
+//! How busy this machine's CPUs are while a trial runs: a figure taken on a full machine is one of
+//! the machine.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -29,8 +30,9 @@ impl Busy {
         Self { stop, thread: std::thread::Builder::new().name("study-processors".into()).spawn(look).ok() }
     }
 
-    /// The share of the CPUs' time that was in use, 0 to 1: the upper quartile of fifths of a second, so that the time before
-    /// and after a load does not hide it. `None` where `/proc/stat` does not say, or the trial did not last that long.
+    /// The share of the CPUs' time that was in use, 0 to 1: the upper quartile of fifths of a
+    /// second, so that the time before and after a load does not hide it. `None` where `/proc/stat`
+    /// does not say, or the trial did not last that long.
     pub(crate) fn end(self) -> Option<f64> {
         drop(self.stop);
         stats::quantile(&self.thread?.join().ok()?, 0.75)
@@ -44,8 +46,8 @@ fn read() -> Option<Ticks> {
     parse(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// From the first line of `/proc/stat` (Documentation/filesystems/proc.rst): user, nice, system, idle, iowait, irq, softirq, steal.
-/// Guests' time is among user's and nice's.
+/// From the first line of `/proc/stat` (Documentation/filesystems/proc.rst): user, nice, system,
+/// idle, iowait, irq, softirq, steal. Guests' time is among user's and nice's.
 fn parse(stat: &str) -> Option<Ticks> {
     let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8).map(str::parse);
     let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;

@@ -1,4 +1,5 @@
-//! Whether a trial was what it was meant to be: its settings by the packets, its path by its own report.
+//! Whether a trial was what it was meant to be: its settings by the packets, its path by its own
+//! report.
 
 use lab::{PathReport, Side};
 use record::trial::Response;
@@ -80,7 +81,8 @@ pub(crate) fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Ve
             let asked = rate.bits() as f64;
             let [wanted, was] = [asked, busy].map(|rate| crate::response::quantity(Response::Goodput, rate));
             let text = format!("the path {way}: rate asked {wanted}, {was} while busy");
-            // A path that is idle now and then has many ends of busy periods, and a late wake-up at each counts.
+            // A path that is idle now and then has many ends of busy periods, and a late wake-up at
+            // each counts.
             let saturated = did.busy.0 as f64 > 0.8 * path.up.0 as f64;
             if (busy / asked - 1.0).abs() < if saturated { 0.01 } else { 0.03 } {
                 held.push(text);

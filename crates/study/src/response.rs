@@ -14,7 +14,8 @@ pub fn visible(smallest: f64) -> Option<String> {
     (smallest < WIDEST - 1.0).then(|| change(smallest))
 }
 
-/// A change with its interval: `+0.82 % [+0.79, +0.86]`; the change is withheld where the interval says nothing.
+/// A change with its interval: `+0.82 % [+0.79, +0.86]`; the change is withheld where the interval
+/// says nothing.
 pub fn percent_of(e: &Estimate) -> String {
     if !is_known(e) {
         return format!("not known: {}", too_wide(e));
@@ -57,7 +58,8 @@ fn four(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Whether no trial that counts has none of it at all, so that an interval down to zero says nothing.
+/// Whether no trial that counts has none of it at all, so that an interval down to zero says
+/// nothing.
 fn is_never_zero(response: Response) -> bool {
     match response {
         Response::LatencyP50 | Response::LatencyP99 | Response::RoundTrip | Response::MinRoundTrip => true,

@@ -1,10 +1,11 @@
-//! Sysctls of the host that this runs on: their old values are written down before the first change, and put back by a
-//! guardian process, which outlives this one however it ends.
+//! Sysctls of the host that this runs on: their old values are written down before the first
+//! change, and put back by a guardian process, which outlives this one however it ends.
 //!
-//! There is one way back, and every end takes it. The guardian waits until its maker lets go of a pipe or is dead, writes
-//! the old values and removes the file that holds them. That file is locked by maker and guardian together, so a second
-//! study is refused until the values are back. Where the guardian alone was killed, its maker puts back what the file says; where
-//! both were, the next start finds the file unlocked and does.
+//! There is one way back, and every end takes it. The guardian waits until its maker lets go of a
+//! pipe or is dead, writes the old values and removes the file that holds them. That file is locked
+//! by maker and guardian together, so a second study is refused until the values are back. Where
+//! the guardian alone was killed, its maker puts back what the file says; where both were, the next
+//! start finds the file unlocked and does.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -52,12 +53,13 @@ pub struct ThisHost {
 }
 
 impl ThisHost {
-    /// Writes down the values of `names` and starts the guardian. The sysctls are those of the network namespace of the
-    /// calling thread.
+    /// Writes down the values of `names` and starts the guardian. The sysctls are those of the
+    /// network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`Error::Run`] where another study has them, [`Error::Setting`] for a name that is none, [`Error::File`] where the
-    /// values cannot be written down, [`Error::System`] where one cannot be set, or without a guardian.
+    /// [`Error::Run`] where another study has them, [`Error::Setting`] for a name that is none,
+    /// [`Error::File`] where the values cannot be written down, [`Error::System`] where one cannot
+    /// be set, or without a guardian.
     pub fn take(names: &[String]) -> Result<Self, Error> {
         let folder = Path::new(FOLDER);
         fs::create_dir_all(folder).map_err(|source| Error::File { path: folder.into(), source })?;
@@ -81,7 +83,8 @@ impl ThisHost {
         let mut values = Vec::new();
         for name in names {
             let sysctl = sysctl_path(name)?;
-            // Opened as it will be for the change: a missing privilege is reported before anything is changed.
+            // Opened as it will be for the change: a missing privilege is reported before anything
+            // is changed.
             let old =
                 fs::read_to_string(&sysctl).and_then(|old| File::options().write(true).open(&sysctl).map(|_| old));
             values.push((name.clone(), old.map_err(|source| Error::Sysctl { name: name.clone(), source })?));
@@ -95,7 +98,8 @@ impl ThisHost {
     /// Sets one of them, and gives what it reads then.
     ///
     /// # Errors
-    /// [`Error::Setting`] for one that was not written down, [`Error::Sysctl`] where the kernel does not take the value.
+    /// [`Error::Setting`] for one that was not written down, [`Error::Sysctl`] where the kernel
+    /// does not take the value.
     pub fn set(&self, name: &str, value: &str) -> Result<String, Error> {
         if !self.names.iter().any(|known| known == name) {
             return Err(Error::Setting(format!("{name} was not written down when the study began: it stays as it is")));
@@ -123,7 +127,8 @@ impl ThisHost {
         {
             return Ok(());
         }
-        // Without its guardian, or where that could not: what the file says, as the next start would.
+        // Without its guardian, or where that could not: what the file says, as the next start
+        // would.
         put_back_what_was_left(&self.record, &mut self.lock)?;
         fs::remove_file(&self.record).map_err(|source| Error::File { path: self.record.clone(), source })
     }
@@ -131,7 +136,8 @@ impl ThisHost {
 
 impl Drop for ThisHost {
     fn drop(&mut self) {
-        // Whoever wants to know calls `give_back`; the file stays where it failed, and the next start tries again.
+        // Whoever wants to know calls `give_back`; the file stays where it failed, and the next
+        // start tries again.
         self.finish().ok();
     }
 }
@@ -158,8 +164,8 @@ sockopt_impl!(
     u64
 );
 
-/// What names the network namespace of this thread: its cookie, which no other one has in this boot (Linux 5.14), or its
-/// inode.
+/// What names the network namespace of this thread: its cookie, which no other one has in this boot
+/// (Linux 5.14), or its inode.
 fn namespace() -> Result<u64, Error> {
     let cookie = || -> io::Result<u64> {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
@@ -189,7 +195,8 @@ fn lock(path: &Path) -> Result<File, Error> {
                 return Err(failed(error));
             }
             let holder = read_down(&mut file);
-            // A study that is gone has left its guardian to put the values back, which takes no time.
+            // A study that is gone has left its guardian to put the values back, which takes no
+            // time.
             let gone = holder.as_ref().is_none_or(|record| {
                 let pid = Pid::from_raw(record.pid.cast_signed());
                 pid.is_none_or(|pid| rustix::process::test_kill_process(pid).is_err())
@@ -205,7 +212,8 @@ fn lock(path: &Path) -> Result<File, Error> {
                 problem: format!("{who} has sysctls of this host changed: wait until it has ended and put them back"),
             });
         }
-        // A guardian may have removed the file between the two calls: then this lock is on a file that has no name.
+        // A guardian may have removed the file between the two calls: then this lock is on a file
+        // that has no name.
         let mine = file.metadata().map_err(failed)?;
         if fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (mine.dev(), mine.ino())) {
             return Ok(file);
@@ -246,7 +254,8 @@ fn put_back_what_was_left(path: &Path, file: &mut File) -> Result<(), Error> {
 /// Starts the guardian; gives its process id and the end of the pipe that it waits on.
 fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io::Result<(Pid, OwnedFd)> {
     use std::os::unix::ffi::OsStrExt as _;
-    // Everything that it needs is made before the fork: after it, no lock and no memory may be taken.
+    // Everything that it needs is made before the fork: after it, no lock and no memory may be
+    // taken.
     let record = CString::new(record.as_os_str().as_bytes())?;
     let mut back: Vec<(CString, &[u8])> = Vec::with_capacity(values.len());
     for (name, value) in values.iter().rev() {
@@ -256,7 +265,8 @@ fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io
     let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
     let maker = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
     let before = block_signals();
-    // SAFETY: the child runs `guard` alone, which makes system calls on memory made before, and never returns.
+    // SAFETY: the child runs `guard` alone, which makes system calls on memory made before, and
+    // never returns.
     let forked = unsafe { nix::unistd::fork() };
     if let Ok(ForkResult::Child) = forked {
         guard(theirs.as_fd(), maker.as_fd(), lock.as_fd(), &back, &record);
@@ -267,8 +277,8 @@ fn start_guardian(lock: &File, record: &Path, values: &[(String, String)]) -> io
     Ok((child, ours))
 }
 
-/// The guardian: system calls only, with every signal blocked, so that what ends a terminal's or a service's processes
-/// with a catchable signal leaves it to its work.
+/// The guardian: system calls only, with every signal blocked, so that what ends a terminal's or a
+/// service's processes with a catchable signal leaves it to its work.
 fn guard(
     control: BorrowedFd<'_>,
     maker: BorrowedFd<'_>,
@@ -276,7 +286,8 @@ fn guard(
     back: &[(CString, &[u8])],
     record: &CStr,
 ) -> ! {
-    // SAFETY: this process uses these alone, and those that it opens from now on. The lock is held by being open.
+    // SAFETY: this process uses these alone, and those that it opens from now on. The lock is held
+    // by being open.
     unsafe { close_all_but([control, maker, lock].map(|fd| fd.as_raw_fd())) };
     rustix::thread::set_name(c"study-guardian").ok();
     rustix::process::setsid().ok();

@@ -48,11 +48,12 @@ impl Drop for CpuLoad {
     }
 }
 
-/// Runs one trial of a plan. `go_on` is asked about ten times a second; `None` where it ended the trial.
+/// Runs one trial of a plan. `go_on` is asked about ten times a second; `None` where it ended the
+/// trial.
 ///
 /// # Errors
-/// [`Error::Lab`], [`Error::Sysctl`] and [`Error::Traffic`] where it cannot be run, [`Error::Gone`] where the server went
-/// away.
+/// [`Error::Lab`], [`Error::Sysctl`] and [`Error::Traffic`] where it cannot be run, [`Error::Gone`]
+/// where the server went away.
 pub fn run(
     part: usize,
     plan: &Plan,

@@ -1,4 +1,5 @@
-//! Whether verdicts hold what they say, where the truth is known: thousands of made-up studies with the noise of real trials.
+//! Whether verdicts hold what they say, where the truth is known: thousands of made-up studies with
+//! the noise of real trials.
 //!
 //! No study is run here; `make aa` does that in labs, and docs/study.md has what came of it.
 
@@ -23,7 +24,8 @@ struct Noise {
     lasting: f64,
     /// The correlation of that with what it was at the trial before.
     correlation: f64,
-    /// By how much trials are lower while other programs hold the CPUs, which lasts for some trials and comes again.
+    /// By how much trials are lower while other programs hold the CPUs, which lasts for some trials
+    /// and comes again.
     held_up: f64,
     /// Of a block against the one before.
     block: f64,
@@ -78,7 +80,8 @@ impl Machine {
         self.level + self.lasting + own * z - lost
     }
 
-    /// The trials of one block of a plan. The effect of a level is what is measured with it over the first level, less 1.
+    /// The trials of one block of a plan. The effect of a level is what is measured with it over
+    /// the first level, less 1.
     fn block(&mut self, plan: &Plan, block: u32, seed: u64, effect: f64) -> Vec<Trial> {
         self.level = self.noise.block * self.normal();
         let places = plan.block(block, seed);
@@ -148,8 +151,8 @@ fn run(plan: &Plan, noise: Noise, effect: f64, studies: u32) -> Tally {
     tally
 }
 
-/// Studies of each design with each kind of noise. With seven designs and five noises, one of forty tests of them at 95 % may well fail by
-/// chance: each is held to 99.9 %, and all together to 95 %.
+/// Studies of each design with each kind of noise. With seven designs and five noises, one of forty
+/// tests of them at 95 % may well fail by chance: each is held to 99.9 %, and all together to 95 %.
 #[test]
 fn where_there_is_no_difference_at_most_one_study_in_twenty_claims_one() {
     let levels = |n: usize| vec![Factor::new("dscp", 0..n)];
@@ -206,7 +209,8 @@ fn intervals_hold_what_was_put_in_and_find_what_is_large_enough() {
     }
 }
 
-/// Trials that follow each other closely, within a block and from one block to the next, as `stream` has them on a machine with other work.
+/// Trials that follow each other closely, within a block and from one block to the next, as
+/// `stream` has them on a machine with other work.
 const BUSY: [(&str, Noise); 5] = [
     ("correlation 0.5", Noise { own: 0.003, lasting: 0.02, correlation: 0.5, ..NONE }),
     ("correlation 0.95", Noise { own: 0.003, lasting: 0.02, correlation: 0.95, ..NONE }),
@@ -276,7 +280,8 @@ fn twice(noise: Noise, seed: u64, blocks: u32, effect: f64) -> Vec<Row> {
     between::compare(a, b).rows
 }
 
-/// What lasts within a run moves all of its trials, and the other run does not show it: only what is compared within blocks holds then.
+/// What lasts within a run moves all of its trials, and the other run does not show it: only what
+/// is compared within blocks holds then.
 #[test]
 fn two_studies_of_one_machine_differ_by_what_lasts_in_each_and_within_blocks_they_do_not() {
     for blocks in [6, 20] {
@@ -308,8 +313,9 @@ fn what_changed_between_two_studies_relative_to_the_first_level_is_held_and_foun
     }
 }
 
-/// A trial that counts whole segments between two moments, of which the second is an arrival: what a stream's server measures, with the
-/// end of a test that queues behind its data. Moments vary by 20 µs.
+/// A trial that counts whole segments between two moments, of which the second is an arrival: what
+/// a stream's server measures, with the end of a test that queues behind its data. Moments vary by
+/// 20 µs.
 fn counted(plan: &Plan, place: &Place, bits_per_second: f64, random: &mut Pcg64Mcg) -> Trial {
     const PAYLOAD_BITS: f64 = 1_448.0 * 8.0;
     let seconds = plan.duration.as_secs_f64() + 20e-6 * (random.random::<f64>() - 0.5);
@@ -318,8 +324,8 @@ fn counted(plan: &Plan, place: &Place, bits_per_second: f64, random: &mut Pcg64M
     trial(plan, place, segments * PAYLOAD_BITS / seconds)
 }
 
-/// The largest effect that trials of 0.3 s can be off by in every block alike, because of one segment that is counted or not, is in the
-/// interval, however little the blocks differ.
+/// The largest effect that trials of 0.3 s can be off by in every block alike, because of one
+/// segment that is counted or not, is in the interval, however little the blocks differ.
 #[test]
 fn intervals_hold_what_was_put_in_where_trials_count_whole_segments() {
     for effect in [-0.01, 0.05, -0.5, 3.0] {

@@ -58,7 +58,8 @@ impl SetUps {
     }
 }
 
-/// Where attempts go to: the peer's end of those from here, this host's of those that are accepted here.
+/// Where attempts go to: the peer's end of those from here, this host's of those that are accepted
+/// here.
 pub type Service = (Opening, SocketAddr);
 
 /// The figures of all attempts.

@@ -1,11 +1,13 @@
-//! The values of one field of connections: how many fell into each row of the histogram that suits the field, and their quantiles.
+//! The values of one field of connections: how many fell into each row of the histogram that suits
+//! the field, and their quantiles.
 
 use std::collections::BTreeMap;
 
 use record::{Field, FieldFigures, Scale};
 use stats::{Distribution, Precision, Quantile};
 
-/// The values of a field, sorted into the rows of its [`Scale`]. Memory depends on the field, not on the number of values.
+/// The values of a field, sorted into the rows of its [`Scale`]. Memory depends on the field, not
+/// on the number of values.
 #[derive(Clone, Debug)]
 pub struct FieldHistogram {
     field: Field,
@@ -69,7 +71,8 @@ impl FieldHistogram {
         &self.values
     }
 
-    /// Every row with the least value that belongs in it, in the unit of the scale, and how many values fell into it.
+    /// Every row with the least value that belongs in it, in the unit of the scale, and how many
+    /// values fell into it.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator {
         self.rows.iter().enumerate().map(|(row, n)| (self.bound(row), *n))
     }
@@ -101,7 +104,8 @@ impl FieldHistogram {
     }
 }
 
-/// Histograms that are held at most; values of further groups are added to one for [`FieldGroups::OTHERS`].
+/// Histograms that are held at most; values of further groups are added to one for
+/// [`FieldGroups::OTHERS`].
 const GROUPS: usize = 256;
 
 /// Histograms of one field, one for each group of connections.

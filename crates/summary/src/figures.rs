@@ -1,4 +1,5 @@
-//! The figures of a set of records of one kind, in bounded memory: their legs, the slowest of them, and each connection's share.
+//! The figures of a set of records of one kind, in bounded memory: their legs, the slowest of them,
+//! and each connection's share.
 
 use crate::kind::TimedKind;
 use crate::timed::Timed;

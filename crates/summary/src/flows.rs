@@ -92,7 +92,8 @@ impl FlowTable {
     }
 
     pub(crate) fn add<T: Timed>(&mut self, record: &T, whose: Attribution) {
-        // A socket of UDP has many peers, a connection of TCP one: its ends may be known later than its first record.
+        // A socket of UDP has many peers, a connection of TCP one: its ends may be known later than
+        // its first record.
         let peer = match self.kind {
             TimedKind::DatagramsSent | TimedKind::DatagramsReceived => whose.ends.map(|e| e.1),
             _ => None,

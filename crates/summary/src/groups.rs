@@ -1,4 +1,5 @@
-//! Series of histograms over the last intervals, put together by what a person asks for: peers, programs, ports, cgroups or connections.
+//! Series of histograms over the last intervals, put together by what a person asks for: peers,
+//! programs, ports, cgroups or connections.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -63,7 +64,8 @@ impl GroupBy {
         }
     }
 
-    /// The host that the row of a series is of, and what stands around its name; `None` where it is of no host, or of several.
+    /// The host that the row of a series is of, and what stands around its name; `None` where it is
+    /// of no host, or of several.
     fn host(self, key: &SeriesKey) -> Option<GroupHost> {
         let at = key.peer.filter(|_| !key.overflow).and_then(IpPrefix::host)?;
         let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
@@ -213,7 +215,8 @@ impl SeriesHistory {
         Self { most, before: HashMap::new(), intervals: VecDeque::new() }
     }
 
-    /// Takes a further state of all series, from their beginning, at the end of an interval of this length.
+    /// Takes a further state of all series, from their beginning, at the end of an interval of this
+    /// length.
     pub fn add(&mut self, series: Vec<Series>, length: Nanos) {
         let empty = Series::default();
         let changed = series.iter().map(|now| now.since(self.before.get(&now.key).unwrap_or(&empty)));

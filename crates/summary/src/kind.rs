@@ -1,5 +1,6 @@
-//! The kinds of record that have times. A send, a receive, a request, a packet and a datagram each have legs that follow one another
-//! and add up to a total. Whatever shows times reads the legs from here, so that all kinds are shown in the same way.
+//! The kinds of record that have times. A send, a receive, a request, a packet and a datagram each
+//! have legs that follow one another and add up to a total. Whatever shows times reads the legs
+//! from here, so that all kinds are shown in the same way.
 
 use record::{Component, Leg, LegPlace, PacketLeg, ReceiveLeg, TimedLeg};
 
@@ -141,7 +142,8 @@ impl TimedKind {
         }
     }
 
-    /// What is counted of each connection beside number and bytes, with the words of a table's head.
+    /// What is counted of each connection beside number and bytes, with the words of a table's
+    /// head.
     pub const fn counted(self) -> &'static [&'static str] {
         match self {
             Self::Sends => &["retransmitted"],

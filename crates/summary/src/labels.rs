@@ -13,7 +13,8 @@ pub struct LabelFigures {
     pub n: u64,
     /// How long those took that are divided into components, nanoseconds.
     pub total: Distribution,
-    /// How many were answered with each class of status, from 1xx to 5xx; the last are those with another status, or with none that was seen.
+    /// How many were answered with each class of status, from 1xx to 5xx; the last are those with
+    /// another status, or with none that was seen.
     pub answers: [u64; 6],
 }
 

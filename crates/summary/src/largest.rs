@@ -38,7 +38,8 @@ impl<K: Clone + Ord + Hash, F: Figures> Largest<K, F> {
         self.each.entry(key).or_insert_with(begin)
     }
 
-    /// Puts the smaller half together: half at once, so that many groups of one record each cost little.
+    /// Puts the smaller half together: half at once, so that many groups of one record each cost
+    /// little.
     fn fold(&mut self) {
         let mut sizes: Vec<_> = self.each.iter().map(|(key, figures)| (figures.n(), key.clone())).collect();
         sizes.sort_unstable();

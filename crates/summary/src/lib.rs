@@ -1,13 +1,17 @@
 //! Figures of a trace, from its events.
 //!
-//! **Does:** adds events to a [`TraceSummary`]: the distribution of every leg of every kind of record, the slowest records, and figures
-//! of each connection, and a [`Timeline`] of each kind: how long records took over time. It is a [`record::Sink`]. Joins sends and receives
-//! to [`Requests`]. Joins the requests of two hosts ([`hosts`]), and compares runs with one another ([`between`]). Counts readings of a field ([`FieldHistogram`]).
+//! **Does:** adds events to a [`TraceSummary`]: the distribution of every leg of every kind of
+//! record, the slowest records, and figures of each connection, and a [`Timeline`] of each kind:
+//! how long records took over time. It is a [`record::Sink`]. Joins sends and receives to
+//! [`Requests`]. Joins the requests of two hosts ([`hosts`]), and compares runs with one another
+//! ([`between`]). Counts readings of a field ([`FieldHistogram`]).
 //!
-//! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours or widths.
+//! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours
+//! or widths.
 //!
-//! **Guarantees:** memory is bounded by [`Limits`] however many events come; every event is in the totals, also where its connection has
-//! no separate figures; a leg without stamps and a leg in an impossible order are counted, never guessed.
+//! **Guarantees:** memory is bounded by [`Limits`] however many events come; every event is in the
+//! totals, also where its connection has no separate figures; a leg without stamps and a leg in an
+//! impossible order are counted, never guessed.
 
 #![forbid(unsafe_code)]
 

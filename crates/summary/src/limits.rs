@@ -9,19 +9,21 @@ use crate::kind::TimedKind;
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections with separate figures; the least active beyond it are counted together. Of its sends each takes 290 KiB
-    /// at the very most and some 50 KiB usually, of every other kind a fifth of that.
+    /// Connections with separate figures; the least active beyond it are counted together. Of its
+    /// sends each takes 290 KiB at the very most and some 50 KiB usually, of every other kind a
+    /// fifth of that.
     pub connections: usize,
     /// The slowest sends, whole.
     pub slowest: usize,
-    /// Methods and paths of requests with separate figures, of 58 KiB at the very most; those with the fewest requests beyond it are counted
-    /// together.
+    /// Methods and paths of requests with separate figures, of 58 KiB at the very most; those with
+    /// the fewest requests beyond it are counted together.
     pub labels: usize,
 }
 
 impl Limits {
-    /// The bytes that figures take at the very most within these limits, where these kinds are recorded: of each kind those of all its
-    /// records and its [`Timeline`], and those of each connection.
+    /// The bytes that figures take at the very most within these limits, where these kinds are
+    /// recorded: of each kind those of all its records and its [`Timeline`], and those of each
+    /// connection.
     pub fn memory_bound(&self, kinds: &[TimedKind]) -> u64 {
         let of_connection = |kind: &TimedKind| match kind {
             TimedKind::Sends => Leg::ALL.len(),

@@ -54,7 +54,8 @@ impl PacketFigures {
     /// Adds a packet of a connection of which this is known.
     pub fn add(&mut self, packet: &Packet, known: Attribution) {
         count(&mut self.drops, packet.direction, packet.dropped.as_ref());
-        // Received, dropped before the packet scheduler, or a segment of a packet that was cut up and counted before.
+        // Received, dropped before the packet scheduler, or a segment of a packet that was cut up
+        // and counted before.
         if packet.sched.is_none() {
             return;
         }

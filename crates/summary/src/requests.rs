@@ -13,7 +13,8 @@ use crate::sends::{WaitStats, by_time};
 /// The figures of the requests that were seen from one kind of end.
 #[derive(Clone, Debug)]
 pub struct RoleFigures {
-    /// Requests, with the times of those that are divided into components; the others are counted as incomplete.
+    /// Requests, with the times of those that are divided into components; the others are counted
+    /// as incomplete.
     pub records: TimedFigures<Request>,
     /// Bytes asked.
     pub request_bytes: u64,

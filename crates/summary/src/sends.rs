@@ -12,11 +12,14 @@ pub struct LegFigures {
     pub missing: u64,
     /// Sends with the stages of this leg in an impossible order.
     pub disorder: u64,
-    /// Of those in `times`, the ones with a `sched` or `driver` stamp that was found between two others.
+    /// Of those in `times`, the ones with a `sched` or `driver` stamp that was found between two
+    /// others.
     pub inferred: u64,
-    /// Sends with an inferred stamp that says nothing about the leg: the bound on its error is larger than the leg, which is not in `times`.
+    /// Sends with an inferred stamp that says nothing about the leg: the bound on its error is
+    /// larger than the leg, which is not in `times`.
     pub vague: u64,
-    /// The largest bound on the error of a time in `times`, to either side: of inferred stamps and of the NIC's.
+    /// The largest bound on the error of a time in `times`, to either side: of inferred stamps and
+    /// of the NIC's.
     pub error: Nanos,
 }
 
@@ -30,7 +33,8 @@ impl LegFigures {
 /// What a send says of one leg.
 #[derive(Clone, Copy)]
 pub(crate) enum LegReading {
-    /// It took so long, give or take the error; `inferred` where a stamp at an end of it was found between two others.
+    /// It took so long, give or take the error; `inferred` where a stamp at an end of it was found
+    /// between two others.
     Time { time: Nanos, inferred: bool, error: Nanos },
     /// Such a stamp has a bound on its error that is larger than the leg.
     Vague,
@@ -41,7 +45,8 @@ pub(crate) enum LegReading {
 }
 
 impl LegReading {
-    /// Of each leg, in the order of [`Leg::ALL`]: worked out once for all the figures that a send is added to.
+    /// Of each leg, in the order of [`Leg::ALL`]: worked out once for all the figures that a send
+    /// is added to.
     #[inline]
     pub(crate) fn all(send: &Send) -> [Self; Leg::ALL.len()] {
         let (sched, driver) = (send.stamps.sched_error > Nanos::ZERO, send.stamps.driver_error > Nanos::ZERO);
@@ -106,7 +111,8 @@ impl Reasons {
         }
     }
 
-    /// Most of the time that this reason accounts for was while round trips took longer than at rest.
+    /// Most of the time that this reason accounts for was while round trips took longer than at
+    /// rest.
     fn mostly_slower(&self, reason: WaitReason) -> bool {
         let (slower, all) = (self.slower[reason as usize], self.stats[reason as usize].time);
         slower > Nanos::ZERO && slower.0 >= all.0 / 2
@@ -221,8 +227,8 @@ impl SendFigures {
         self.waits.stats[reason as usize]
     }
 
-    /// Whether sends that waited for `reason` were made, most of their time, while round trips took longer than at rest: data waited on the path, or
-    /// ACKs came late.
+    /// Whether sends that waited for `reason` were made, most of their time, while round trips took
+    /// longer than at rest: data waited on the path, or ACKs came late.
     pub fn waited_while_slower(&self, reason: WaitReason) -> bool {
         self.waits.mostly_slower(reason)
     }
@@ -232,8 +238,9 @@ impl SendFigures {
         self.buffer.mostly_slower(reason)
     }
 
-    /// Whether the network leg is never much shorter than the minimum RTT that TCP knew of, which is then the distance; longer by a quarter and 1 ms,
-    /// and each send waits for something else as well. `false` where that is not known.
+    /// Whether the network leg is never much shorter than the minimum RTT that TCP knew of, which
+    /// is then the distance; longer by a quarter and 1 ms, and each send waits for something else
+    /// as well. `false` where that is not known.
     pub fn is_at_distance(&self) -> bool {
         let least = self.leg(Leg::Network).times.min();
         least

@@ -17,7 +17,8 @@ pub struct SlowSend {
     pub ends: Option<(SocketAddr, SocketAddr)>,
 }
 
-/// By time, then the earlier send first: the order in which they are shown is the same in every run over the same sends.
+/// By time, then the earlier send first: the order in which they are shown is the same in every run
+/// over the same sends.
 impl Ord for SlowSend {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |s: &Self| (s.total, std::cmp::Reverse(s.send.stamps.send), s.send.connection, s.send.first_seq.0);

@@ -14,7 +14,8 @@ pub trait Timed: Clone {
     /// Its kind.
     fn kind(&self) -> TimedKind;
 
-    /// How long a leg of [`TimedKind::legs`] took, by its number: `Ok(None)` where a stage of it gave no stamp.
+    /// How long a leg of [`TimedKind::legs`] took, by its number: `Ok(None)` where a stage of it
+    /// gave no stamp.
     ///
     /// # Errors
     /// [`Disorder`] where the later stage has the earlier time.
@@ -126,7 +127,8 @@ impl Timed for Request {
         }
     }
 
-    /// One without known components has no total either: its stamps are missing, or in an impossible order.
+    /// One without known components has no total either: its stamps are missing, or in an
+    /// impossible order.
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
         let Some((components, whole)) = self.components.as_ref().zip(self.whole()) else { return Ok(None) };
         Ok(Component::ALL.get(leg).map_or(Some(whole), |component| components.get(*component)))

@@ -16,7 +16,8 @@ const NARROWEST: u64 = 1_000_000;
 pub struct Interval {
     /// How many.
     pub n: u64,
-    /// The totals of those that have one, nanoseconds. They are kept roughly ([`Precision::Rough`]): enough for a plot.
+    /// The totals of those that have one, nanoseconds. They are kept roughly
+    /// ([`Precision::Rough`]): enough for a plot.
     pub totals: Distribution,
 }
 
@@ -33,7 +34,8 @@ impl Interval {
     }
 }
 
-/// Records of one kind by intervals of time, which double in width whenever there would be too many of them.
+/// Records of one kind by intervals of time, which double in width whenever there would be too many
+/// of them.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     kind: TimedKind,
@@ -52,7 +54,8 @@ impl Timeline {
         Self { kind, start, last: start, width: NARROWEST, intervals: Vec::new() }
     }
 
-    /// Adds a record of its kind. One without the stamp of its beginning has no place in time and is skipped.
+    /// Adds a record of its kind. One without the stamp of its beginning has no place in time and
+    /// is skipped.
     pub fn add<T: Timed>(&mut self, record: &T) {
         let Some(began) = record.began() else { return };
         let since = began.as_nanos().saturating_sub(self.start);
@@ -99,7 +102,8 @@ impl Timeline {
         &self.intervals
     }
 
-    /// When the last record ended that has a total, nanoseconds of `CLOCK_MONOTONIC`; the start where there is none.
+    /// When the last record ended that has a total, nanoseconds of `CLOCK_MONOTONIC`; the start
+    /// where there is none.
     pub const fn last(&self) -> u64 {
         self.last
     }

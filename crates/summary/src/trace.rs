@@ -28,12 +28,14 @@ pub struct ConnectionSummary {
     /// What the kernel counted, when it was followed no more.
     pub totals: Option<ConnectionTotals>,
     last: u64,
-    /// What TCP's own clock showed at its latest send: the time with anything to send, and of that the time with the peer's window full.
+    /// What TCP's own clock showed at its latest send: the time with anything to send, and of that
+    /// the time with the peer's window full.
     clock: Option<[Nanos; 2]>,
 }
 
 impl ConnectionSummary {
-    /// How much of both has passed since the send before this one, or since the connection was made.
+    /// How much of both has passed since the send before this one, or since the connection was
+    /// made.
     fn passed(&mut self, send: &Send) -> [Nanos; 2] {
         let now = [send.state.busy, send.state.receive_window_limited];
         let made = (self.connection.opening != Opening::Found).then_some([Nanos::ZERO; 2]);
@@ -41,7 +43,8 @@ impl ConnectionSummary {
             .clock
             .or(made)
             .map_or([Nanos::ZERO; 2], |before| std::array::from_fn(|i| Nanos(now[i].0.saturating_sub(before[i].0))));
-        // Sends are acknowledged in the order in which they were made, and reported in about that order.
+        // Sends are acknowledged in the order in which they were made, and reported in about that
+        // order.
         self.clock = Some(self.clock.map_or(now, |before| std::array::from_fn(|i| before[i].max(now[i]))));
         passed
     }
@@ -163,7 +166,8 @@ impl TraceSummary {
 
     fn open(&mut self, connection: &Connection) {
         if self.connections.len() >= self.limits.connections.max(1) && !self.connections.contains_key(&connection.id) {
-            // Closed ones go first, then those with the fewest sends, then those that have been silent longest.
+            // Closed ones go first, then those with the fewest sends, then those that have been
+            // silent longest.
             let least = self.connections.values().min_by_key(|c| (c.totals.is_none(), c.sends.sends, c.last));
             if let Some(id) = least.map(|c| c.connection.id)
                 && let Some(folded) = self.connections.remove(&id)
@@ -277,7 +281,8 @@ impl TraceSummary {
         all
     }
 
-    /// The share of the time with anything to send in which the peer's window was full, by TCP's own clock; `None` where no such time was seen.
+    /// The share of the time with anything to send in which the peer's window was full, by TCP's
+    /// own clock; `None` where no such time was seen.
     pub fn window_full(&self) -> Option<f64> {
         let [busy, full] = self.clock;
         (busy > Nanos::ZERO).then(|| full.0 as f64 / busy.0 as f64)

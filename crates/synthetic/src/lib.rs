@@ -1,6 +1,7 @@
 //! Records made up for tests: a trace of a path of 20 ms, the same in every run.
 //!
-//! Records of which one property matters are made by the test itself, from [`send`] or `Record::blank`.
+//! Records of which one property matters are made by the test itself, from [`send`] or
+//! `Record::blank`.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +40,8 @@ pub fn connection(id: u64) -> Connection {
     }
 }
 
-/// `sends` sends on each of `connections` connections over a path of 20 ms there and back, one in five held by the window.
+/// `sends` sends on each of `connections` connections over a path of 20 ms there and back, one in
+/// five held by the window.
 pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
     let mut random = Seeded(0x5eed);
     let mut events: Vec<Event> = (1..=connections).map(|id| Event::Connection(connection(id))).collect();
@@ -94,8 +96,9 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
     events
 }
 
-/// `n` receives, requests from both ends, packets and datagrams both ways, on the connections 1 and 2. The reading program is
-/// `late` ns late on the second, and on the average half as late. Each hundredth packet and datagram is dropped.
+/// `n` receives, requests from both ends, packets and datagrams both ways, on the connections 1 and
+/// 2. The reading program is `late` ns late on the second, and on the average half as late. Each
+/// hundredth packet and datagram is dropped.
 pub fn others(n: u64, late: u64) -> Vec<Event> {
     let mut random = Seeded(0xface);
     let mut events = Vec::new();

@@ -1,4 +1,5 @@
-//! Pages in a real browser, Debian's Chromium without a screen, as wide as a screen and as narrow as a telephone.
+//! Pages in a real browser, Debian's Chromium without a screen, as wide as a screen and as narrow
+//! as a telephone.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use crate::{Need, command, text};
 pub const NEEDS: [Need<'static>; 4] =
     [Need::Root, Need::Program("chromium"), Need::Program("unshare"), Need::Program("timeout")];
 
-/// The widths at which pages are looked at, in CSS pixels. Chromium makes no window narrower than 500: pages stand in frames.
+/// The widths at which pages are looked at, in CSS pixels. Chromium makes no window narrower than
+/// 500: pages stand in frames.
 const WIDTHS: [u32; 2] = [1_400, 390];
 
 /// Runs in each page and sends what is wrong with it to the page that frames it.
@@ -45,8 +47,10 @@ const WATCH: &str = "<script>
 })();
 </script>";
 
-/// What is wrong with these pages at each width: wider than the window, a plot that is not drawn, a label that is cut off or over another one, two
-/// ticks of an axis or two series that read the same, an error of a script. Pages have the script that looks written into them. There is no network.
+/// What is wrong with these pages at each width: wider than the window, a plot that is not drawn, a
+/// label that is cut off or over another one, two ticks of an axis or two series that read the
+/// same, an error of a script. Pages have the script that looks written into them. There is no
+/// network.
 ///
 /// # Panics
 ///

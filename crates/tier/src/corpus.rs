@@ -1,7 +1,9 @@
-//! The inputs that fuzzing has gathered, and changed copies of them: what `cargo test` replays in seconds.
+//! The inputs that fuzzing has gathered, and changed copies of them: what `cargo test` replays in
+//! seconds.
 //!
-//! A crate that reads foreign bytes has a module `fuzzed` with one function a target, which takes any bytes and must not panic. The
-//! same functions run under libFuzzer (`fuzz/`), which keeps what reaches new code in `fuzz/corpus/TARGET`.
+//! A crate that reads foreign bytes has a module `fuzzed` with one function a target, which takes
+//! any bytes and must not panic. The same functions run under libFuzzer (`fuzz/`), which keeps what
+//! reaches new code in `fuzz/corpus/TARGET`.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,7 +15,8 @@ const CHANGED: u64 = 5;
 /// Gives `run` every input of a target and its changed copies, which are the same in every test.
 ///
 /// # Panics
-/// Where the corpus cannot be read or is nearly empty, and where `run` does: the input is printed then.
+/// Where the corpus cannot be read or is nearly empty, and where `run` does: the input is printed
+/// then.
 pub fn replay(target: &str, run: impl Fn(&[u8])) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(target);
     let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));

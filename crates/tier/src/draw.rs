@@ -1,4 +1,5 @@
-//! Numbers that follow from others: a test draws the same ones each time, in whatever order it asks.
+//! Numbers that follow from others: a test draws the same ones each time, in whatever order it
+//! asks.
 
 /// A number from 0 to below 1 (SplitMix64).
 fn uniform(of: &[u64]) -> f64 {

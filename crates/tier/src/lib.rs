@@ -1,8 +1,10 @@
-//! Test tiers: what a test needs of the machine, and an honest word where the machine has not got it.
+//! Test tiers: what a test needs of the machine, and an honest word where the machine has not got
+//! it.
 //!
-//! A test that needs root or a kernel feature begins with [`needs!`]. Where the need is not met the test returns at once,
-//! and a line `SKIPPED …` is printed and appended to the file named by the environment variable `WIRELAPSE_SKIPS`;
-//! `make test` shows that list with its length at the end. Nothing is skipped by name, and nothing silently.
+//! A test that needs root or a kernel feature begins with [`needs!`]. Where the need is not met the
+//! test returns at once, and a line `SKIPPED …` is printed and appended to the file named by the
+//! environment variable `WIRELAPSE_SKIPS`; `make test` shows that list with its length at the end.
+//! Nothing is skipped by name, and nothing silently.
 
 #![deny(unsafe_code)]
 
@@ -27,8 +29,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The `wirelapse` that cargo has built for the test, with these words, limited as [`command`]. A macro, because cargo names the
-/// program to the tests of its crate alone.
+/// The `wirelapse` that cargo has built for the test, with these words, limited as [`command`]. A
+/// macro, because cargo names the program to the tests of its crate alone.
 #[macro_export]
 macro_rules! wirelapse {
     ($words:expr) => {{
@@ -43,7 +45,8 @@ macro_rules! wirelapse {
 pub enum Need<'a> {
     /// Effective user id 0.
     Root,
-    /// A file or folder of the machine, such as `/sys/kernel/btf/vmlinux` or the captures beside the checkout.
+    /// A file or folder of the machine, such as `/sys/kernel/btf/vmlinux` or the captures beside
+    /// the checkout.
     Path(&'a str),
     /// A program on `PATH`.
     Program(&'a str),

@@ -9,13 +9,14 @@ use std::process::Command;
 /// The longest that a program of a test runs, seconds: far more than any needs on a busy machine.
 const MOST: u32 = 300;
 
-/// A command that the kernel ends with SIGALRM after five minutes, so that a test fails where it would hang. A program that it starts in
-/// turn has no such limit.
+/// A command that the kernel ends with SIGALRM after five minutes, so that a test fails where it
+/// would hang. A program that it starts in turn has no such limit.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     limit(Command::new(program))
 }
 
-/// The same limit for a command that something else has made, such as one that runs in a host of a lab.
+/// The same limit for a command that something else has made, such as one that runs in a host of a
+/// lab.
 pub fn limit(mut command: Command) -> Command {
     let alarm = || {
         // SAFETY: the call takes a number alone; the alarm stays set across exec.

@@ -1,4 +1,5 @@
-//! Programs under a limit on processes and threads, as docker's `--pids-limit` and systemd's `TasksMax` set.
+//! Programs under a limit on processes and threads, as docker's `--pids-limit` and systemd's
+//! `TasksMax` set.
 
 use std::fs;
 use std::path::PathBuf;

@@ -15,7 +15,8 @@ pub fn program(name: &str) -> Option<PathBuf> {
     versions.flatten().map(|version| version.path().join("bin").join(name)).find(|path| path.is_file())
 }
 
-/// A new server on loopback with its data in `dir` and its messages in `dir/log`. It takes a moment until it listens, and ends at once and tidily by SIGINT.
+/// A new server on loopback with its data in `dir` and its messages in `dir/log`. It takes a moment
+/// until it listens, and ends at once and tidily by SIGINT.
 ///
 /// # Panics
 /// Where it cannot be made or started.

@@ -4,7 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, ChildStdout, Command, Output};
 
-/// A started program. It is killed and waited for when the value is dropped, so a failed test leaves nothing behind.
+/// A started program. It is killed and waited for when the value is dropped, so a failed test
+/// leaves nothing behind.
 #[derive(Debug)]
 pub struct Process(Option<Child>);
 

@@ -1,4 +1,5 @@
-//! The runner of `make test`, in a folder with scripts in place of cargo, builds, checks and guests.
+//! The runner of `make test`, in a folder with scripts in place of cargo, builds, checks and
+//! guests.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +19,8 @@ impl Drop for Place {
 }
 
 impl Place {
-    /// With a crate `lab` whose only test program does this, checks that do that, and everything else well.
+    /// With a crate `lab` whose only test program does this, checks that do that, and everything
+    /// else well.
     fn new(name: &str, tests: &str, checks: &str) -> Self {
         let place = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id())));
         let root = place.0.display();

@@ -1,6 +1,7 @@
 //! A blocking TCP client that times its requests: written, sent, acknowledged.
 //!
-//! `cargo run -p wirelapse-timestamping --example blocking [HOST:PORT]`; without an address it connects to a thread of this process.
+//! `cargo run -p wirelapse-timestamping --example blocking [HOST:PORT]`; without an address it
+//! connects to a thread of this process.
 
 use std::error::Error;
 use std::io::{Read, Write};

@@ -1,5 +1,6 @@
-//! A program with its own `poll` loop that sends datagrams, receives answers, and takes stamps whenever there are some,
-//! without ever waiting for one. One datagram goes to a closed port, so that an ICMP error lies among the stamps.
+//! A program with its own `poll` loop that sends datagrams, receives answers, and takes stamps
+//! whenever there are some, without ever waiting for one. One datagram goes to a closed port, so
+//! that an ICMP error lies among the stamps.
 //!
 //! `cargo run -p wirelapse-timestamping --example nonblocking`
 
@@ -40,7 +41,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
                     matcher.sent(bytes, before, sent);
                     sent += 1;
                 }
-                // A pending ICMP error, or no room just now: nothing was sent, try again next time round.
+                // A pending ICMP error, or no room just now: nothing was sent, try again next time
+                // round.
                 Err(e) if matches!(e.kind(), Some(ErrorKind::ConnectionRefused | ErrorKind::WouldBlock)) => {}
                 Err(e) => return Err(e.into()),
             }

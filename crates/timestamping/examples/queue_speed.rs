@@ -1,4 +1,5 @@
-//! How fast stamps go through the error queue on one core. What they cost a sender is measured by `study overhead`.
+//! How fast stamps go through the error queue on one core. What they cost a sender is measured by
+//! `study overhead`.
 //!
 //! `cargo run --release -p wirelapse-timestamping --example queue_speed [ROUNDS]`
 

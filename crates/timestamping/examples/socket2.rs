@@ -1,5 +1,5 @@
-//! A `socket2` socket with room for its stamps, and with ids that the program chooses. Only every third send is stamped:
-//! sampling costs the other sends nothing.
+//! A `socket2` socket with room for its stamps, and with ids that the program chooses. Only every
+//! third send is stamped: sampling costs the other sends nothing.
 //!
 //! `cargo run -p wirelapse-timestamping --example socket2`
 
@@ -29,7 +29,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let fit = reserve_stamps(&socket, 2 * SENDS)?;
     println!("the receive buffer holds {fit} stamps");
 
-    // Ids that the program chooses stay right where a send fails (Linux 6.13). Otherwise the kernel counts stamped sends.
+    // Ids that the program chooses stay right where a send fails (Linux 6.13). Otherwise the kernel
+    // counts stamped sends.
     let own_ids = kernel_has_ts_opt_id();
     let mut matcher = Matcher::new(enabled.counting(), stages, SENDS as usize);
     for number in 0..SENDS {

@@ -1,7 +1,8 @@
 //! Stamps in a tokio program: one task sends, another takes stamps as they come.
 //!
-//! The kernel reports stamps as `EPOLLERR`, which tokio calls [`Interest::ERROR`]; an [`AsyncFd`] over a duplicate of the
-//! socket's descriptor waits for that alone, so sending and receiving are left to the socket itself.
+//! The kernel reports stamps as `EPOLLERR`, which tokio calls [`Interest::ERROR`]; an [`AsyncFd`]
+//! over a duplicate of the socket's descriptor waits for that alone, so sending and receiving are
+//! left to the socket itself.
 //!
 //! `cargo run -p wirelapse-timestamping --example tokio`
 
@@ -26,7 +27,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let matcher = Mutex::new(Matcher::new(enabled.counting(), enabled.stages(), 1024));
 
     let errors = socket.as_fd().try_clone_to_owned()?;
-    // SAFETY: an `OwnedFd` gives the same open descriptor whenever it is asked, until it is dropped.
+    // SAFETY: an `OwnedFd` gives the same open descriptor whenever it is asked, until it is
+    // dropped.
     let errors: AsyncFd<OwnedFd> = unsafe { AsyncFd::register_with_interest(errors, Interest::ERROR) }?;
     let take_stamps = async {
         let mut queue = ErrorQueue::default();
@@ -50,7 +52,8 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
         for number in 0..DATAGRAMS {
             socket.writable().await?;
             {
-                // Held over the send: the stamps task must not see a stamp before its send is noted.
+                // Held over the send: the stamps task must not see a stamp before its send is
+                // noted.
                 let mut matcher = matcher.lock().expect("no task panics with it");
                 let before = now::<Realtime>();
                 let bytes = socket.try_send(b"hello")?;

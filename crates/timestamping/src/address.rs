@@ -35,11 +35,13 @@ pub(crate) fn to_kernel(address: SocketAddr) -> (libc::sockaddr_storage, libc::s
     (storage, length as libc::socklen_t)
 }
 
-/// The Internet address in `storage`; `None` for other families. IPv4-mapped addresses are given as IPv4.
+/// The Internet address in `storage`; `None` for other families. IPv4-mapped addresses are given as
+/// IPv4.
 pub(crate) fn from_kernel(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says that a sockaddr_in is there, and the storage is large and aligned enough.
+            // SAFETY: the family says that a sockaddr_in is there, and the storage is large and
+            // aligned enough.
             let a = unsafe { std::ptr::from_ref(storage).cast::<libc::sockaddr_in>().read() };
             let ip = Ipv4Addr::from(a.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddrV4::new(ip, u16::from_be(a.sin_port)).into())

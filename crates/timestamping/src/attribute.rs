@@ -12,7 +12,8 @@ pub struct Attribute<'a> {
 }
 
 impl<'a> Attribute<'a> {
-    /// The payload as one unsigned number of 1, 2, 4 or 8 bytes in the machine's byte order; `None` for other lengths.
+    /// The payload as one unsigned number of 1, 2, 4 or 8 bytes in the machine's byte order; `None`
+    /// for other lengths.
     pub fn number(&self) -> Option<u64> {
         match *self.data {
             [a] => Some(a.into()),

@@ -23,7 +23,8 @@ pub(crate) struct Batch {
     used: usize,
 }
 
-// SAFETY: the raw pointers are to heap blocks that this value owns; nothing refers to the thread that made it.
+// SAFETY: the raw pointers are to heap blocks that this value owns; nothing refers to the thread
+// that made it.
 unsafe impl Send for Batch {}
 
 /// One message of a batch.
@@ -53,8 +54,9 @@ impl Message<'_> {
 }
 
 impl Batch {
-    /// Room for `messages` of up to `payload` bytes and `control` bytes of control messages each, with who sent it where `names`.
-    /// What there is no room for the kernel does not look at either, which it would for every message.
+    /// Room for `messages` of up to `payload` bytes and `control` bytes of control messages each,
+    /// with who sent it where `names`. What there is no room for the kernel does not look at
+    /// either, which it would for every message.
     pub fn new(messages: usize, payload: usize, control: usize, names: bool) -> Self {
         let messages = messages.clamp(1, 1024);
         // Control messages are read as aligned structures by the kernel: whole words.
@@ -102,8 +104,8 @@ impl Batch {
             header.msg_hdr.msg_controllen = self.control_each as _;
         }
         self.used = 0;
-        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the kernel fills. rustix has no
-        // recvmmsg, and reads no timestamps.
+        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the
+        // kernel fills. rustix has no recvmmsg, and reads no timestamps.
         let count = unsafe {
             libc::recvmmsg(
                 fd.as_raw_fd(),

@@ -56,8 +56,9 @@ pub(crate) fn instant<C: Clock>(time: Timespec) -> Option<Instant<C>> {
 /// Rounds of reading before the narrowest is taken: an interrupted one is wide.
 const ROUNDS: usize = 8;
 
-/// The offset from clock `A` to clock `B`, measured this moment: `B` read between two readings of `A`, the narrowest of a
-/// few rounds. Its error is half of that width. What the clocks drift, or are set, afterwards is not in it.
+/// The offset from clock `A` to clock `B`, measured this moment: `B` read between two readings of
+/// `A`, the narrowest of a few rounds. Its error is half of that width. What the clocks drift, or
+/// are set, afterwards is not in it.
 ///
 /// ```
 /// use timestamping::{Monotonic, Realtime, conversion, timestamp};
@@ -81,8 +82,8 @@ pub(crate) fn narrowest<A: Clock, B: Clock>(
         .min_by_key(|c| c.error)
 }
 
-/// How far `CLOCK_TAI` is from `CLOCK_REALTIME` by the kernel's own record, in seconds; `None` where no program
-/// has set it (then both clocks read the same, and what is called TAI is UTC).
+/// How far `CLOCK_TAI` is from `CLOCK_REALTIME` by the kernel's own record, in seconds; `None`
+/// where no program has set it (then both clocks read the same, and what is called TAI is UTC).
 ///
 /// # Errors
 /// [`Error::System`] where `adjtimex` fails.
@@ -107,7 +108,8 @@ mod tests {
         let start = timestamp::<Monotonic>();
         let end = back.convert(to.convert(start));
         let off = start.at.as_nanos().abs_diff(end.at.as_nanos());
-        // Beside the bound, time synchronisation may slew by 500 ppm meanwhile, and a busy machine waits long.
+        // Beside the bound, time synchronisation may slew by 500 ppm meanwhile, and a busy machine
+        // waits long.
         assert!(off <= end.error.0 + 1_000_000, "off by {off} ns, error {}", end.error);
     }
 

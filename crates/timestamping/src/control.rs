@@ -1,4 +1,5 @@
-//! Control messages (`struct cmsghdr`): a pure walk over the bytes that `recvmsg` leaves, and the reading of each.
+//! Control messages (`struct cmsghdr`): a pure walk over the bytes that `recvmsg` leaves, and the
+//! reading of each.
 
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,8 +8,8 @@ use clock::{Instant, Phc, Realtime};
 
 use crate::ParseError;
 
-/// The times of one `SCM_TIMESTAMPING` message. The kernel fills the software or the hardware one, or (received packets)
-/// both; a zero stands for "none".
+/// The times of one `SCM_TIMESTAMPING` message. The kernel fills the software or the hardware one,
+/// or (received packets) both; a zero stands for "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Taken by the kernel.
@@ -55,7 +56,8 @@ pub enum Control<'a> {
     PacketInfo(PacketInfo),
     /// `SCM_TIMESTAMPING_OPT_STATS`: netlink attributes for [`crate::TcpStats::parse`].
     Stats(&'a [u8]),
-    /// `IP_RECVERR`, `IPV6_RECVERR` or `PACKET_TX_TIMESTAMP`: what kind of thing lay on the error queue.
+    /// `IP_RECVERR`, `IPV6_RECVERR` or `PACKET_TX_TIMESTAMP`: what kind of thing lay on the error
+    /// queue.
     Error(ExtendedError),
     /// `IP_PKTINFO` or `IPV6_PKTINFO`: the interface's index.
     Interface(u32),
@@ -117,7 +119,8 @@ impl<'a> Iterator for Controls<'a> {
         let Some(data) = rest.get(HEADER..length) else {
             return Some(Err(ParseError::Truncated { what, offset, need: length, have: rest.len() }));
         };
-        // The padding after the last message may be missing. `length` is no more than the slice's, so nothing overflows.
+        // The padding after the last message may be missing. `length` is no more than the slice's,
+        // so nothing overflows.
         self.offset = offset + length.next_multiple_of(ALIGN);
         let (level, kind) = (int(names, 0), int(names, 4));
         Some(read(level, kind, data, offset))
@@ -226,7 +229,8 @@ fn offender(address: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Appends a control message to `buffer`, which is then one for `sendmsg`. Aligned as the kernel wants it.
+/// Appends a control message to `buffer`, which is then one for `sendmsg`. Aligned as the kernel
+/// wants it.
 pub(crate) fn put(buffer: &mut Vec<u8>, level: i32, kind: i32, data: &[u8]) {
     buffer.extend_from_slice(&(HEADER + data.len()).to_ne_bytes());
     buffer.extend_from_slice(&level.to_ne_bytes());
@@ -301,7 +305,8 @@ mod tests {
             prop_assert!(controls(&bytes).count() <= bytes.len());
         }
 
-        /// Lengths and names that the kernel really uses, payloads of any size: deeper than random bytes get.
+        /// Lengths and names that the kernel really uses, payloads of any size: deeper than random
+        /// bytes get.
         #[test]
         fn any_payload_of_a_known_message_ends_without_a_panic(
             which in 0usize..12, data in prop::collection::vec(any::<u8>(), 0..80), cut in 0usize..120,

@@ -178,7 +178,8 @@ impl Error {
     }
 }
 
-/// Why bytes from the kernel cannot be read. What is well-formed but unknown is no error: it is passed on as such.
+/// Why bytes from the kernel cannot be read. What is well-formed but unknown is no error: it is
+/// passed on as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The bytes end within something.

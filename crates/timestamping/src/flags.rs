@@ -40,7 +40,8 @@ bitflags::bitflags! {
         const OPT_TX_SWHW = 1 << 14;
         /// NIC stamps on a virtual PTP clock.
         const BIND_PHC = 1 << 15;
-        /// Count TCP's ids from what was written when the option was set, not from what was acknowledged then.
+        /// Count TCP's ids from what was written when the option was set, not from what was
+        /// acknowledged then.
         const OPT_ID_TCP = 1 << 16;
         /// No receive stamps but those this socket asked for.
         const OPT_RX_FILTER = 1 << 17;
@@ -56,7 +57,8 @@ impl Flags {
 
     /// The first kernel that has all of these bits.
     pub fn since(self) -> KernelVersion {
-        // The versions are those of the first release that holds the commit adding the bit to net_tstamp.h.
+        // The versions are those of the first release that holds the commit adding the bit to
+        // net_tstamp.h.
         let newest = self.iter().map(|flag| match flag {
             Self::OPT_ID | Self::TX_SCHED | Self::TX_ACK => (3, 17),
             Self::OPT_CMSG => (3, 19),
@@ -122,7 +124,8 @@ impl std::fmt::Display for TransmitStage {
 }
 
 bitflags::bitflags! {
-    /// A choice of stages to stamp of what is sent. The fewer, the cheaper: each is a separate message.
+    /// A choice of stages to stamp of what is sent. The fewer, the cheaper: each is a separate
+    /// message.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Stages: u8 {
         /// [`TransmitStage::Sched`].

@@ -11,12 +11,14 @@ use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 use crate::clocks::{instant, narrowest};
 use crate::{Error, Feature, SystemClock, conversion};
 
-/// How an offset between a NIC's clock and the system's was measured; the best that the driver has is used.
+/// How an offset between a NIC's clock and the system's was measured; the best that the driver has
+/// is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Both clocks latched by hardware at once (`PTP_SYS_OFFSET_PRECISE`).
     Precise,
-    /// The system's clock read right before and after the NIC's register (`PTP_SYS_OFFSET_EXTENDED`).
+    /// The system's clock read right before and after the NIC's register
+    /// (`PTP_SYS_OFFSET_EXTENDED`).
     Extended,
     /// The system's clock read around the driver's whole call (`PTP_SYS_OFFSET`).
     Plain,
@@ -24,8 +26,9 @@ pub enum Method {
     User,
 }
 
-/// The bound kept for a hardware cross-timestamp: one period of the slowest NIC clock in use (25 MHz) and of the system's
-/// counter, which the driver converts by a ratio known to parts in a million.
+/// The bound kept for a hardware cross-timestamp: one period of the slowest NIC clock in use (25
+/// MHz) and of the system's counter, which the driver converts by a ratio known to parts in a
+/// million.
 const PRECISE_ERROR: Nanos = Nanos(100);
 
 /// An open NIC clock.
@@ -67,8 +70,9 @@ impl HardwareClock {
         instant(time).ok_or_else(before_epoch)
     }
 
-    /// The offset from the NIC's clock to `CLOCK_REALTIME` this moment, with how it was measured. The NIC's clock drifts
-    /// by parts in a million (1 µs a second and more) unless a PTP daemon steers it: measure again for each batch.
+    /// The offset from the NIC's clock to `CLOCK_REALTIME` this moment, with how it was measured.
+    /// The NIC's clock drifts by parts in a million (1 µs a second and more) unless a PTP daemon
+    /// steers it: measure again for each batch.
     ///
     /// # Errors
     /// [`Error::System`] where no way of reading both clocks works.
@@ -124,8 +128,9 @@ impl HardwareClock {
     }
 
     fn ioctl<const OPCODE: Opcode, T>(&self, argument: &mut T) -> bool {
-        // SAFETY: each request of this file is made with the structure of include/uapi/linux/ptp_clock.h that its number
-        // encodes the size of, and which the kernel fills with numbers.
+        // SAFETY: each request of this file is made with the structure of
+        // include/uapi/linux/ptp_clock.h that its number encodes the size of, and which the kernel
+        // fills with numbers.
         let request = unsafe { Updater::<OPCODE, _>::new(argument) };
         // SAFETY: the structure outlives the call.
         unsafe { ioctl(&self.device, request) }.is_ok()

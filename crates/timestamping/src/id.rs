@@ -1,10 +1,11 @@
 //! Ids of 32 bits, extended to 64.
 
-/// Extends the kernel's 32-bit ids to 64 bits, which do not wrap: each id is taken as the one nearest to the largest seen before
-/// it.
+/// Extends the kernel's 32-bit ids to 64 bits, which do not wrap: each id is taken as the one
+/// nearest to the largest seen before it.
 ///
-/// That holds while ids come within 2³¹ of one another: two thousand million datagrams, or 2 GiB of a stream. A program
-/// that stamps a stream more rarely than that uses a [`crate::Matcher`], which knows what was sent.
+/// That holds while ids come within 2³¹ of one another: two thousand million datagrams, or 2 GiB of
+/// a stream. A program that stamps a stream more rarely than that uses a [`crate::Matcher`], which
+/// knows what was sent.
 ///
 /// ```
 /// let mut ids = timestamping::IdExtender::default();
@@ -23,7 +24,8 @@ impl IdExtender {
         Self { largest: Some(id) }
     }
 
-    /// The 64-bit id that `id` stands for. An id that would lie before 0 is taken as one of the next round.
+    /// The 64-bit id that `id` stands for. An id that would lie before 0 is taken as one of the
+    /// next round.
     pub fn extend(&mut self, id: u32) -> u64 {
         let Some(largest) = self.largest else {
             self.largest = Some(id.into());

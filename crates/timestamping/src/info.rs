@@ -22,7 +22,8 @@ impl TransmitType {
 
 macro_rules! filters {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
-        /// Which received packets the NIC stamps (`enum hwtstamp_rx_filters`). A driver may stamp more than it is asked to.
+        /// Which received packets the NIC stamps (`enum hwtstamp_rx_filters`). A driver may stamp
+        /// more than it is asked to.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum ReceiveFilter { $($(#[$doc])* $name,)* }
 
@@ -89,7 +90,8 @@ pub struct TimestampingInfo {
     pub counts: Option<HardwareCounts>,
 }
 
-/// What became of hardware stamps of sent packets, by the driver's own count. `None`: the driver does not count it.
+/// What became of hardware stamps of sent packets, by the driver's own count. `None`: the driver
+/// does not count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardwareCounts {
     /// Packets stamped.
@@ -112,8 +114,8 @@ impl TimestampingInfo {
         }
     }
 
-    /// Whether the NIC can stamp what is sent. One may claim so without a mode in which it works, or without saying the time
-    /// that it read.
+    /// Whether the NIC can stamp what is sent. One may claim so without a mode in which it works,
+    /// or without saying the time that it read.
     pub fn has_hardware_transmit(&self) -> bool {
         self.flags.contains(Flags::TX_HARDWARE | Flags::RAW_HARDWARE)
             && self.transmit.iter().any(|t| *t != TransmitType::Off)

@@ -9,8 +9,8 @@ use rustix::net::netdevice::name_to_index;
 use crate::info::{ReceiveFilter, TimestampingInfo, TransmitType};
 use crate::{Error, tsinfo};
 
-/// How an interface's hardware stamps are set (`struct hwtstamp_config`). One setting for the whole machine: a PTP daemon
-/// may be relying on it.
+/// How an interface's hardware stamps are set (`struct hwtstamp_config`). One setting for the whole
+/// machine: a PTP daemon may be relying on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardwareConfig {
     /// What is stamped of what is sent.
@@ -64,16 +64,18 @@ impl Interface {
         self.name.to_str().unwrap_or("?")
     }
 
-    /// What it can do: asked over netlink (`ETHTOOL_MSG_TSINFO_GET`, Linux 5.7), else with the older ioctl.
+    /// What it can do: asked over netlink (`ETHTOOL_MSG_TSINFO_GET`, Linux 5.7), else with the
+    /// older ioctl.
     ///
     /// # Errors
-    /// [`Error::NotByInterface`] where its driver does not report it, [`Error::NoInterface`] where it has gone, and
-    /// [`Error::System`] for the rest.
+    /// [`Error::NotByInterface`] where its driver does not report it, [`Error::NoInterface`] where
+    /// it has gone, and [`Error::System`] for the rest.
     pub fn timestamping_info(&self) -> Result<TimestampingInfo, Error> {
         tsinfo::by_netlink(self.index).or_else(|_| self.timestamping_info_by_ioctl())
     }
 
-    /// As [`Self::timestamping_info`], by the ioctl alone (`ETHTOOL_GET_TS_INFO`). It knows no counts.
+    /// As [`Self::timestamping_info`], by the ioctl alone (`ETHTOOL_GET_TS_INFO`). It knows no
+    /// counts.
     ///
     /// # Errors
     /// As [`Self::timestamping_info`].
@@ -95,11 +97,12 @@ impl Interface {
         Ok(config.read())
     }
 
-    /// Sets its hardware stamps (`SIOCSHWTSTAMP`), for every program of the machine; gives what the driver made of it. The
-    /// setting stays: put back what [`Self::hardware`] gave before.
+    /// Sets its hardware stamps (`SIOCSHWTSTAMP`), for every program of the machine; gives what the
+    /// driver made of it. The setting stays: put back what [`Self::hardware`] gave before.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] without `CAP_NET_ADMIN`, [`Error::NotByInterface`] where it has none or cannot do this.
+    /// [`Error::NotPermitted`] without `CAP_NET_ADMIN`, [`Error::NotByInterface`] where it has none
+    /// or cannot do this.
     pub fn set_hardware(&self, config: HardwareConfig) -> Result<HardwareConfig, Error> {
         let mut config = HwtstampConfig { flags: 0, transmit: config.transmit as i32, receive: config.receive as i32 };
         self.ioctl::<{ libc::SIOCSHWTSTAMP as Opcode }, _>(&mut config, "it has no hardware timestamps, or not these")?;
@@ -116,7 +119,8 @@ impl Interface {
             ifr_name: name,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(argument).cast() },
         };
-        // SAFETY: each request of this file takes an ifreq with the structure that it is made with behind `ifr_data`.
+        // SAFETY: each request of this file takes an ifreq with the structure that it is made with
+        // behind `ifr_data`.
         let request = unsafe { Updater::<OPCODE, _>::new(&mut ifreq) };
         // SAFETY: both structures outlive the call.
         let Err(errno) = (unsafe { ioctl(socket, request) }) else { return Ok(()) };

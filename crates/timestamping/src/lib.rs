@@ -1,16 +1,18 @@
 //! Every timestamp that Linux gives for a socket's packets: `SO_TIMESTAMPING` as a safe library.
 //!
-//! **Does:** asks TCP, UDP, ping, raw and packet sockets (IPv4 and IPv6) for stamps of what they send and receive; reads the
-//! error queue in batches; distinguishes stamps from ICMP errors; matches stamps to sends and counts those that never came; sets
-//! NICs up, reads their clocks, and converts between clocks with a stated error.
+//! **Does:** asks TCP, UDP, ping, raw and packet sockets (IPv4 and IPv6) for stamps of what they
+//! send and receive; reads the error queue in batches; distinguishes stamps from ICMP errors;
+//! matches stamps to sends and counts those that never came; sets NICs up, reads their clocks, and
+//! converts between clocks with a stated error.
 //!
-//! **Does not:** own a socket, start a thread, or read a clock behind the program's back. It works on any `AsFd`, so
-//! [`std::net`], `socket2` and tokio sockets all do.
+//! **Does not:** own a socket, start a thread, or read a clock behind the program's back. It works
+//! on any `AsFd`, so [`std::net`], `socket2` and tokio sockets all do.
 //!
-//! **Guarantees:** what the kernel queued is passed on in its order, each message once; what cannot be read is passed on as
-//! an error; an option that the kernel lacks is [`Error::Unsupported`] with its name and version, found by trying; no
-//! input makes it panic. Times of different clocks do not subtract (they are [`Instant`]s of their clock), and no duration is
-//! negative ([`Disorder`]). The README has a table of every flag with its kernel version.
+//! **Guarantees:** what the kernel queued is passed on in its order, each message once; what cannot
+//! be read is passed on as an error; an option that the kernel lacks is [`Error::Unsupported`] with
+//! its name and version, found by trying; no input makes it panic. Times of different clocks do not
+//! subtract (they are [`Instant`]s of their clock), and no duration is negative ([`Disorder`]). The
+//! README has a table of every flag with its kernel version.
 //!
 //! # Where stamps are taken
 //!
@@ -25,9 +27,9 @@
 //!                 ACK: the last byte of the send was acknowledged (TCP)                                 CLOCK_REALTIME
 //! ```
 //!
-//! A stamp of something sent comes back on the *error queue* of the socket that sent it, one message a stage, with the
-//! *id* of its send: the number of the datagram, or on a stream the position of its last byte. A stamp of something received
-//! comes with it.
+//! A stamp of something sent comes back on the *error queue* of the socket that sent it, one
+//! message a stage, with the *id* of its send: the number of the datagram, or on a stream the
+//! position of its last byte. A stamp of something received comes with it.
 //!
 //! # A worked example
 //!
@@ -88,13 +90,15 @@
 //! # }
 //! ```
 //!
-//! `examples/blocking.rs`, `examples/nonblocking.rs`, `examples/socket2.rs` and `examples/tokio.rs` are whole programs.
+//! `examples/blocking.rs`, `examples/nonblocking.rs`, `examples/socket2.rs` and `examples/tokio.rs`
+//! are whole programs.
 //!
 //! # What it costs, and how to pay less
 //!
-//! Each stage of each send is a message that the kernel allocates, queues and wakes the socket for, whether or not the program
-//! reads it. On one two-core virtual machine (Linux 6.18, TCP over loopback, all
-//! three stages of every send) a send of 1, 16 and 128 KiB took so much more of the sender's CPU time:
+//! Each stage of each send is a message that the kernel allocates, queues and wakes the socket for,
+//! whether or not the program reads it. On one two-core virtual machine (Linux 6.18, TCP over
+//! loopback, all three stages of every send) a send of 1, 16 and 128 KiB took so much more of the
+//! sender's CPU time:
 //!
 //! | | 1 KiB | 16 KiB | 128 KiB |
 //! |---|---|---|---|
@@ -105,20 +109,23 @@
 //! | this library, the stage `ack` alone | 118 ns | 283 ns | 225 ns |
 //! | this library, one send in a hundred | 17 ns | 26 ns | 82 ns |
 //!
-//! That is 0.47, 0.44 and 0.37 of the plain loop, where the kernel's own part is 0.20, 0.31 and 0.25. (Small sends share packets
-//! here, Nagle's algorithm being on.) Further down it goes only with fewer stamps. So:
+//! That is 0.47, 0.44 and 0.37 of the plain loop, where the kernel's own part is 0.20, 0.31 and
+//! 0.25. (Small sends share packets here, Nagle's algorithm being on.) Further down it goes only
+//! with fewer stamps. So:
 //!
-//! - read in batches ([`ErrorQueue`]), after some tens of sends or when polled, not after each send;
+//! - read in batches ([`ErrorQueue`]), after some tens of sends or when polled, not after each
+//!   send;
 //! - leave the payload out (the default here: `OPT_TSONLY`);
 //! - ask for the stages that are needed: each is a separate message;
-//! - stamp one send in a hundred ([`Request::transmit_per_send`] with [`SendOptions::stages`]): an unstamped send on a prepared
-//!   socket costs nothing.
+//! - stamp one send in a hundred ([`Request::transmit_per_send`] with [`SendOptions::stages`]): an
+//!   unstamped send on a prepared socket costs nothing.
 //!
 //! # What can be lost
 //!
-//! Stamps share the socket's receive buffer (`SO_RCVBUF`). One that finds it full is dropped by the kernel **without any
-//! counter**: neither `SO_RXQ_OVFL` nor [`SocketMemory::drops`] has it. Its missing id is the only sign, which is why
-//! [`Matcher`] counts by send; [`reserve_stamps`] makes room. On a stream, writes that end up in one packet leave only the last one's stamps. The kernel
+//! Stamps share the socket's receive buffer (`SO_RCVBUF`). One that finds it full is dropped by the
+//! kernel **without any counter**: neither `SO_RXQ_OVFL` nor [`SocketMemory::drops`] has it. Its
+//! missing id is the only sign, which is why [`Matcher`] counts by send; [`reserve_stamps`] makes
+//! room. On a stream, writes that end up in one packet leave only the last one's stamps. The kernel
 //! also drops stamps of a socket that is closed with stamps in its queue.
 
 #[cfg(not(target_os = "linux"))]

@@ -22,7 +22,8 @@ pub struct Matched<T> {
 }
 
 impl<T> Matched<T> {
-    /// When it passed `stage`, by the kernel's clock. The stage `nic` has a time on the NIC's clock only.
+    /// When it passed `stage`, by the kernel's clock. The stage `nic` has a time on the NIC's clock
+    /// only.
     pub fn at(&self, stage: TransmitStage) -> Option<Instant<Realtime>> {
         self.software[stage as usize]
     }
@@ -45,7 +46,8 @@ impl<T> Matched<T> {
     /// The time from the send to `stage`; `None` where it never came.
     ///
     /// # Errors
-    /// [`Disorder`] where the stamp is before the send: the clock was set, or the program's own time is wrong.
+    /// [`Disorder`] where the stamp is before the send: the clock was set, or the program's own
+    /// time is wrong.
     pub fn since_sent(&self, stage: TransmitStage) -> Result<Option<Nanos>, Disorder> {
         self.at(stage).map(|at| at.since(self.sent)).transpose()
     }
@@ -53,8 +55,8 @@ impl<T> Matched<T> {
     /// The time between two stages; `None` where either never came.
     ///
     /// # Errors
-    /// [`Disorder`] where the later stage has the earlier time. TCP's retransmissions do not cause that: the first time
-    /// of a stage is kept.
+    /// [`Disorder`] where the later stage has the earlier time. TCP's retransmissions do not cause
+    /// that: the first time of a stage is kept.
     pub fn between(&self, from: TransmitStage, to: TransmitStage) -> Result<Option<Nanos>, Disorder> {
         match (self.at(from), self.at(to)) {
             (Some(a), Some(b)) => b.since(a).map(Some),
@@ -82,11 +84,12 @@ pub struct Counts {
     pub unknown: u64,
 }
 
-/// Matches stamps to the sends they are of. [`Matcher::finished`] gives each send with its stamps, as a [`Matched`].
+/// Matches stamps to the sends they are of. [`Matcher::finished`] gives each send with its stamps,
+/// as a [`Matched`].
 ///
-/// It holds a limited number of sends; the oldest leaves incomplete where another one needs its place. TCP acknowledges in
-/// order, so an `ack` stamp also ends every earlier send of the stream: those were merged into a later packet and their own
-/// will never come.
+/// It holds a limited number of sends; the oldest leaves incomplete where another one needs its
+/// place. TCP acknowledges in order, so an `ack` stamp also ends every earlier send of the stream:
+/// those were merged into a later packet and their own will never come.
 pub struct Matcher<T> {
     counting: Counting,
     expected: Stages,
@@ -94,14 +97,15 @@ pub struct Matcher<T> {
     next: u64,
     /// By rising id.
     pending: VecDeque<Matched<T>>,
-    /// Complete sends stay in `pending` until they are first, so that they leave in the order of sending.
+    /// Complete sends stay in `pending` until they are first, so that they leave in the order of
+    /// sending.
     finished: VecDeque<Matched<T>>,
     counts: Counts,
 }
 
 impl<T> Matcher<T> {
-    /// A matcher for a socket with ids of this kind, that expects `stages` of every send that is noted, and holds up to
-    /// `capacity` sends that wait for stamps (at least one).
+    /// A matcher for a socket with ids of this kind, that expects `stages` of every send that is
+    /// noted, and holds up to `capacity` sends that wait for stamps (at least one).
     pub fn new(counting: Counting, stages: Stages, capacity: usize) -> Self {
         Self {
             counting,
@@ -114,11 +118,13 @@ impl<T> Matcher<T> {
         }
     }
 
-    /// Notes a send that takes the next of the kernel's ids; gives that id. `bytes` is what the send took, which is what
-    /// counts on a stream; a send of no bytes has no id there and is not noted (`None`).
+    /// Notes a send that takes the next of the kernel's ids; gives that id. `bytes` is what the
+    /// send took, which is what counts on a stream; a send of no bytes has no id there and is not
+    /// noted (`None`).
     ///
-    /// Call this after the send succeeded. Where it failed, do not; but a datagram that the kernel refused after it had
-    /// counted it shifts all later ids on older kernels. Ids that the program chooses ([`Self::sent_with_id`]) are safe from that.
+    /// Call this after the send succeeded. Where it failed, do not; but a datagram that the kernel
+    /// refused after it had counted it shifts all later ids on older kernels. Ids that the program
+    /// chooses ([`Self::sent_with_id`]) are safe from that.
     pub fn sent(&mut self, bytes: usize, at: Instant<Realtime>, tag: T) -> Option<u64> {
         let id = match self.counting {
             Counting::Datagrams => self.next,
@@ -136,8 +142,8 @@ impl<T> Matcher<T> {
         }
     }
 
-    /// Notes a send with an id that the program chose, which must be larger than those before; the kernel
-    /// gets its lower 32 bits. An id that is not larger is not noted (`false`).
+    /// Notes a send with an id that the program chose, which must be larger than those before; the
+    /// kernel gets its lower 32 bits. An id that is not larger is not noted (`false`).
     pub fn sent_with_id(&mut self, id: u64, at: Instant<Realtime>, tag: T) -> bool {
         let rises = id >= self.next;
         if rises {
@@ -163,9 +169,11 @@ impl<T> Matcher<T> {
         });
     }
 
-    /// Matches one stamp to its send. Gives the send's 64-bit id, or `None` where no send is waiting for it.
+    /// Matches one stamp to its send. Gives the send's 64-bit id, or `None` where no send is
+    /// waiting for it.
     pub fn stamp(&mut self, stamp: &TransmitStamp<'_>) -> Option<u64> {
-        // The largest id that was sent bounds every stamp from above, so 32 bits are enough over a span of 2³².
+        // The largest id that was sent bounds every stamp from above, so 32 bits are enough over a
+        // span of 2³².
         let largest = self.next.checked_sub(1);
         let id = largest.and_then(|l| l.checked_sub(u64::from((l as u32).wrapping_sub(stamp.id))));
         let Some((id, index)) = id.and_then(|id| Some((id, self.index(id)?))) else {
@@ -229,7 +237,8 @@ impl<T> Matcher<T> {
         self.finished.pop_front()
     }
 
-    /// Gives up every send made before `moment`, so that [`Self::finished`] gives it with the stamps that came.
+    /// Gives up every send made before `moment`, so that [`Self::finished`] gives it with the
+    /// stamps that came.
     pub fn give_up_before(&mut self, moment: Instant<Realtime>) {
         while self.pending.front().is_some_and(|m| m.sent < moment || m.is_complete()) {
             self.finish_first();
@@ -313,7 +322,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, doubled or late: every send comes out once, in order, and the counters add up.
+        /// Whatever is lost, doubled or late: every send comes out once, in order, and the counters
+        /// add up.
         #[test]
         fn every_send_comes_out_once_and_counters_add_up(
             start in 0u64..(1 << 34),

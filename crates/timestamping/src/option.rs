@@ -1,4 +1,5 @@
-//! `getsockopt` and `setsockopt`, typed, for the options that rustix has not: those of timestamps among them.
+//! `getsockopt` and `setsockopt`, typed, for the options that rustix has not: those of timestamps
+//! among them.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};

@@ -11,10 +11,12 @@ use crate::{Error, ParseError, Report, report};
 
 /// Reads a socket's error queue, many messages a system call, in the order the kernel queued them.
 ///
-/// One reader serves any number of sockets, one after the other. Reading never waits: to wait, poll for `POLLERR` (which
-/// `poll` reports without being asked; tokio calls it [`Interest::ERROR`]), or see [`wait`].
+/// One reader serves any number of sockets, one after the other. Reading never waits: to wait, poll
+/// for `POLLERR` (which `poll` reports without being asked; tokio calls it [`Interest::ERROR`]), or
+/// see [`wait`].
 ///
-/// [`Interest::ERROR`]: https://docs.rs/tokio/1/tokio/io/struct.Interest.html#associatedconstant.ERROR
+/// [`Interest::ERROR`]:
+/// https://docs.rs/tokio/1/tokio/io/struct.Interest.html#associatedconstant.ERROR
 pub struct ErrorQueue {
     batch: Batch,
 }
@@ -26,7 +28,8 @@ pub struct BatchSize {
     pub messages: usize,
     /// Bytes of payload kept of each; the rest is cut off.
     pub payload: usize,
-    /// Bytes of control messages kept of each. 512 hold everything the kernel sends, `OPT_STATS` included.
+    /// Bytes of control messages kept of each. 512 hold everything the kernel sends, `OPT_STATS`
+    /// included.
     pub control: usize,
 }
 
@@ -51,7 +54,8 @@ impl ErrorQueue {
     /// Reads up to one batch and hands each message to `each`; gives how many there were. Less than
     /// [`Self::capacity`] means that the queue was empty after them.
     ///
-    /// A message that cannot be read is handed on as an error and does not end the batch: nothing is dropped in silence.
+    /// A message that cannot be read is handed on as an error and does not end the batch: nothing
+    /// is dropped in silence.
     ///
     /// # Errors
     /// [`Error::System`] where `recvmmsg` fails; an empty queue is no failure.
@@ -73,8 +77,8 @@ impl ErrorQueue {
         Ok(count)
     }
 
-    /// Reads until the queue is empty; gives how many messages there were. A sender that is faster than this reader keeps
-    /// it here: programs that do something else too use [`Self::read`].
+    /// Reads until the queue is empty; gives how many messages there were. A sender that is faster
+    /// than this reader keeps it here: programs that do something else too use [`Self::read`].
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -125,8 +129,8 @@ impl Ready {
     }
 }
 
-/// Waits until `socket` has something on its error queue, or, as `for_what` says, can be read or written; at most
-/// `timeout`. All fields false mean that the time is over or a signal came.
+/// Waits until `socket` has something on its error queue, or, as `for_what` says, can be read or
+/// written; at most `timeout`. All fields false mean that the time is over or a signal came.
 ///
 /// # Errors
 /// [`Error::System`] where `ppoll` fails.

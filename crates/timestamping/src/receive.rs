@@ -24,8 +24,9 @@ pub struct Received<'a> {
     pub interface: Option<u32>,
     /// Its TTL or hop limit, where [`crate::Request::ttl`] was asked for.
     pub ttl: Option<u8>,
-    /// Datagrams this socket has dropped so far since its receive buffer was full, modulo 2³², where [`crate::Request::count_drops`] was
-    /// asked for. The kernel leaves it out until there is a first one.
+    /// Datagrams this socket has dropped so far since its receive buffer was full, modulo 2³²,
+    /// where [`crate::Request::count_drops`] was asked for. The kernel leaves it out until there is
+    /// a first one.
     pub dropped: Option<u32>,
 }
 
@@ -35,19 +36,22 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver of batches of this size; `size.payload` is the largest datagram that is kept whole.
+    /// A receiver of batches of this size; `size.payload` is the largest datagram that is kept
+    /// whole.
     pub fn new(size: BatchSize) -> Self {
         Self { batch: Batch::new(size.messages, size.payload, size.control, true) }
     }
 
-    /// Receives what is there, at most a batch, and hands each message to `each`; gives how many there were. Never waits.
-    /// A message with control messages that cannot be read is passed on as an error.
+    /// Receives what is there, at most a batch, and hands each message to `each`; gives how many
+    /// there were. Never waits. A message with control messages that cannot be read is passed on as
+    /// an error.
     ///
-    /// A stream that has ended gives messages of length 0; room for one message is enough for a stream.
+    /// A stream that has ended gives messages of length 0; room for one message is enough for a
+    /// stream.
     ///
     /// # Errors
-    /// [`Error::System`] where `recvmmsg` fails: among others with the error an ICMP message brought. Nothing to read is no
-    /// failure.
+    /// [`Error::System`] where `recvmmsg` fails: among others with the error an ICMP message
+    /// brought. Nothing to read is no failure.
     pub fn receive(
         &mut self,
         socket: impl AsFd,

@@ -7,7 +7,8 @@ use clock::{Instant, Nanos, Phc, Realtime, Source, Timestamp};
 use crate::control::{Control, ExtendedError, PacketInfo, Times, controls};
 use crate::{ParseError, TcpStats, TransmitStage};
 
-/// A stamp's reading is exact to its unit; how long after the event the clock was read is not known to this library.
+/// A stamp's reading is exact to its unit; how long after the event the clock was read is not known
+/// to this library.
 const RESOLUTION: Nanos = Nanos(1);
 
 impl Times {
@@ -27,16 +28,19 @@ impl Times {
 pub struct TransmitStamp<'a> {
     /// Which stage.
     pub stage: TransmitStage,
-    /// The send's id as the kernel gives it, modulo 2³²: the number of the datagram, or the position of the send's last
-    /// byte. [`crate::Matcher`] and [`crate::IdExtender`] extend it to 64 bits. Zero without `OPT_ID`.
+    /// The send's id as the kernel gives it, modulo 2³²: the number of the datagram, or the
+    /// position of the send's last byte. [`crate::Matcher`] and [`crate::IdExtender`] extend it to
+    /// 64 bits. Zero without `OPT_ID`.
     pub id: u32,
     /// When.
     pub times: Times,
     /// The interface it left by, where [`crate::Request::packet_info`] was asked for.
     pub interface: Option<u32>,
-    /// Netlink attributes with TCP's figures, where [`crate::Request::stats`] was asked for; see [`Self::stats`].
+    /// Netlink attributes with TCP's figures, where [`crate::Request::stats`] was asked for; see
+    /// [`Self::stats`].
     pub raw_stats: Option<&'a [u8]>,
-    /// The packet itself, from its link-layer header on, where [`crate::Request::with_payload`] was asked for.
+    /// The packet itself, from its link-layer header on, where [`crate::Request::with_payload`] was
+    /// asked for.
     pub payload: &'a [u8],
 }
 
@@ -77,7 +81,8 @@ pub struct IcmpError<'a> {
     pub offender: Option<IpAddr>,
     /// When it arrived, where receive stamps are on.
     pub times: Times,
-    /// The payload that did not arrive, as far as the router sent it back. ICMP sockets get their ICMP header with it.
+    /// The payload that did not arrive, as far as the router sent it back. ICMP sockets get their
+    /// ICMP header with it.
     pub payload: &'a [u8],
 }
 
@@ -136,7 +141,8 @@ const ZEROCOPY_COPIED: u8 = 1;
 /// Reads one message of an error queue from its control messages and its payload.
 ///
 /// # Errors
-/// [`ParseError`] where the control messages are cut short or contradict their format, or none says what this is.
+/// [`ParseError`] where the control messages are cut short or contradict their format, or none says
+/// what this is.
 pub fn report<'a>(control: &'a [u8], payload: &'a [u8]) -> Result<Report<'a>, ParseError> {
     let (mut error, mut times, mut interface, mut raw_stats) = (None, Times::default(), None, None);
     for message in controls(control) {
@@ -154,7 +160,8 @@ pub fn report<'a>(control: &'a [u8], payload: &'a [u8]) -> Result<Report<'a>, Pa
     Ok(match error.origin {
         libc::SO_EE_ORIGIN_TIMESTAMPING if error.errno == libc::ENOMSG as u32 => {
             let stage = match error.info {
-                // A NIC's stamp comes under the same name as the driver's; only the field it is in distinguishes them.
+                // A NIC's stamp comes under the same name as the driver's; only the field it is in
+                // distinguishes them.
                 0 if times.software.is_none() && times.hardware.is_some() => TransmitStage::Nic,
                 0 => TransmitStage::Driver,
                 1 => TransmitStage::Sched,

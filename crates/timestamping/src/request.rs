@@ -14,7 +14,8 @@ use crate::{Error, Feature, Flags, SocketKind, Stages};
 pub enum Counting {
     /// Stamped datagrams, from 0.
     Datagrams,
-    /// Bytes: the id of a send is the position of its last byte, from 0, since the request was made.
+    /// Bytes: the id of a send is the position of its last byte, from 0, since the request was
+    /// made.
     Bytes,
 }
 
@@ -51,35 +52,38 @@ impl Request {
         Self::default()
     }
 
-    /// Stamp every send at these stages. Each stamp has its send's id (`OPT_ID`, for TCP with `OPT_ID_TCP`) and comes
-    /// without the payload (`OPT_TSONLY`), which is also what makes it cheap and what works where the sysctl
-    /// `net.core.tstamp_allow_data` is 0.
+    /// Stamp every send at these stages. Each stamp has its send's id (`OPT_ID`, for TCP with
+    /// `OPT_ID_TCP`) and comes without the payload (`OPT_TSONLY`), which is also what makes it
+    /// cheap and what works where the sysctl `net.core.tstamp_allow_data` is 0.
     pub fn transmit(mut self, stages: Stages) -> Self {
         self.stages |= stages;
         self
     }
 
-    /// Stamp only those sends that ask for it themselves ([`crate::SendOptions::stages`]): sampling. `stages` are those
-    /// which sends will ask for; the socket is prepared to report them.
+    /// Stamp only those sends that ask for it themselves ([`crate::SendOptions::stages`]):
+    /// sampling. `stages` are those which sends will ask for; the socket is prepared to report
+    /// them.
     pub fn transmit_per_send(mut self, stages: Stages) -> Self {
         self.per_send = true;
         self.transmit(stages)
     }
 
-    /// Stamp what is received, where it enters the stack. The first packets after the first socket of a machine asked for
-    /// this may come without: the kernel turns it on in the background.
+    /// Stamp what is received, where it enters the stack. The first packets after the first socket
+    /// of a machine asked for this may come without: the kernel turns it on in the background.
     pub fn receive_software(mut self) -> Self {
         self.flags |= Flags::RX_SOFTWARE | Flags::SOFTWARE;
         self
     }
 
-    /// Stamp what is received by the NIC's clock. The interface has to be set to do so: [`crate::Interface::set_hardware`].
+    /// Stamp what is received by the NIC's clock. The interface has to be set to do so:
+    /// [`crate::Interface::set_hardware`].
     pub fn receive_hardware(mut self) -> Self {
         self.flags |= Flags::RX_HARDWARE | Flags::RAW_HARDWARE;
         self
     }
 
-    /// Do not report receive stamps which only other sockets asked for (`OPT_RX_FILTER`, Linux 6.12).
+    /// Do not report receive stamps which only other sockets asked for (`OPT_RX_FILTER`, Linux
+    /// 6.12).
     pub fn only_own_receive_stamps(mut self) -> Self {
         self.flags |= Flags::OPT_RX_FILTER;
         self
@@ -91,14 +95,16 @@ impl Request {
         self
     }
 
-    /// The interface a stamped packet left or came in by: `OPT_CMSG` with `IP_PKTINFO`, and `OPT_PKTINFO`.
+    /// The interface a stamped packet left or came in by: `OPT_CMSG` with `IP_PKTINFO`, and
+    /// `OPT_PKTINFO`.
     pub fn packet_info(mut self) -> Self {
         self.packet_info = true;
         self.flags |= Flags::OPT_CMSG | Flags::OPT_PKTINFO;
         self
     }
 
-    /// Loop each sent packet back with its stamp. Costs a copy; needs `net.core.tstamp_allow_data` or `CAP_NET_RAW`.
+    /// Loop each sent packet back with its stamp. Costs a copy; needs `net.core.tstamp_allow_data`
+    /// or `CAP_NET_RAW`.
     pub fn with_payload(mut self) -> Self {
         self.with_payload = true;
         self
@@ -110,8 +116,8 @@ impl Request {
         self
     }
 
-    /// Hardware stamps on the virtual PTP clock with this index (`BIND_PHC`, Linux 5.14). The socket has to be bound to the
-    /// clock's interface first (`SO_BINDTODEVICE`).
+    /// Hardware stamps on the virtual PTP clock with this index (`BIND_PHC`, Linux 5.14). The
+    /// socket has to be bound to the clock's interface first (`SO_BINDTODEVICE`).
     pub fn bind_phc(mut self, index: u32) -> Self {
         self.bind_phc = Some(index);
         self.flags |= Flags::BIND_PHC;
@@ -142,8 +148,8 @@ impl Request {
         self
     }
 
-    /// Where the kernel is too old for a bit, go on without it; [`Enabled::left_out`] says which. Otherwise
-    /// [`Error::Unsupported`] names the first such bit.
+    /// Where the kernel is too old for a bit, go on without it; [`Enabled::left_out`] says which.
+    /// Otherwise [`Error::Unsupported`] names the first such bit.
     pub fn lenient(mut self) -> Self {
         self.lenient = true;
         self
@@ -190,13 +196,14 @@ impl Request {
         Ok(flags)
     }
 
-    /// Sets the options on `socket`. To ask again with other flags, call it again: the ids begin anew only where the
-    /// socket had none.
+    /// Sets the options on `socket`. To ask again with other flags, call it again: the ids begin
+    /// anew only where the socket had none.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] with the option's name and version where the kernel has not got it, found by trying the
-    /// option by itself; [`Error::NotConnected`] for a TCP socket without a connection; [`Error::WrongSocket`] and
-    /// [`Error::Contradiction`] for what no kernel can do; [`Error::System`] for the rest.
+    /// [`Error::Unsupported`] with the option's name and version where the kernel has not got it,
+    /// found by trying the option by itself; [`Error::NotConnected`] for a TCP socket without a
+    /// connection; [`Error::WrongSocket`] and [`Error::Contradiction`] for what no kernel can do;
+    /// [`Error::System`] for the rest.
     pub fn enable(&self, socket: impl AsFd) -> Result<Enabled, Error> {
         let fd = socket.as_fd();
         let (kind, v6) = identify(fd)?;
@@ -279,8 +286,9 @@ fn scratch(domain: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket_with(domain, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Whether the kernel does not know this flag. An unknown bit is EINVAL. A known one that wants more of the socket is another
-/// error: BIND_PHC on a socket that is bound to no interface, as `scratch` is, is EOPNOTSUPP.
+/// Whether the kernel does not know this flag. An unknown bit is EINVAL. A known one that wants
+/// more of the socket is another error: BIND_PHC on a socket that is bound to no interface, as
+/// `scratch` is, is EOPNOTSUPP.
 fn is_refused(scratch: BorrowedFd<'_>, flag: Flags) -> bool {
     let alone = set_flags(scratch, flag | flag.prerequisites(), None);
     alone.is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL))
@@ -373,8 +381,8 @@ impl Enabled {
 pub struct SocketMemory {
     /// Held by what waits to be read: the receive queue and the error queue together.
     pub receive_used_bytes: u32,
-    /// The limit for it: tuned by the kernel unless `SO_RCVBUF` is set. A stamp that would go beyond is not queued, and nothing
-    /// counts it but its missing id.
+    /// The limit for it: tuned by the kernel unless `SO_RCVBUF` is set. A stamp that would go
+    /// beyond is not queued, and nothing counts it but its missing id.
     pub receive_buffer_bytes: u32,
     /// Held by what is written and not acknowledged.
     pub send_used_bytes: u32,
@@ -407,15 +415,16 @@ pub fn socket_memory(socket: impl AsFd) -> Result<SocketMemory, Error> {
     }
 }
 
-/// A bound for what one stamp takes of the receive buffer, in bytes: an `sk_buff` without data and its `skb_shared_info`, each
-/// from a slab cache of the next size. On Linux 6.18 it is 832.
+/// A bound for what one stamp takes of the receive buffer, in bytes: an `sk_buff` without data and
+/// its `skb_shared_info`, each from a slab cache of the next size. On Linux 6.18 it is 832.
 const STAMP_TRUESIZE: u32 = 1024;
 
-/// Makes room on `socket` for this many waiting stamps (sends in a batch × stages), by way of its receive buffer; gives how many
-/// there is room for, which may be fewer without `CAP_NET_ADMIN` (the sysctl `net.core.rmem_max` is the limit). A larger buffer
-/// is left as it is.
+/// Makes room on `socket` for this many waiting stamps (sends in a batch × stages), by way of its
+/// receive buffer; gives how many there is room for, which may be fewer without `CAP_NET_ADMIN`
+/// (the sysctl `net.core.rmem_max` is the limit). A larger buffer is left as it is.
 ///
-/// On a TCP socket this also fixes the receive window, which the kernel otherwise tunes: fine for one that mostly sends.
+/// On a TCP socket this also fixes the receive window, which the kernel otherwise tunes: fine for
+/// one that mostly sends.
 ///
 /// # Errors
 /// [`Error::Unsupported`] before Linux 4.12, [`Error::System`] for what is no socket.

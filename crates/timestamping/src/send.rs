@@ -13,15 +13,16 @@ use crate::{Enabled, Error, Feature, Flags, SocketKind, Stages, address};
 pub struct SendOptions {
     /// Stamp this send at these stages, whatever the socket's own are.
     pub stages: Option<Stages>,
-    /// The id of its stamps, in place of the kernel's count (`SCM_TS_OPT_ID`, Linux 6.13; not for TCP: there ids are byte
-    /// positions).
+    /// The id of its stamps, in place of the kernel's count (`SCM_TS_OPT_ID`, Linux 6.13; not for
+    /// TCP: there ids are byte positions).
     pub id: Option<u32>,
     /// Where to, for a socket that is not connected.
     pub to: Option<SocketAddr>,
 }
 
 impl SendOptions {
-    /// The control messages that say so, for programs that call `sendmsg` themselves. Empty where there is nothing to say.
+    /// The control messages that say so, for programs that call `sendmsg` themselves. Empty where
+    /// there is nothing to say.
     pub fn control(&self) -> Vec<u8> {
         let mut control = Vec::new();
         if let Some(stages) = self.stages {
@@ -38,9 +39,9 @@ impl Enabled {
     /// Sends `parts` as one write or one datagram. Gives the number of bytes taken.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the kernel is too old for what `options` ask; [`Error::WrongSocket`] for an id on a
-    /// TCP socket; [`Error::Contradiction`] for an id on a socket without ids; [`Error::System`] for what else `sendmsg`
-    /// says, `WouldBlock` among it.
+    /// [`Error::Unsupported`] where the kernel is too old for what `options` ask;
+    /// [`Error::WrongSocket`] for an id on a TCP socket; [`Error::Contradiction`] for an id on a
+    /// socket without ids; [`Error::System`] for what else `sendmsg` says, `WouldBlock` among it.
     pub fn send(&self, socket: impl AsFd, parts: &[IoSlice<'_>], options: &SendOptions) -> Result<usize, Error> {
         if options.id.is_some() {
             if self.kind == SocketKind::Tcp {
@@ -52,7 +53,8 @@ impl Enabled {
         }
         let name = options.to.map(address::to_kernel);
         send_message(socket.as_fd(), parts, &options.control(), name).map_err(|source| {
-            // An unknown control message at SOL_SOCKET is EINVAL; a datagram send has few other reasons for that.
+            // An unknown control message at SOL_SOCKET is EINVAL; a datagram send has few other
+            // reasons for that.
             match (source.raw_os_error(), options.id, options.stages) {
                 (Some(libc::EINVAL), Some(_), _) if !kernel_has_ts_opt_id() => {
                     Error::Unsupported { feature: Feature::TsOptId }
@@ -85,8 +87,9 @@ fn send_message(
         message.msg_control = control.as_ptr().cast_mut().cast();
         message.msg_controllen = control.len() as _;
     }
-    // SAFETY: every pointer of `message` is to memory that lives until the call returns, of the length beside it;
-    // IoSlice has the layout of iovec; the kernel only reads. rustix sends no such control messages.
+    // SAFETY: every pointer of `message` is to memory that lives until the call returns, of the
+    // length beside it; IoSlice has the layout of iovec; the kernel only reads. rustix sends no
+    // such control messages.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }

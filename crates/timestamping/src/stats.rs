@@ -37,8 +37,9 @@ impl From<u8> for CongestionState {
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $number:literal $name:ident: $of:ty;)*) => {
-        /// Every attribute of `SCM_TIMESTAMPING_OPT_STATS` (`TCP_NLA_*`, `include/uapi/linux/tcp.h`), typed. A field is
-        /// `None` where the kernel did not send it: older kernels know fewer.
+        /// Every attribute of `SCM_TIMESTAMPING_OPT_STATS` (`TCP_NLA_*`,
+        /// `include/uapi/linux/tcp.h`), typed. A field is `None` where the kernel did not send it:
+        /// older kernels know fewer.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct TcpStats {
             $($(#[$doc])* pub $name: Option<$of>,)*
@@ -50,7 +51,8 @@ macro_rules! stats {
             /// Reads the attributes of one control message.
             ///
             /// # Errors
-            /// [`ParseError`] where an attribute is cut short or its length is not that of a number.
+            /// [`ParseError`] where an attribute is cut short or its length is not that of a
+            /// number.
             pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
                 let mut stats = Self::default();
                 for attribute in attributes(bytes) {

@@ -1,4 +1,5 @@
-//! Ethtool's time-stamping information over generic netlink (`Documentation/networking/ethtool-netlink.rst`).
+//! Ethtool's time-stamping information over generic netlink
+//! (`Documentation/networking/ethtool-netlink.rst`).
 
 use std::os::fd::OwnedFd;
 
@@ -8,12 +9,14 @@ use crate::attribute::{Attribute, attributes, put};
 use crate::info::{HardwareCounts, TimestampingInfo};
 use crate::{Error, ParseError};
 
-/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`, `CTRL_ATTR_FAMILY_NAME` (`include/uapi/linux/genetlink.h`).
+/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`, `CTRL_ATTR_FAMILY_NAME`
+/// (`include/uapi/linux/genetlink.h`).
 const CONTROLLER: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// `ETHTOOL_MSG_TSINFO_GET` and the attributes of its header (`include/uapi/linux/ethtool_netlink.h`).
+/// `ETHTOOL_MSG_TSINFO_GET` and the attributes of its header
+/// (`include/uapi/linux/ethtool_netlink.h`).
 const TSINFO_GET: u8 = 25;
 const HEADER: u16 = 1;
 const HEADER_INDEX: u16 = 1;
@@ -106,8 +109,9 @@ fn message_body(bytes: &[u8]) -> Result<Result<&[u8], i32>, ParseError> {
 }
 
 impl TimestampingInfo {
-    /// Reads a netlink message of generic netlink's family `ethtool` that answers `ETHTOOL_MSG_TSINFO_GET`
-    /// (Documentation/netlink/specs/ethtool.yaml); the inner result is the error number that it holds instead. Pure.
+    /// Reads a netlink message of generic netlink's family `ethtool` that answers
+    /// `ETHTOOL_MSG_TSINFO_GET` (Documentation/netlink/specs/ethtool.yaml); the inner result is the
+    /// error number that it holds instead. Pure.
     ///
     /// # Errors
     /// [`ParseError`] where the message or an attribute of it is cut short or malformed.

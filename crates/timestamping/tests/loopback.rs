@@ -47,7 +47,8 @@ fn tcp_pair(address: &str) -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-/// The kernel turns receive stamps on in the background, so the first packets may be without. The sockets keep them on.
+/// The kernel turns receive stamps on in the background, so the first packets may be without. The
+/// sockets keep them on.
 fn receive_stamps_on() -> (UdpSocket, UdpSocket) {
     let (client, server) = udp_pair("127.0.0.1:0");
     Request::new().receive_software().enable(&server).unwrap();
@@ -331,7 +332,8 @@ fn what_cannot_be_is_named() {
     assert!(matches!(Request::new().receive_software().enable(&file), Err(Error::System { .. })));
 }
 
-/// A bit that no kernel has stands for one that is too new: it is found by trying, alone, and named with a version.
+/// A bit that no kernel has stands for one that is too new: it is found by trying, alone, and named
+/// with a version.
 #[test]
 fn an_option_the_kernel_lacks_is_found_by_trying() {
     let (client, _server) = udp_pair("127.0.0.1:0");

@@ -1,7 +1,9 @@
-//! Rust types for those C types that a BPF object shares with user space, from the object's own type information (BTF).
+//! Rust types for those C types that a BPF object shares with user space, from the object's own
+//! type information (BTF).
 //!
-//! A type is shared where a header says `SHARED(struct x);` (`src/bpf/kernel.h`). `struct send_record` becomes `RawSend`, with the same fields
-//! at the same places; of an enum the enumerators become constants. The compiler checks each size and each offset once more.
+//! A type is shared where a header says `SHARED(struct x);` (`src/bpf/kernel.h`).
+//! `struct send_record` becomes `RawSend`, with the same fields at the same places; of an enum the
+//! enumerators become constants. The compiler checks each size and each offset once more.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -71,7 +73,8 @@ impl Bindings {
         let text = format!(
             "#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub(crate) struct {name} {{\n{fields}}}\n\n\
              const _: () = {{\n    assert!(size_of::<{name}>() == {size});\n{checks}}};\n\n\
-             // SAFETY: repr(C), of integers, arrays of them and other such structures, whose sizes add up to its own.\n\
+             // SAFETY: repr(C), of integers, arrays of them and other such structures, whose sizes
+             // add up to its own.\n\
              unsafe impl Plain for {name} {{}}\n\n"
         );
         match self.structures.insert(name.clone(), text.clone()) {

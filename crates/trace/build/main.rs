@@ -1,5 +1,5 @@
-//! Compiles the BPF programs, `src/FOLDER/NAME.bpf.c` each, with clang to `OUT_DIR/NAME.bpf.o`, and makes Rust types of those that they
-//! share with user space.
+//! Compiles the BPF programs, `src/FOLDER/NAME.bpf.c` each, with clang to `OUT_DIR/NAME.bpf.o`, and
+//! makes Rust types of those that they share with user space.
 
 mod bindings;
 
@@ -11,7 +11,8 @@ use libbpf_cargo::SkeletonBuilder;
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut bindings = Bindings::default();
-    // Line information holds paths: without those of this machine the same sources give the same bytes anywhere.
+    // Line information holds paths: without those of this machine the same sources give the same
+    // bytes anywhere.
     let paths = format!("-ffile-prefix-map={}=.", env!("CARGO_MANIFEST_DIR"));
     for source in sources() {
         let name = source.file_name().and_then(|name| name.to_str()).expect("file names of sources are ASCII");

@@ -1,4 +1,5 @@
-//! Aiming the BPF programs at a [`Target`]: what of it is fixed before they are loaded, and the maps they look it up in.
+//! Aiming the BPF programs at a [`Target`]: what of it is fixed before they are loaded, and the
+//! maps they look it up in.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,8 +18,8 @@ use crate::programs::{At, Planned};
 use crate::sizes::Sizes;
 use crate::{Config, Error, Target, cgroup, histograms, namespace, process, walk};
 
-/// The part of the configuration that says what the target is, and its cgroups, held open: where none is named, the root of
-/// the hierarchy.
+/// The part of the configuration that says what the target is, and its cgroups, held open: where
+/// none is named, the root of the hierarchy.
 pub(crate) fn aim(target: &Target) -> Result<(Vec<File>, RawConfig), Error> {
     let named = cgroup::outermost(&target.cgroups)?;
     let count = within("the number of cgroups", u32::try_from(named.len()).unwrap_or(u32::MAX), 0, MAX_CGROUPS)?;
@@ -112,7 +113,8 @@ impl Processes {
         Ok(Self { pids: object::map(object, "pids")?, holders })
     }
 
-    /// Adds the processes that the target names; where it names none, all are its own. Then learns which sockets they hold.
+    /// Adds the processes that the target names; where it names none, all are its own. Then learns
+    /// which sockets they hold.
     pub(crate) fn begin(&self, target: &Target) -> Result<(), Error> {
         for &pid in &target.pids {
             self.include(pid)?;
@@ -135,7 +137,8 @@ impl Processes {
         self.learn_sockets()
     }
 
-    /// Whether any process of the target is still there. Those that end take themselves out while the programs are attached.
+    /// Whether any process of the target is still there. Those that end take themselves out while
+    /// the programs are attached.
     pub(crate) fn any_left(&self) -> bool {
         self.pids.keys().next().is_some()
     }

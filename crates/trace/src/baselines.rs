@@ -1,6 +1,8 @@
-//! What the cost of tracing is compared with: programs that observe nothing, each the least of its kind.
+//! What the cost of tracing is compared with: programs that observe nothing, each the least of its
+//! kind.
 //!
-//! They are attached for a measurement of cost and for nothing else; `study overhead` is built on them.
+//! They are attached for a measurement of cost and for nothing else; `study overhead` is built on
+//! them.
 
 use crate::layout::{CHANGE_ARM, CHANGE_DISARM, CHANGE_NOTHING, RawTask};
 use crate::object::{self, compiled};
@@ -10,11 +12,11 @@ use crate::{Error, cgroup, refusal, walk};
 /// A program that observes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// An armed socket; its callback returns immediately: what the kernel takes for itself before any tracer by timestamp
-    /// callbacks has done anything.
+    /// An armed socket; its callback returns immediately: what the kernel takes for itself before
+    /// any tracer by timestamp callbacks has done anything.
     Floor,
-    /// The same, and every send is tagged: what the kernel takes for itself where every send is to be timed, its callbacks for
-    /// each stage of each packet included.
+    /// The same, and every send is tagged: what the kernel takes for itself where every send is to
+    /// be timed, its callbacks for each stage of each packet included.
     Tagged,
     /// An empty program on the tracepoint that each send of the machine passes (Linux 6.16).
     Tracepoint,
@@ -84,10 +86,12 @@ fn load(baseline: Option<Baseline>) -> Result<Programs, Error> {
     Programs::load(object, plan, &cgroups).map_err(|error| error.of(what))
 }
 
-/// The callbacks of each TCP connection of the caller's network namespace with this local or remote port, in no order.
+/// The callbacks of each TCP connection of the caller's network namespace with this local or remote
+/// port, in no order.
 ///
 /// # Errors
-/// [`Error::Refused`] where the kernel has no BPF timestamping; [`Error`] where it refuses otherwise.
+/// [`Error::Refused`] where the kernel has no BPF timestamping; [`Error`] where it refuses
+/// otherwise.
 pub fn callbacks(port: u16) -> Result<Vec<Callbacks>, Error> {
     changed(&load(None)?, port, CHANGE_NOTHING)
 }
@@ -100,8 +104,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads it. `port` is the local or remote port of the connections that [`Baseline::Floor`] and [`Baseline::Tagged`] arm, in the network namespace of
-    /// whoever attaches it.
+    /// Loads it. `port` is the local or remote port of the connections that [`Baseline::Floor`] and
+    /// [`Baseline::Tagged`] arm, in the network namespace of whoever attaches it.
     ///
     /// # Errors
     /// [`Error::Refused`] where this kernel does not load it, with the reason.
@@ -137,7 +141,8 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // Where the kernel refuses, the sockets stay armed without a reader: nothing more can be done about it here.
+        // Where the kernel refuses, the sockets stay armed without a reader: nothing more can be
+        // done about it here.
         let _ = self.detach();
     }
 }

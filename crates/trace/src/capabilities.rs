@@ -1,5 +1,5 @@
-//! What this kernel lets the tracer do, found out by trying: each program type by loading an empty one, and each backend by
-//! loading the very programs it uses.
+//! What this kernel lets the tracer do, found out by trying: each program type by loading an empty
+//! one, and each backend by loading the very programs it uses.
 
 use std::ffi::OsStr;
 use std::path::Path;

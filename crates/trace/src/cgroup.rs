@@ -17,7 +17,8 @@ fn mount() -> Result<PathBuf, Error> {
     machine::who::mount().ok_or(Error::NoCgroupMount)
 }
 
-/// The root of the hierarchy. Where no mount shows it, as within `ip netns exec`, it is mounted for this descriptor alone.
+/// The root of the hierarchy. Where no mount shows it, as within `ip netns exec`, it is mounted for
+/// this descriptor alone.
 pub(crate) fn root() -> Result<File, Error> {
     match mount() {
         Err(Error::NoCgroupMount) => mount_unseen().map_err(|_| Error::NoCgroupMount),
@@ -43,7 +44,8 @@ pub(crate) struct Cgroup {
     pub level: u32,
 }
 
-/// These folders without those that are below another of them, so that a program that is attached to each runs once for a socket.
+/// These folders without those that are below another of them, so that a program that is attached
+/// to each runs once for a socket.
 pub(crate) fn outermost(paths: &[PathBuf]) -> Result<Vec<Cgroup>, Error> {
     if paths.is_empty() {
         return Ok(Vec::new());

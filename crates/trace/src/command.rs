@@ -1,4 +1,5 @@
-//! Starting a program so that it is traced from its first byte: it waits before `exec` until the tracer follows it.
+//! Starting a program so that it is traced from its first byte: it waits before `exec` until the
+//! tracer follows it.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -7,8 +8,9 @@ use std::process::{Child, Command};
 
 /// A program that was started and waits before `exec`.
 ///
-/// [`Command::spawn`] returns only after `exec`, so a small thread spawns it while the caller learns the process id from the
-/// child itself, over a pipe, in the caller's own pid namespace (the child is a direct one, so its own `getpid` would not do).
+/// [`Command::spawn`] returns only after `exec`, so a small thread spawns it while the caller
+/// learns the process id from the child itself, over a pipe, in the caller's own pid namespace (the
+/// child is a direct one, so its own `getpid` would not do).
 #[derive(Debug)]
 pub struct Stopped {
     pid: u32,

@@ -65,13 +65,15 @@ pub struct Config {
     pub max_rate: Option<NonZeroU32>,
     /// By which backend.
     pub backend: BackendChoice,
-    /// Whether the beginning of each call that writes is recorded, and the time that it sleeps for room in the send buffer. With the
-    /// timestamping backend this takes a program on every TCP write of the machine.
+    /// Whether the beginning of each call that writes is recorded, and the time that it sleeps for
+    /// room in the send buffer. With the timestamping backend this takes a program on every TCP
+    /// write of the machine.
     pub calls: bool,
-    /// How many sends of one connection can be on their way and be distinguished; rounded up to a power of two, 16 to 65,536.
+    /// How many sends of one connection can be on their way and be distinguished; rounded up to a
+    /// power of two, 16 to 65,536.
     pub slots_per_connection: u32,
-    /// How many sends of all connections together can be on their way and be distinguished; `None` for a number that goes by that of the
-    /// connections and by the sampling.
+    /// How many sends of all connections together can be on their way and be distinguished; `None`
+    /// for a number that goes by that of the connections and by the sampling.
     pub slots_in_all: Option<u32>,
     /// How many connections can be followed at once, 1 to 1,048,576.
     pub max_connections: u32,
@@ -79,25 +81,31 @@ pub struct Config {
     pub connects: bool,
     /// Whether received bytes are followed too.
     pub receive: bool,
-    /// How many received segments of one connection can wait to be read and be distinguished, as `slots_per_connection`.
+    /// How many received segments of one connection can wait to be read and be distinguished, as
+    /// `slots_per_connection`.
     pub arrivals_per_connection: u32,
-    /// Whether it is read what packets begin with: methods and paths of HTTP/1, and what shows other protocols.
+    /// Whether it is read what packets begin with: methods and paths of HTTP/1, and what shows
+    /// other protocols.
     pub http: bool,
-    /// Whether every packet of the followed connections is reported, whatever the sampling of sends.
+    /// Whether every packet of the followed connections is reported, whatever the sampling of
+    /// sends.
     pub packets: bool,
     /// Whether the datagrams of UDP sockets of the target are reported, likewise.
     pub udp: bool,
     /// Histograms of sends in the kernel, which [`crate::Tracer::snapshot`] reads.
     pub histograms: Option<Histograms>,
-    /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN` connections that exist already are picked up in
-    /// the own network namespace alone, and another tracer that ends disarms the sockets of this one.
+    /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN`
+    /// connections that exist already are picked up in the own network namespace alone, and another
+    /// tracer that ends disarms the sockets of this one.
     pub least_rights: bool,
-    /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page. `None` for a size that goes by the sampling.
+    /// Size of the ring buffer in bytes; rounded up to a power of two of at least a page. `None`
+    /// for a size that goes by the sampling.
     pub ring_bytes: Option<u32>,
 }
 
 impl Default for Config {
-    /// 1,024 connections. How many connections a machine has memory for says [`Config::connections_within`].
+    /// 1,024 connections. How many connections a machine has memory for says
+    /// [`Config::connections_within`].
     fn default() -> Self {
         Self {
             target: Target::default(),
@@ -131,7 +139,8 @@ impl Config {
     pub(crate) fn windows_every(&self) -> Option<u32> {
         match self.sampling {
             Sampling::Windows(ratio) => Some(ratio.0.get()),
-            // A limit on the rate begins with everything and goes over to windows where that is too much.
+            // A limit on the rate begins with everything and goes over to windows where that is too
+            // much.
             Sampling::Every if self.max_rate.is_some() => Some(1),
             _ => None,
         }

@@ -1,7 +1,8 @@
-//! What a trace needs rights for while it runs, in a separate process: so the process that decodes records, writes files and draws has none.
+//! What a trace needs rights for while it runs, in a separate process: so the process that decodes
+//! records, writes files and draws has none.
 //!
-//! That process is a [`machine::keeper`], forked once everything is attached. It holds the iterators over the sockets; these are the words in
-//! which it is asked.
+//! That process is a [`machine::keeper`], forked once everything is attached. It holds the
+//! iterators over the sockets; these are the words in which it is asked.
 
 use std::marker::PhantomData;
 
@@ -53,7 +54,8 @@ pub(crate) enum Reply {
 pub(crate) struct Neighbours {
     /// Another tracer is attached: it wants the sockets to stay armed.
     pub tracers: bool,
-    /// A program of socket operations that is no tracer's is loaded: callbacks that a socket has may be its.
+    /// A program of socket operations that is no tracer's is loaded: callbacks that a socket has
+    /// may be its.
     pub foreign: bool,
 }
 
@@ -66,7 +68,8 @@ pub(crate) fn unexpected(what: &'static str) -> Error {
     Error::Keeper { what, source }
 }
 
-/// The process that keeps the rights of a trace, as the command asks it: with its own requests and replies.
+/// The process that keeps the rights of a trace, as the command asks it: with its own requests and
+/// replies.
 #[derive(Debug)]
 pub struct Privileged<Q, A> {
     pub(crate) keeper: Keeper,
@@ -80,7 +83,8 @@ impl<Q: Serialize, A: DeserializeOwned> Privileged<Q, A> {
     /// The reply to a request.
     ///
     /// # Errors
-    /// [`Error::Keeper`] where the process has ended, with the cause, or something went wrong there.
+    /// [`Error::Keeper`] where the process has ended, with the cause, or something went wrong
+    /// there.
     pub fn ask(&self, request: &Q) -> Result<A, Error> {
         let json = |error: serde_json::Error| Error::system(ASK)(error.into());
         let request = Request::Command(serde_json::to_value(request).map_err(json)?);

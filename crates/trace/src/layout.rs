@@ -1,5 +1,6 @@
-//! The structures and constants that the BPF programs share with this crate, made at build from the type information of the BPF objects
-//! (`build/bindings.rs`): what `bpf/record.h` and the headers of the probes say `SHARED` of.
+//! The structures and constants that the BPF programs share with this crate, made at build from the
+//! type information of the BPF objects (`build/bindings.rs`): what `bpf/record.h` and the headers
+//! of the probes say `SHARED` of.
 
 #![expect(dead_code, reason = "not every field of the BPF programs is read here")]
 
@@ -13,13 +14,15 @@ pub(crate) unsafe trait Plain: Copy {
         if bytes.len() < size_of::<Self>() {
             return None;
         }
-        // SAFETY: there are enough bytes, any bit pattern is valid, and the read asks for no alignment.
+        // SAFETY: there are enough bytes, any bit pattern is valid, and the read asks for no
+        // alignment.
         Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
     }
 
     /// The bytes of the structure.
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the structure has no padding, so all its bytes are initialised, and they live as long as `self`.
+        // SAFETY: the structure has no padding, so all its bytes are initialised, and they live as
+        // long as `self`.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 

@@ -1,16 +1,21 @@
-//! Times every TCP send of real programs at each stage between `send()` and the peer's ACK, in the kernel, with eBPF.
+//! Times every TCP send of real programs at each stage between `send()` and the peer's ACK, in the
+//! kernel, with eBPF.
 //!
-//! **Does:** follows the TCP connections of a [`Target`] (those that exist and those to come), joins the stages of each send in
-//! the kernel and gives one [`record::Event::Send`] a send, with the connection's state and the reason why its bytes waited.
-//! Two backends: BPF timestamping (Linux 6.15 and later), and tracepoints. Where asked, every packet of these connections
-//! ([`record::Event::Packet`]) and every datagram of UDP sockets of the target ([`record::Event::Datagram`]), with drops and their reason.
+//! **Does:** follows the TCP connections of a [`Target`] (those that exist and those to come),
+//! joins the stages of each send in the kernel and gives one [`record::Event::Send`] a send, with
+//! the connection's state and the reason why its bytes waited. Two backends: BPF timestamping
+//! (Linux 6.15 and later), and tracepoints. Where asked, every packet of these connections
+//! ([`record::Event::Packet`]) and every datagram of UDP sockets of the target
+//! ([`record::Event::Datagram`]), with drops and their reason.
 //!
-//! **Does not:** touch the traced programs or their packets, or show anything: views and files are made elsewhere.
+//! **Does not:** touch the traced programs or their packets, or show anything: views and files are
+//! made elsewhere.
 //!
-//! **Guarantees:** every send seen is delivered or in exactly one counter of [`record::Lost`] (merged sends are in the
-//! counter and in the record of the send they were merged into); memory is bounded, and the bound is known before tracing starts ([`Config::memory`]);
-//! everything the kernel holds is held by file descriptors, so that nothing outlives the process, however it ends. Sockets
-//! outside the target are never armed.
+//! **Guarantees:** every send seen is delivered or in exactly one counter of [`record::Lost`]
+//! (merged sends are in the counter and in the record of the send they were merged into); memory is
+//! bounded, and the bound is known before tracing starts ([`Config::memory`]); everything the
+//! kernel holds is held by file descriptors, so that nothing outlives the process, however it ends.
+//! Sockets outside the target are never armed.
 
 mod aim;
 pub mod baselines;
@@ -51,7 +56,8 @@ mod tracer;
 mod walk;
 pub mod watch;
 
-/// Every probe that can be put beside the sends. A further one is its folder, its module above, and its entry here.
+/// Every probe that can be put beside the sends. A further one is its folder, its module above, and
+/// its entry here.
 static PROBES: [&dyn probe::Probe; 4] = [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings];
 
 pub use config::{Backend, BackendChoice, Config};

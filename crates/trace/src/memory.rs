@@ -1,5 +1,5 @@
-//! Amounts of kernel memory that a trace takes, known before anything is loaded. What takes them says how
-//! many; [`crate::Config::memory`] adds them up.
+//! Amounts of kernel memory that a trace takes, known before anything is loaded. What takes them
+//! says how many; [`crate::Config::memory`] adds them up.
 
 use std::ops::Add;
 
@@ -10,7 +10,8 @@ pub struct Memory {
     pub at_once: u64,
     /// What lies with the sockets, once as many connections are followed as may be.
     pub connections: u64,
-    /// Entries of tables that fill on demand, once all of them are full: processes, owners of sockets, handshakes.
+    /// Entries of tables that fill on demand, once all of them are full: processes, owners of
+    /// sockets, handshakes.
     pub tables: u64,
 }
 
@@ -25,12 +26,14 @@ impl Memory {
         Self { at_once, ..Self::default() }
     }
 
-    /// A ring buffer: its bytes, two pointers to each page, as the kernel maps them twice in a row, and three pages more.
+    /// A ring buffer: its bytes, two pointers to each page, as the kernel maps them twice in a row,
+    /// and three pages more.
     pub(crate) fn of_ring(bytes: u32) -> Self {
         Self::fixed(u64::from(bytes) + u64::from(bytes / PAGE) * 16 + u64::from(3 * PAGE))
     }
 
-    /// A hash table that fills on demand: its buckets, and each entry with 56 bytes of the kernel's. Of `entries`, `at_most` are there at a time.
+    /// A hash table that fills on demand: its buckets, and each entry with 56 bytes of the
+    /// kernel's. Of `entries`, `at_most` are there at a time.
     pub(crate) fn of_table<K, V>(entries: u64, at_most: u64) -> Self {
         let tables = at_most * block(56 + padded::<K>() + padded::<V>());
         Self { at_once: buckets(entries), connections: 0, tables }
@@ -56,8 +59,8 @@ impl Add for Memory {
 
 const PAGE: u32 = 4096;
 
-/// What a value takes that is kept with a socket: 72 bytes of the kernel's come before it, and a block has one of the sizes of
-/// kmalloc().
+/// What a value takes that is kept with a socket: 72 bytes of the kernel's come before it, and a
+/// block has one of the sizes of kmalloc().
 pub(crate) fn storage_of<T>() -> u64 {
     block(72 + size_of::<T>() as u64)
 }

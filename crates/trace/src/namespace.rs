@@ -17,7 +17,8 @@ pub(crate) struct Network {
     own: bool,
 }
 
-/// The inode number that the kernel gives the initial pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+/// The inode number that the kernel gives the initial pid namespace (`PROC_PID_INIT_INO`,
+/// include/linux/proc_ns.h).
 const INITIAL_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// The inode number of this process's pid namespace; 0 where that is the initial one.
@@ -28,7 +29,8 @@ pub(crate) fn own_pid_namespace() -> u32 {
     }
 }
 
-/// The distinct network namespaces of these processes, and the caller's own. Processes that have ended are skipped.
+/// The distinct network namespaces of these processes, and the caller's own. Processes that have
+/// ended are skipped.
 pub(crate) fn networks_of(pids: impl IntoIterator<Item = u32>) -> Result<Vec<Network>, Error> {
     let own = File::open("/proc/thread-self/ns/net").map_err(Error::system("cannot open the own network namespace"))?;
     let own_inode = own.metadata().map_err(Error::system("cannot read the own network namespace"))?.ino();
@@ -54,7 +56,8 @@ pub(crate) fn all_networks() -> Result<Vec<Network>, Error> {
     networks_of(process::all())
 }
 
-/// The network namespace with this inode number: of a process, or with a name below `/run/netns`, where no process may be in it any more.
+/// The network namespace with this inode number: of a process, or with a name below `/run/netns`,
+/// where no process may be in it any more.
 pub(crate) fn network(inode: u32) -> Option<Network> {
     let is_it = |network: &Network| network.inode() == Some(inode.into());
     all_networks().ok()?.into_iter().find(is_it).or_else(|| {

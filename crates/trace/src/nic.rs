@@ -1,7 +1,8 @@
 //! The NIC's stamps on the clock of the trace.
 //!
-//! A NIC stamps by its own clock. Which clock that is the interface says, in its network namespace; what it shows against
-//! `CLOCK_MONOTONIC` is measured again for every batch of records that has such stamps, because the two drift apart.
+//! A NIC stamps by its own clock. Which clock that is the interface says, in its network namespace;
+//! what it shows against `CLOCK_MONOTONIC` is measured again for every batch of records that has
+//! such stamps, because the two drift apart.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,8 +16,8 @@ use timestamping::{HardwareClock, Interface};
 use crate::keeper::{Keeper, Reply, Request};
 use crate::namespace;
 
-/// How far two clocks drift apart, parts in a million: IEEE 802.3 allows the oscillator of an interface 100 (clause 40.6.1.2.6), and
-/// the system's counter is given the same.
+/// How far two clocks drift apart, parts in a million: IEEE 802.3 allows the oscillator of an
+/// interface 100 (clause 40.6.1.2.6), and the system's counter is given the same.
 const DRIFT_PPM: u64 = 200;
 
 /// A stamp as the NIC wrote it, and which interface that was.
@@ -69,7 +70,8 @@ impl Clock {
         Some(Self { phc, earlier: None, latest })
     }
 
-    /// The stamp on the trace's clock; `None` where the NIC's was set between the stamp and the reading.
+    /// The stamp on the trace's clock; `None` where the NIC's was set between the stamp and the
+    /// reading.
     fn convert(&mut self, stamp: Instant<Phc>) -> Option<Timestamp<Monotonic>> {
         // A reading after the stamp shows whether the clock was set since.
         if self.latest.convert(stamp).at > self.latest.at {
@@ -100,12 +102,14 @@ fn phc_of(interface: u32) -> Option<u32> {
     Interface::by_name(&name).ok()?.timestamping_info().ok()?.phc
 }
 
-/// The number of the clock that an interface of a network namespace stamps by. Entering that namespace takes `CAP_SYS_ADMIN`.
+/// The number of the clock that an interface of a network namespace stamps by. Entering that
+/// namespace takes `CAP_SYS_ADMIN`.
 pub(crate) fn phc_within(network: u32, interface: u32) -> Option<u32> {
     namespace::network(network)?.within(|| Ok(phc_of(interface))).ok()?
 }
 
-/// The same, found by the keeper. Where that is gone, the tracer's next look at its neighbours says so.
+/// The same, found by the keeper. Where that is gone, the tracer's next look at its neighbours says
+/// so.
 fn ask(keeper: &Keeper, network: u32, interface: u32) -> Option<u32> {
     match keeper.ask(&Request::Clock { network, interface }) {
         Ok(Reply::Clock(number)) => number,

@@ -25,7 +25,8 @@ pub(crate) fn open(bytes: &[u8], name: &str) -> Result<OpenObject, Error> {
         .map_err(Error::bpf("cannot open the BPF object"))
 }
 
-/// Opens an object of programs that are aimed at a target, and sets its sizes and its configuration.
+/// Opens an object of programs that are aimed at a target, and sets its sizes and its
+/// configuration.
 pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Sizes) -> Result<OpenObject, Error> {
     let mut object = open(bytes, name)?;
     set_maps(&mut object, |name, map| match name {
@@ -83,8 +84,8 @@ pub(crate) fn program_id(object: &Object, name: &'static str) -> Result<u32, Err
     libbpf_rs::Program::id_from_fd(program(object, name)?.as_fd()).map_err(Error::bpf(name))
 }
 
-/// The only entry of a per-CPU array of counters, each summed over the CPUs; `None` where it cannot be read. `T` is of 64-bit
-/// counters only.
+/// The only entry of a per-CPU array of counters, each summed over the CPUs; `None` where it cannot
+/// be read. `T` is of 64-bit counters only.
 pub(crate) fn sum_per_cpu<T: Plain>(map: &MapHandle) -> Option<T> {
     let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
     let mut sum = vec![0u64; size_of::<T>() / 8];
@@ -123,7 +124,8 @@ pub(crate) fn free_row<T: Plain>(rows: &MapHandle, free: &MapHandle, number: u32
         .map_err(Error::bpf("cannot free a row"))
 }
 
-/// The entries from `head` up to `tail` of one row's ring in an array: counters run freely, the slot is the counter modulo `slots`.
+/// The entries from `head` up to `tail` of one row's ring in an array: counters run freely, the
+/// slot is the counter modulo `slots`.
 pub(crate) fn ring_entries<T: Plain>(map: &MapHandle, number: u32, slots: u32, head: u32, tail: u32) -> Vec<T> {
     (0..tail.wrapping_sub(head))
         .filter_map(|behind| {

@@ -1,5 +1,5 @@
-//! How long the reader of the ring buffer may sleep: the kernel part never wakes it, which would cost the traced programs, and each time that
-//! it wakes by itself it takes a CPU from one of them.
+//! How long the reader of the ring buffer may sleep: the kernel part never wakes it, which would
+//! cost the traced programs, and each time that it wakes by itself it takes a CPU from one of them.
 
 use std::time::Duration;
 
@@ -7,15 +7,17 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_millis(100);
 /// The shortest: under any load, its cost in wake-ups is far below that of reading.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// The sleep of a reader that no record comes for. It still looks who else is at work, which it does once a second.
+/// The sleep of a reader that no record comes for. It still looks who else is at work, which it
+/// does once a second.
 pub(crate) const WITHOUT_RECORDS: Duration = Duration::from_secs(1);
-/// A sleep is to fill this part of the ring buffer at most, at the rate of the last period. The rest is for bursts.
+/// A sleep is to fill this part of the ring buffer at most, at the rate of the last period. The
+/// rest is for bursts.
 const PART: f64 = 8.0;
 /// Bytes a second that a burst out of nothing is taken to bring: a million records of sends.
 const BURST: f64 = 200e6;
 
-/// How long the next sleep may be, where `bytes` were read from a ring buffer of so many since the last one, in the time `since`. Of a burst, one
-/// in `part` records comes.
+/// How long the next sleep may be, where `bytes` were read from a ring buffer of so many since the
+/// last one, in the time `since`. Of a burst, one in `part` records comes.
 pub(crate) fn pause(ring: u32, part: u32, bytes: u64, since: Duration) -> Duration {
     let rate = bytes as f64 / since.as_secs_f64().max(1e-6);
     let ring = f64::from(ring);

@@ -1,4 +1,5 @@
-//! Passes through the TCP sockets of every network namespace: the kernel part's iterator does to each socket what the pass says.
+//! Passes through the TCP sockets of every network namespace: the kernel part's iterator does to
+//! each socket what the pass says.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -24,7 +25,8 @@ pub(crate) struct Passes {
     sockets: Link,
     controls: MapHandle,
     pub(crate) control: RawControl,
-    /// Iterators of other probes, which run after each pass that picks up connections or lets them go.
+    /// Iterators of other probes, which run after each pass that picks up connections or lets them
+    /// go.
     pub(crate) beside: Vec<Link>,
     networks: Arc<[Network]>,
     checked: Instant,
@@ -48,7 +50,8 @@ impl Passes {
         }
     }
 
-    /// Finds out who else is at work on the sockets of this machine. The next pass passes it on to the programs.
+    /// Finds out who else is at work on the sockets of this machine. The next pass passes it on to
+    /// the programs.
     pub(crate) fn find_neighbours(&mut self) -> Result<(), Error> {
         self.checked = Instant::now();
         let found = match &self.keeper {
@@ -92,7 +95,8 @@ impl Passes {
         self.write()
     }
 
-    /// The last pass: connections are let go, and those that begin are not followed any more. `empty` as in [`Passes::read`].
+    /// The last pass: connections are let go, and those that begin are not followed any more.
+    /// `empty` as in [`Passes::read`].
     pub(crate) fn end(&mut self, empty: Empty<'_>) -> Result<(), Error> {
         self.find_neighbours()?;
         self.find_networks()?;
@@ -120,8 +124,9 @@ impl Passes {
         self.read(pass, empty).map(drop)
     }
 
-    /// The same, giving all that the program wrote where this process makes the pass. Of many connections a pass writes more records than the ring buffer has room for: it rests
-    /// until `empty` has read them.
+    /// The same, giving all that the program wrote where this process makes the pass. Of many
+    /// connections a pass writes more records than the ring buffer has room for: it rests until
+    /// `empty` has read them.
     pub(crate) fn read(&mut self, pass: Pass, empty: Empty<'_>) -> Result<Vec<u8>, Error> {
         self.control.pass = pass as u32;
         self.write()?;
@@ -146,8 +151,9 @@ impl Passes {
         }
     }
 
-    /// Has a separate process make the passes from now on, and find the neighbours; `limit` gives up what that process does not need, and
-    /// `serve` answers what the command asks of it. Gives that process.
+    /// Has a separate process make the passes from now on, and find the neighbours; `limit` gives
+    /// up what that process does not need, and `serve` answers what the command asks of it. Gives
+    /// that process.
     pub(crate) fn hand_over(
         &mut self,
         limit: impl FnOnce() -> io::Result<()>,
@@ -185,7 +191,8 @@ const START: &str = "cannot start the process that walks the sockets";
 /// Drains the ring buffer.
 pub(crate) type Empty<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
 
-/// A walk of the iterator over the sockets; `with_probes`, those of other probes go through them after it.
+/// A walk of the iterator over the sockets; `with_probes`, those of other probes go through them
+/// after it.
 fn walk<'a>(sockets: &'a Link, beside: &'a [Link], with_probes: bool, networks: Arc<[Network]>) -> Walk<'a> {
     let beside = beside.iter().filter(|_| with_probes);
     Walk::new(std::iter::once(sockets).chain(beside).collect(), networks)

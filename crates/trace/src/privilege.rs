@@ -4,8 +4,9 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::Error;
 
-/// What is needed: to load BPF programs that follow kernel pointers, to attach them to cgroups and sockets, and to see the programs of others
-/// and enter the network namespaces of the target. (To find the namespaces of other users' processes asks for `CAP_SYS_PTRACE` in addition.)
+/// What is needed: to load BPF programs that follow kernel pointers, to attach them to cgroups and
+/// sockets, and to see the programs of others and enter the network namespaces of the target. (To
+/// find the namespaces of other users' processes asks for `CAP_SYS_PTRACE` in addition.)
 const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::BPF, "CAP_BPF"),
     (CapabilitySet::PERFMON, "CAP_PERFMON"),

@@ -1,8 +1,9 @@
 //! What a probe is. [`crate::PROBES`] lists those that can be put beside the sends.
 //!
-//! A probe is a folder of this crate: its BPF programs, what they are for, how they are loaded, and how their records become events. The
-//! [`crate::Tracer`] knows the list alone: it loads what the configuration asks for, attaches and detaches it with the sends, hands each
-//! record to the probe that owns its kind, and adds up what is lost.
+//! A probe is a folder of this crate: its BPF programs, what they are for, how they are loaded, and
+//! how their records become events. The [`crate::Tracer`] knows the list alone: it loads what the
+//! configuration asks for, attaches and detaches it with the sends, hands each record to the probe
+//! that owns its kind, and adds up what is lost.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,14 +29,16 @@ pub(crate) trait Probe: Sync {
     /// The kernel memory that its maps take in a trace with this configuration.
     fn memory(&self, config: &Config, sizes: Sizes) -> Memory;
 
-    /// What of it this kernel can do, found out by loading it. `ground` is an error where not even that can be tried.
+    /// What of it this kernel can do, found out by loading it. `ground` is an error where not even
+    /// that can be tried.
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried>;
 
     /// Loads it; it is not attached.
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError>;
 }
 
-/// What came of trying one thing that a probe makes use of. Its fields are those of a [`crate::capabilities::Capability`].
+/// What came of trying one thing that a probe makes use of. Its fields are those of a
+/// [`crate::capabilities::Capability`].
 pub(crate) struct Tried {
     pub name: &'static str,
     pub purpose: &'static str,
@@ -52,11 +55,13 @@ pub(crate) struct Ground<'a> {
     pub sizes: Sizes,
     /// The target's cgroups: the root of the hierarchy where none is named.
     pub cgroups: &'a [File],
-    /// The loaded object of the sends: its maps say which sockets are followed. `None` where a probe is only tried.
+    /// The loaded object of the sends: its maps say which sockets are followed. `None` where a
+    /// probe is only tried.
     pub sends: Option<&'a Object>,
 }
 
-/// A probe that is loaded. [`Loaded::attach`] and [`Loaded::detach`] take turns; after the latter [`Loaded::give_up`] empties it.
+/// A probe that is loaded. [`Loaded::attach`] and [`Loaded::detach`] take turns; after the latter
+/// [`Loaded::give_up`] empties it.
 pub(crate) trait Loaded: Send {
     /// Its programs.
     fn programs(&mut self) -> &mut Programs;
@@ -71,7 +76,8 @@ pub(crate) trait Loaded: Send {
         self.programs().detach();
     }
 
-    /// Iterators over sockets that run, in this order, after each pass of the sends that picks up connections or lets them go.
+    /// Iterators over sockets that run, in this order, after each pass of the sends that picks up
+    /// connections or lets them go.
     fn iterators(&mut self) -> Result<Vec<Link>, Error> {
         self.programs().iterators(At::Passes)
     }

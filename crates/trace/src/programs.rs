@@ -1,5 +1,6 @@
-//! The programs of a loaded object: which there are, what each is attached to, and whether it is. Every probe, and every baseline that
-//! its cost is compared with, lives this way: loaded once, attached and detached as often as asked for, gone with its descriptors.
+//! The programs of a loaded object: which there are, what each is attached to, and whether it is.
+//! Every probe, and every baseline that its cost is compared with, lives this way: loaded once,
+//! attached and detached as often as asked for, gone with its descriptors.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -18,7 +19,8 @@ pub(crate) enum At {
     Cgroup,
     /// Nothing: it is an iterator over sockets, opened for each pass ([`Programs::iterators`]).
     Passes,
-    /// Nothing: it is an iterator over the files that processes hold open, read to learn the owners of sockets.
+    /// Nothing: it is an iterator over the files that processes hold open, read to learn the owners
+    /// of sockets.
     Files,
 }
 
@@ -36,7 +38,8 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Loads the planned programs of an object and no others. They are attached in the order of the plan.
+    /// Loads the planned programs of an object and no others. They are attached in the order of the
+    /// plan.
     pub fn load(mut object: OpenObject, plan: Vec<Planned>, cgroups: &[File]) -> Result<Self, LoadError> {
         for mut program in object.progs_mut() {
             let planned = plan.iter().any(|&(name, _)| program.name() == name);
@@ -82,8 +85,9 @@ impl Programs {
         self.plan.iter().any(|(each, _)| *each == name)
     }
 
-    /// Recursion misses of those that are attached to tracepoints and functions: the kernel does not start a program on a CPU where that
-    /// program is running already, interrupted or preempted. By the process's own descriptors, which takes no right.
+    /// Recursion misses of those that are attached to tracepoints and functions: the kernel does
+    /// not start a program on a CPU where that program is running already, interrupted or
+    /// preempted. By the process's own descriptors, which takes no right.
     pub fn recursion_misses(&self) -> u64 {
         let names = self.plan.iter().filter(|(_, at)| *at == At::Section);
         let missed = |name| {

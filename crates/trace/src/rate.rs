@@ -18,13 +18,14 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// At most `most` sends a second from `now` on, with one window in `least` window lengths where that is few enough.
+    /// At most `most` sends a second from `now` on, with one window in `least` window lengths where
+    /// that is few enough.
     pub fn new(most: NonZeroU32, least: u32, now: Instant<Monotonic>) -> Self {
         Self { most, least, checked: now, sends: 0 }
     }
 
-    /// How rare windows are to be where they are one in `every` window lengths and `sends` have come up to `now`; `None` where it is too early
-    /// to say.
+    /// How rare windows are to be where they are one in `every` window lengths and `sends` have
+    /// come up to `now`; `None` where it is too early to say.
     pub fn adapt(&mut self, every: u32, sends: u64, now: Instant<Monotonic>) -> Option<u32> {
         let since = now.since(self.checked).ok().filter(|since| *since >= PERIOD)?;
         let rate = sends.saturating_sub(self.sends) as f64 / (since.0 as f64 / 1e9);

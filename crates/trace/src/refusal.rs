@@ -50,8 +50,8 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The first of these tracepoints, each with the version that brought it, that the running kernel lacks; where it has them all, what
-    /// was said.
+    /// The first of these tracepoints, each with the version that brought it, that the running
+    /// kernel lacks; where it has them all, what was said.
     pub(crate) fn or_missing(self, tracepoints: &[(&'static str, &'static str)]) -> Self {
         let Ok(types) = Btf::from_vmlinux() else { return self };
         // The kernel has such a type for each tracepoint that programs can be attached to.
@@ -76,7 +76,8 @@ fn listen(_: PrintLevel, text: String) {
     });
 }
 
-/// Has libbpf say nothing on standard error; what it says while an object is loaded is kept for [`load`].
+/// Has libbpf say nothing on standard error; what it says while an object is loaded is kept for
+/// [`load`].
 pub(crate) fn quiet() {
     libbpf_rs::set_print(Some((PrintLevel::Info, listen)));
 }
@@ -102,8 +103,9 @@ pub(crate) fn load(object: OpenObject) -> Result<Object, Refusal> {
     })
 }
 
-/// The line that explains most of what libbpf printed: the end of the verifier's log, before its statistics, or else the first
-/// complaint; with the program that it is about. For people alone: nothing is chosen by it.
+/// The line that explains most of what libbpf printed: the end of the verifier's log, before its
+/// statistics, or else the first complaint; with the program that it is about. For people alone:
+/// nothing is chosen by it.
 fn reason(said: &str) -> Option<String> {
     let mut log = said.lines().skip_while(|line| !line.contains("-- BEGIN PROG LOAD LOG --"));
     let begins = log.next().unwrap_or_default();

@@ -29,7 +29,8 @@ const MOST: u32 = 1 << 20;
 const LEAST_SLOTS: u32 = 16_384;
 /// The ring buffer where every send is traced.
 const RING: u32 = 16 << 20;
-/// Of that, the least part where few are. A burst comes on connections that are looked at, so it has few records then.
+/// Of that, the least part where few are. A burst comes on connections that are looked at, so it
+/// has few records then.
 const LEAST_RING: u32 = 4;
 
 impl Sizes {
@@ -79,11 +80,12 @@ impl Sizes {
 
 /// A number in a list of free ones.
 pub(crate) const NUMBER: u64 = 4;
-/// The kernel's `struct bpf_local_storage`, which a socket has once a program keeps anything with it: 16 pointers and some, in a block
-/// of 192.
+/// The kernel's `struct bpf_local_storage`, which a socket has once a program keeps anything with
+/// it: 16 pointers and some, in a block of 192.
 const STORAGES: u64 = 192;
 
-/// How many connections are looked at at a time, at most: twice as many as on average, for they are not looked at evenly.
+/// How many connections are looked at at a time, at most: twice as many as on average, for they are
+/// not looked at evenly.
 fn looked_at(rows: u32, ratio: Ratio) -> u32 {
     (rows / ratio.0.get()).saturating_mul(2).clamp(rows / 32, rows)
 }
@@ -98,7 +100,8 @@ fn chunks_for(rows: u32, sampling: Sampling) -> u32 {
 }
 
 impl Config {
-    /// One in how many records of all come, as far as the ring buffer is sized by it: not every record is sampled.
+    /// One in how many records of all come, as far as the ring buffer is sized by it: not every
+    /// record is sampled.
     pub(crate) fn part_of_records(&self) -> u32 {
         match self.sampling {
             Sampling::Draws(ratio) | Sampling::Windows(ratio) if !(self.packets || self.udp || self.http) => {
@@ -108,8 +111,8 @@ impl Config {
         }
     }
 
-    /// The most connections for which this trace takes no more than `bytes` of kernel memory, the ring buffer and tables of fixed size
-    /// not counted; at least one.
+    /// The most connections for which this trace takes no more than `bytes` of kernel memory, the
+    /// ring buffer and tables of fixed size not counted; at least one.
     pub fn connections_within(&self, bytes: u64) -> u32 {
         let memory = |rows: u32| {
             let sizes = Sizes::new(&Self { max_connections: rows, ..self.clone() }).ok()?;

@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 
 use record::{Realtime, Tai};
 
-/// A socket that has the kernel stamp the packets it receives, all of the machine's, for as long as it is open.
+/// A socket that has the kernel stamp the packets it receives, all of the machine's, for as long as
+/// it is open.
 ///
 /// # Errors
 /// Where the kernel takes no such stamps.

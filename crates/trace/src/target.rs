@@ -27,7 +27,8 @@ impl fmt::Display for ParseIpNetError {
 impl std::error::Error for ParseIpNetError {}
 
 impl IpNet {
-    /// The addresses that have the first `bits` bits of `address`; `None` where an address has not so many.
+    /// The addresses that have the first `bits` bits of `address`; `None` where an address has not
+    /// so many.
     pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
         let most = if address.is_ipv4() { 32 } else { 128 };
         (bits <= most).then_some(Self { address, bits })
@@ -148,10 +149,11 @@ impl FromStr for PortRange {
 pub struct Target {
     /// Processes, and every process they start from now on.
     pub pids: Vec<u32>,
-    /// Processes with one of these names, those that take it later, and every process that they start. The kernel keeps 15 bytes of a name,
-    /// so only as many are compared.
+    /// Processes with one of these names, those that take it later, and every process that they
+    /// start. The kernel keeps 15 bytes of a name, so only as many are compared.
     pub comms: Vec<String>,
-    /// Folders of the cgroup v2 hierarchy, at most [`Target::CGROUPS`]: sockets made in one of them or below it.
+    /// Folders of the cgroup v2 hierarchy, at most [`Target::CGROUPS`]: sockets made in one of them
+    /// or below it.
     pub cgroups: Vec<PathBuf>,
     /// TCP ports, local or remote.
     pub ports: Vec<PortRange>,
@@ -165,7 +167,8 @@ impl Target {
     /// How many cgroups a target can have.
     pub const CGROUPS: usize = MAX_CGROUPS as usize;
 
-    /// Whether no criterion is given at all: then only processes named later are traced ([`crate::Tracer::follow_pid`]).
+    /// Whether no criterion is given at all: then only processes named later are traced
+    /// ([`crate::Tracer::follow_pid`]).
     pub fn is_empty(&self) -> bool {
         self.pids.is_empty()
             && self.comms.is_empty()

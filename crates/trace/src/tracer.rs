@@ -34,7 +34,8 @@ pub struct Summary {
     pub coverage: Coverage,
 }
 
-/// Traces TCP sends, and what the probes beside them see. What it holds in the kernel goes with it, whatever way it ends.
+/// Traces TCP sends, and what the probes beside them see. What it holds in the kernel goes with it,
+/// whatever way it ends.
 pub struct Tracer {
     // Before the maps that programs use: what is attached is detached first.
     ring: Ring,
@@ -52,11 +53,13 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Loads the programs, attaches them, and picks up the connections of the target that exist already.
+    /// Loads the programs, attaches them, and picks up the connections of the target that exist
+    /// already.
     ///
     /// # Errors
-    /// [`Error::NeedsRoot`] without the privileges; [`Error::NoSuchProcess`], [`Error::Cgroup`] and [`Error::OutOfRange`] where the
-    /// configuration is wrong; [`Error::Refused`] and [`Error::NoBackend`] where this kernel does not take the programs.
+    /// [`Error::NeedsRoot`] without the privileges; [`Error::NoSuchProcess`], [`Error::Cgroup`] and
+    /// [`Error::OutOfRange`] where the configuration is wrong; [`Error::Refused`] and
+    /// [`Error::NoBackend`] where this kernel does not take the programs.
     pub fn start(config: &Config) -> Result<Self, Error> {
         if config.least_rights { privilege::check_least() } else { privilege::check() }?;
         refusal::quiet();
@@ -136,7 +139,8 @@ impl Tracer {
         self.passes.pass(Pass::Follow, &mut || ring.gather())
     }
 
-    /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are there now.
+    /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are
+    /// there now.
     ///
     /// # Errors
     /// [`Error`] where the kernel refuses.
@@ -145,14 +149,16 @@ impl Tracer {
         if attached { Ok(()) } else { self.attach() }
     }
 
-    /// Leaves every socket as it was before and detaches everything, but keeps the programs loaded: nothing is traced, and
-    /// nothing costs anything, until [`Tracer::resume`]. Sends that are on their way are handed on without an ACK.
+    /// Leaves every socket as it was before and detaches everything, but keeps the programs loaded:
+    /// nothing is traced, and nothing costs anything, until [`Tracer::resume`]. Sends that are on
+    /// their way are handed on without an ACK.
     ///
     /// # Errors
     /// [`Error`] where the kernel part could not be asked.
     pub fn suspend(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
-        // While the programs are still attached, so that each connection is followed up to one moment: what was written before it is
-        // delivered or counted, and in the totals; what comes after is in neither.
+        // While the programs are still attached, so that each connection is followed up to one
+        // moment: what was written before it is delivered or counted, and in the totals; what comes
+        // after is in neither.
         let ring = &self.ring;
         let ended = ring.deliver(sink).and_then(|_| self.passes.end(&mut || ring.deliver(sink).map(drop)));
         self.ring.probes().all_mut().for_each(|probe| probe.detach());
@@ -175,10 +181,11 @@ impl Tracer {
         self.follow()
     }
 
-    /// Hands what takes rights to a separate process, so that this one may give up all of them: passes over the sockets of all network
-    /// namespaces, and finding out who else traces. `limit` gives up what that process does not need. `serve` runs there too, and answers
-    /// what [`Privileged::ask`] asks. To be called while this process has one thread; [`Tracer::suspend`], [`Tracer::resume`] and
-    /// [`Tracer::follow_pid`] are for before.
+    /// Hands what takes rights to a separate process, so that this one may give up all of them:
+    /// passes over the sockets of all network namespaces, and finding out who else traces. `limit`
+    /// gives up what that process does not need. `serve` runs there too, and answers what
+    /// [`Privileged::ask`] asks. To be called while this process has one thread;
+    /// [`Tracer::suspend`], [`Tracer::resume`] and [`Tracer::follow_pid`] are for before.
     ///
     /// # Errors
     /// [`Error::Keeper`] where there is no further process, or `limit` fails.
@@ -196,14 +203,15 @@ impl Tracer {
         Ok(Privileged { keeper, says: PhantomData })
     }
 
-    /// Whether processes are the target, and all that were named by number have ended, with all that they started. Of a name, another
-    /// process may come.
+    /// Whether processes are the target, and all that were named by number have ended, with all
+    /// that they started. Of a name, another process may come.
     pub fn processes_are_over(&self) -> bool {
         let target = &self.config.target;
         !target.pids.is_empty() && target.comms.is_empty() && !self.processes.any_left()
     }
 
-    /// How each probe beside the sends observes on this machine, and the calls that write where they are timed.
+    /// How each probe beside the sends observes on this machine, and the calls that write where
+    /// they are timed.
     pub fn observations(&self) -> Vec<Observation> {
         let probes = self.ring.probes();
         let calls = self.config.calls.then(|| probes.sends.observation());
@@ -222,8 +230,8 @@ impl Tracer {
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         let until = WallInstant::now() + timeout;
         loop {
-            // Records gather meanwhile. To read on while any are there would be to read a few at a time for as long as the load lasts, with a
-            // write of each output for those few.
+            // Records gather meanwhile. To read on while any are there would be to read a few at a
+            // time for as long as the load lasts, with a write of each output for those few.
             let rest = self.pause().min(until.saturating_duration_since(WallInstant::now()));
             if !rest.is_zero() {
                 std::thread::sleep(rest);
@@ -248,7 +256,8 @@ impl Tracer {
         }
     }
 
-    /// How long the records that come meanwhile have room at least, about: so long may pass until the next [`Tracer::poll`].
+    /// How long the records that come meanwhile have room at least, about: so long may pass until
+    /// the next [`Tracer::poll`].
     pub fn pause(&self) -> Duration {
         self.due.saturating_duration_since(WallInstant::now())
     }
@@ -274,7 +283,8 @@ impl Tracer {
         self.ring.probes().lost()
     }
 
-    /// What share of the followed connections' time and bytes was seen up to now. Asks the kernel, so not for every send.
+    /// What share of the followed connections' time and bytes was seen up to now. Asks the kernel,
+    /// so not for every send.
     pub fn coverage(&mut self) -> Coverage {
         // Where the pass fails the totals are those of the last one.
         let ring = &self.ring;
@@ -282,9 +292,10 @@ impl Tracer {
         self.ring.probes().sends.coverage()
     }
 
-    /// The histograms of all series now; `None` where [`Config::histograms`] is. It takes no right, and costs what there are series to which
-    /// anything was added. Series that are idle leave, by the time `now`. To be called at least once in 2^32 sends of any one bucket: the
-    /// counters of the kernel part have 32 bits and are carried over here.
+    /// The histograms of all series now; `None` where [`Config::histograms`] is. It takes no right,
+    /// and costs what there are series to which anything was added. Series that are idle leave, by
+    /// the time `now`. To be called at least once in 2^32 sends of any one bucket: the counters of
+    /// the kernel part have 32 bits and are carried over here.
     ///
     /// # Errors
     /// [`Error`] where the maps of the kernel part cannot be read.
@@ -302,13 +313,14 @@ impl Tracer {
         timestamping::conversion()
     }
 
-    /// How many slots of the pool connections have now: those of sends on their way, and those kept for the next ones.
+    /// How many slots of the pool connections have now: those of sends on their way, and those kept
+    /// for the next ones.
     pub fn slots_taken(&self) -> u64 {
         self.ring.probes().sends.slots_taken()
     }
 
-    /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets (unless another tracer of this
-    /// machine is at work on them) and detaches everything.
+    /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets
+    /// (unless another tracer of this machine is at work on them) and detaches everything.
     ///
     /// # Errors
     /// [`Error`] where the kernel part could not be asked for the last time.

@@ -11,7 +11,8 @@ use crate::namespace::{self, Network};
 /// What a walk does, in errors.
 const ITERATE: &str = "cannot iterate over the sockets";
 
-/// Iterators on their way through the sockets: each goes through all network namespaces before the next one begins.
+/// Iterators on their way through the sockets: each goes through all network namespaces before the
+/// next one begins.
 pub(crate) struct Walk<'a> {
     iterators: Vec<&'a Link>,
     networks: Arc<[Network]>,
@@ -27,8 +28,9 @@ impl<'a> Walk<'a> {
         Self { iterators, networks, next: 0, on: None, written: Vec::new() }
     }
 
-    /// Goes on to the end, and gives all that the programs wrote; or `None` where a program, or the kernel after a million sockets, asks for a
-    /// rest. The next step is to the socket that it stood before.
+    /// Goes on to the end, and gives all that the programs wrote; or `None` where a program, or the
+    /// kernel after a million sockets, asks for a rest. The next step is to the socket that it
+    /// stood before.
     pub(crate) fn step(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             match &mut self.on {
@@ -48,13 +50,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next iteration; `None` where this process may not enter its network namespace. It is of the namespace that it was begun in, wherever
-    /// it is read.
+    /// The next iteration; `None` where this process may not enter its network namespace. It is of
+    /// the namespace that it was begun in, wherever it is read.
     fn begin(&self) -> Result<Option<Iter>, Error> {
         let iterator = self.iterators[self.next / self.networks.len()];
         let network = &self.networks[self.next % self.networks.len()];
         match network.within(|| Iter::new(iterator).map_err(Error::bpf(ITERATE))) {
-            // Only with the least rights (`Config::least_rights`): what is in other network namespaces is not picked up.
+            // Only with the least rights (`Config::least_rights`): what is in other network
+            // namespaces is not picked up.
             Err(Error::System { source, .. }) if !network.is_own() && source.kind() == ErrorKind::PermissionDenied => {
                 Ok(None)
             }

@@ -1,11 +1,14 @@
-//! How the workloads compare with their peers, interleaved: `peers stream|rr loopback|veth|path [ROUNDS]`.
+//! How the workloads compare with their peers, interleaved:
+//! `peers stream|rr loopback|veth|path [ROUNDS]`.
 //!
-//! A bulk transfer against iperf3 (goodput, and CPU seconds a gigabyte of the client's and the server's process together),
-//! 14 bytes each way (sockperf's smallest message) against sockperf and qperf (transactions a second). There clients run on
-//! the first CPU and servers on the second, whoever's they are: left to the scheduler, an exchange of ten
-//! microseconds is twice as fast or as slow by where the two happen to meet. Each round runs every contestant once, in an
-//! order that turns with the rounds; what is printed is the median of the rounds' ratios with its distribution-free
-//! interval (second lowest to second highest of nine: 96 %). A run that fails is reported and its round excluded.
+//! A bulk transfer against iperf3 (goodput, and CPU seconds a gigabyte of the client's and the
+//! server's process together), 14 bytes each way (sockperf's smallest message) against sockperf and
+//! qperf (transactions a second). There clients run on the first CPU and servers on the second,
+//! whoever's they are: left to the scheduler, an exchange of ten microseconds is twice as fast or
+//! as slow by where the two happen to meet. Each round runs every contestant once, in an order that
+//! turns with the rounds; what is printed is the median of the rounds' ratios with its
+//! distribution-free interval (second lowest to second highest of nine: 96 %). A run that fails is
+//! reported and its round excluded.
 
 use std::io::Read as _;
 use std::ops::ControlFlow;
@@ -31,7 +34,8 @@ struct Run<'a> {
     pinned: bool,
 }
 
-/// Where server and client run: on loopback, in two namespaces joined by a veth, or in a lab with a path of 1 Gbit/s.
+/// Where server and client run: on loopback, in two namespaces joined by a veth, or in a lab with a
+/// path of 1 Gbit/s.
 struct Place {
     server: &'static str,
     names: Option<(String, String)>,
@@ -137,7 +141,8 @@ impl Run<'_> {
         Err(format!("no program listens on port {} after ten seconds", self.port).into())
     }
 
-    /// Runs a server and a client of it; gives what the client printed, and the CPU seconds of both.
+    /// Runs a server and a client of it; gives what the client printed, and the CPU seconds of
+    /// both.
     fn pair(&self, server: (&str, &[&str]), client: (&str, &[&str])) -> Result<(String, f64), Failure> {
         let mut serving = self.command(true, server.0, server.1)?.stdout(Stdio::null()).spawn()?;
         let measured = self.listening(&mut serving).and_then(|()| {
@@ -148,8 +153,9 @@ impl Run<'_> {
         });
         // Those that serve for ever are ended; iperf3 -1 and ours are done by then.
         std::thread::sleep(Duration::from_millis(100));
-        // By a signal that a lab's supervisor of the program hands on, so that its CPU time is reported.
-        // SAFETY: a signal to our own child, which has not been waited for unless it ended by itself.
+        // By a signal that a lab's supervisor of the program hands on, so that its CPU time is
+        // reported. SAFETY: a signal to our own child, which has not been waited for unless it
+        // ended by itself.
         unsafe { libc::kill(serving.id().cast_signed(), libc::SIGTERM) };
         let cpu = reap(&serving);
         measured.map(|(text, client)| (text, client + cpu))
@@ -262,7 +268,8 @@ fn client(what: &str, server: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every contestant once a round, in an order that turns; a round in which one failed is reported and excluded.
+/// Every contestant once a round, in an order that turns; a round in which one failed is reported
+/// and excluded.
 fn rounds<const N: usize, T>(
     rounds: usize,
     mut run: impl FnMut(usize) -> Result<T, Failure>,

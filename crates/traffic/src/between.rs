@@ -51,7 +51,8 @@ pub struct Row {
     pub figure: String,
     /// What it is.
     pub measure: Measure,
-    /// In both runs, with the difference. All intervals hold at the same time in 95 % of comparisons.
+    /// In both runs, with the difference. All intervals hold at the same time in 95 % of
+    /// comparisons.
     pub change: Change,
     /// Why there is no interval.
     pub withheld: Option<Withheld>,

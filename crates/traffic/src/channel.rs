@@ -59,7 +59,8 @@ impl Channel {
         Self { stream: Arc::new(stream), session: None }
     }
 
-    /// Goes on within TLS, to a server that `trusted` recognises. The handshake follows with the first write.
+    /// Goes on within TLS, to a server that `trusted` recognises. The handshake follows with the
+    /// first write.
     ///
     /// # Errors
     /// [`Error::Tls`] where the certificate file cannot be used.
@@ -71,7 +72,8 @@ impl Channel {
         Ok(Self { session: Some(Mutex::new(session)), ..self })
     }
 
-    /// Sends the first bytes of a client, and with them the handshake of TLS; from then on a read waits for `patience` at most.
+    /// Sends the first bytes of a client, and with them the handshake of TLS; from then on a read
+    /// waits for `patience` at most.
     ///
     /// # Errors
     /// [`Error::Tls`] where the handshake fails; [`Error::Io`] with what was being done.

@@ -175,7 +175,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the caller asked for something impossible (exit status 2), as opposed to a failure while running (1).
+    /// Whether the caller asked for something impossible (exit status 2), as opposed to a failure
+    /// while running (1).
     pub fn is_wrong_use(&self) -> bool {
         matches!(
             self,

@@ -16,7 +16,8 @@ use crate::server::reflector::Reflector;
 use crate::udp::flow::{Account, Arrived};
 use crate::udp::{Header, Report, Tracker};
 
-/// What comes on a connection to a server: piece by piece, as `understood` asks for it, then what an iperf3 client says next.
+/// What comes on a connection to a server: piece by piece, as `understood` asks for it, then what
+/// an iperf3 client says next.
 pub fn control(bytes: &[u8]) {
     let limits = Limits::default();
     let mut have = 0;

@@ -1,15 +1,18 @@
 //! Workloads: traffic of a known shape, and what became of it.
 //!
-//! **Does:** bulk transfers over the iperf3 protocol ([`stream`]), request and response with one connection or a
-//! connection each ([`rr`]), datagrams ([`udp`]), latency under load ([`load`]), responsiveness as the IETF draft defines it ([`responsiveness`]), and the [`Server`] that answers all of
-//! them on one port. [`kept`] writes what came of them as runs, and [`between`] compares two of these. Each workload is a plain configuration and a `run` that blocks, in the network namespace of the
-//! calling thread; the threads it starts inherit that.
+//! **Does:** bulk transfers over the iperf3 protocol ([`stream`]), request and response with one
+//! connection or a connection each ([`rr`]), datagrams ([`udp`]), latency under load ([`load`]),
+//! responsiveness as the IETF draft defines it ([`responsiveness`]), and the [`Server`] that
+//! answers all of them on one port. [`kept`] writes what came of them as runs, and [`between`]
+//! compares two of these. Each workload is a plain configuration and a `run` that blocks, in the
+//! network namespace of the calling thread; the threads it starts inherit that.
 //!
-//! **Does not:** capture packets, change a sysctl or a route, or decide what a figure means. It says what it did on the
-//! socket and what the kernel said of it.
+//! **Does not:** capture packets, change a sysctl or a route, or decide what a figure means. It
+//! says what it did on the socket and what the kernel said of it.
 //!
-//! **Guarantees:** no byte of a peer makes it panic; a server spends no more than its [`Limits`]; a latency under an open
-//! loop is counted from the intended time of sending; whatever was lost is counted.
+//! **Guarantees:** no byte of a peer makes it panic; a server spends no more than its [`Limits`]; a
+//! latency under an open loop is counted from the intended time of sending; whatever was lost is
+//! counted.
 
 pub mod between;
 mod channel;

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
-/// The bounds of a server. Every one can be set; the defaults let a long measurement through and no more.
+/// The bounds of a server. Every one can be set; the defaults let a long measurement through and no
+/// more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -13,9 +14,11 @@ pub struct Limits {
     pub connections: u32,
     /// Tests under way at once.
     pub sessions: u32,
-    /// Threads that carry flows and answer transactions, of all tests together. Each connection has one more.
+    /// Threads that carry flows and answer transactions, of all tests together. Each connection has
+    /// one more.
     pub threads: u32,
-    /// Connections of one address (IPv6: of one /64) that have no test under way; the one that has waited longest is closed for the next.
+    /// Connections of one address (IPv6: of one /64) that have no test under way; the one that has
+    /// waited longest is closed for the next.
     pub waiting_per_address: u32,
     /// Flows of one `stream`, per direction; connections of one `rr` are bounded by `connections`.
     pub flows: u32,
@@ -164,7 +167,8 @@ impl Limits {
     }
 }
 
-/// How long a wrong token waits for its refusal: guessing is slow, and holds one of the address's places meanwhile.
+/// How long a wrong token waits for its refusal: guessing is slow, and holds one of the address's
+/// places meanwhile.
 pub(crate) const WRONG_TOKEN: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Compares two tokens in a time that shows at most whether they are of one length.

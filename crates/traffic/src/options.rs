@@ -14,20 +14,22 @@ use crate::error::Error;
 
 /// What a workload sets on its sockets; whatever is absent stays as the kernel has it.
 ///
-/// TCP timestamps, window scaling and SACK are not options of a socket on Linux but sysctls of its network namespace
-/// (`net.ipv4.tcp_timestamps`, `tcp_window_scaling`, `tcp_sack`); what was negotiated is in each outcome.
+/// TCP timestamps, window scaling and SACK are not options of a socket on Linux but sysctls of its
+/// network namespace (`net.ipv4.tcp_timestamps`, `tcp_window_scaling`, `tcp_sack`); what was
+/// negotiated is in each outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketOptions {
     /// `TCP_NODELAY`: send small segments at once (Nagle's algorithm off).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
-    /// `TCP_CORK`: hold partial segments until uncorked or 200 ms have gone by. Request/response workloads cork before
-    /// the first write of a message and uncork after its last.
+    /// `TCP_CORK`: hold partial segments until uncorked or 200 ms have gone by. Request/response
+    /// workloads cork before the first write of a message and uncork after its last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cork: Option<bool>,
-    /// `TCP_QUICKACK`: acknowledge at once (`true`), or delay ACKs from the start (`false`). The kernel falls back to
-    /// its own judgement, so request/response workloads set it again after each message.
+    /// `TCP_QUICKACK`: acknowledge at once (`true`), or delay ACKs from the start (`false`). The
+    /// kernel falls back to its own judgement, so request/response workloads set it again after
+    /// each message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quickack: Option<bool>,
     /// `TCP_CONGESTION`: the congestion control's name.
@@ -45,12 +47,14 @@ pub struct SocketOptions {
     /// DSCP, 0 to 63, in `IP_TOS` or `IPV6_TCLASS`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
-    /// `TCP_MAXSEG` in bytes, set before connecting; on the server's side the SYN has come by then and it is not set.
+    /// `TCP_MAXSEG` in bytes, set before connecting; on the server's side the SYN has come by then
+    /// and it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u16>,
 }
 
-/// What is set, as the command's options say it: `nodelay on, congestion cubic`; `as the kernel has them` where nothing is.
+/// What is set, as the command's options say it: `nodelay on, congestion cubic`;
+/// `as the kernel has them` where nothing is.
 impl fmt::Display for SocketOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let switch = |name: &str, on: Option<bool>| on.map(|on| format!("{name} {}", if on { "on" } else { "off" }));
@@ -88,7 +92,8 @@ impl SocketOptions {
         }
     }
 
-    /// Sets what must be set before `connect` or `listen`: buffers decide the window scale of the SYN.
+    /// Sets what must be set before `connect` or `listen`: buffers decide the window scale of the
+    /// SYN.
     ///
     /// # Errors
     /// [`Error::SocketOption`] with the option that the kernel refused.
@@ -183,7 +188,8 @@ sockopt_impl!(
     u64
 );
 
-/// `SO_MAX_PACING_RATE` in bytes a second (64-bit since Linux 4.20); TCP paces itself where the qdisc is not `fq`.
+/// `SO_MAX_PACING_RATE` in bytes a second (64-bit since Linux 4.20); TCP paces itself where the
+/// qdisc is not `fq`.
 pub(crate) fn max_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<(), Error> {
     let result = setsockopt(socket, MaxPacingRate, &bytes_per_second).map_err(std::io::Error::from);
     set("SO_MAX_PACING_RATE", bytes_per_second, result)

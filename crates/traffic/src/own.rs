@@ -1,4 +1,5 @@
-//! The messages of this project's own workloads: a request in JSON after the opening, and the server's answer.
+//! The messages of this project's own workloads: a request in JSON after the opening, and the
+//! server's answer.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
@@ -101,7 +102,8 @@ pub(crate) struct Ready {
     /// What a test without TLS is asked for with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass: Option<u128>,
-    /// Which boot of which machine the server runs in: equal to the client's where they share clocks.
+    /// Which boot of which machine the server runs in: equal to the client's where they share
+    /// clocks.
     #[serde(default)]
     pub boot_id: String,
 }
@@ -111,8 +113,9 @@ pub(crate) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Connects, asks, and gives the connection once the server is ready. Within TLS where the target says so, except for [`Workload::Rr`],
-/// which is measured on this very connection: it shows a pass that was given within TLS.
+/// Connects, asks, and gives the connection once the server is ready. Within TLS where the target
+/// says so, except for [`Workload::Rr`], which is measured on this very connection: it shows a pass
+/// that was given within TLS.
 pub(crate) fn ask(target: &Target, options: &SocketOptions, request: &Request) -> Result<(Channel, Ready), Error> {
     let Some(trusted) = &target.tls else { return ask_on(connect(target, options)?, target.server, request) };
     let within = |control: Channel| control.within_tls(trusted, target.server);

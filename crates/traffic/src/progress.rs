@@ -10,7 +10,8 @@ use crate::sample::Sample;
 /// Why a workload ended that its caller broke off.
 pub(crate) const STOPPED: &str = "stopped before its time";
 
-/// Why a workload ended early: its server went away, or its caller broke it off; `None` where neither did.
+/// Why a workload ended early: its server went away, or its caller broke it off; `None` where
+/// neither did.
 pub(crate) fn ended_early(server: SocketAddr, gone: bool, broke: bool) -> Option<String> {
     match (gone, broke) {
         (true, _) => Some(Error::Ended { peer: server }.to_string()),
@@ -19,7 +20,8 @@ pub(crate) fn ended_early(server: SocketAddr, gone: bool, broke: bool) -> Option
     }
 }
 
-/// Something that a caller may show while a workload runs. Its answer, `Break`, ends the workload early and cleanly.
+/// Something that a caller may show while a workload runs. Its answer, `Break`, ends the workload
+/// early and cleanly.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// About ten times a second, so that a caller can stop the workload.

@@ -25,8 +25,8 @@ pub struct Sample {
     pub bytes: u64,
     /// Their rate.
     pub bits_per_second: f64,
-    /// Bytes that the peer acknowledged in the interval, of a TCP flow on which this side sends. A send buffer takes bytes before the path
-    /// does, above all at the start.
+    /// Bytes that the peer acknowledged in the interval, of a TCP flow on which this side sends. A
+    /// send buffer takes bytes before the path does, above all at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_bytes: Option<u64>,
     /// Segments retransmitted in the interval.
@@ -42,8 +42,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What arrived in the interval, a second, as far as this side knows: what it read, what the peer acknowledged, or, of datagrams that
-    /// it sends, what was sent.
+    /// What arrived in the interval, a second, as far as this side knows: what it read, what the
+    /// peer acknowledged, or, of datagrams that it sends, what was sent.
     pub fn goodput_bits_per_second(&self) -> f64 {
         self.acknowledged_bytes.map_or(self.bits_per_second, |bytes| rate(bytes, self.end.saturating_sub(self.start)))
     }
@@ -59,8 +59,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The series of a flow that is window-limited from its start on, without a machine: the send buffer takes what it has room for at once,
-    /// and then a window is acknowledged each round trip.
+    /// The series of a flow that is window-limited from its start on, without a machine: the send
+    /// buffer takes what it has room for at once, and then a window is acknowledged each round
+    /// trip.
     fn window_limited(window: u64, round_trip: u64, buffer: u64, interval: u64) -> Vec<Sample> {
         let acknowledged = |at: u64| at / round_trip * window;
         let written = |at: u64| if at == 0 { 0 } else { buffer + acknowledged(at) };

@@ -31,8 +31,8 @@ pub enum Pacing {
     Program,
 }
 
-/// Sleeps so that `done` bytes take as long as the rate says. Behind schedule by more than 100 ms it starts anew rather
-/// than catch up in a burst.
+/// Sleeps so that `done` bytes take as long as the rate says. Behind schedule by more than 100 ms
+/// it starts anew rather than catch up in a burst.
 pub(crate) struct Pacer {
     bits_per_second: u64,
     start: Instant<Monotonic>,

@@ -3,7 +3,8 @@
 use clock::{Clock, Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// Numbers that are remembered behind the highest one, to distinguish a late datagram from a duplicate.
+/// Numbers that are remembered behind the highest one, to distinguish a late datagram from a
+/// duplicate.
 pub const WINDOW: u64 = 4096;
 const WORDS: usize = (WINDOW / 64) as usize;
 
@@ -20,12 +21,13 @@ pub struct Datagrams {
     pub reordered: u64,
     /// Came again.
     pub duplicated: u64,
-    /// Came more than [`WINDOW`] numbers late: late or again, which cannot be distinguished any more. They are in `lost`.
+    /// Came more than [`WINDOW`] numbers late: late or again, which cannot be distinguished any
+    /// more. They are in `lost`.
     pub too_late: u64,
     /// Not ours, or cut short.
     pub malformed: u64,
-    /// Dropped by this host because the socket's buffer was full (`SK_MEMINFO_DROPS`); they are in `lost` too, unless
-    /// they were the last ones.
+    /// Dropped by this host because the socket's buffer was full (`SK_MEMINFO_DROPS`); they are in
+    /// `lost` too, unless they were the last ones.
     pub dropped_at_socket: u64,
     /// Interarrival jitter (RFC 3550 §6.4.1).
     #[serde(rename = "jitter_ns")]
@@ -49,7 +51,8 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// A datagram came. Each time is of one side's clock: only the differences between transits are used.
+    /// A datagram came. Each time is of one side's clock: only the differences between transits are
+    /// used.
     pub fn arrived<A: Clock, B: Clock>(&mut self, number: u64, sent: Instant<A>, arrived: Instant<B>) {
         if number == 0 {
             self.counts.malformed += 1;

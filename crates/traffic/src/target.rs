@@ -34,15 +34,17 @@ fn patience() -> Nanos {
     Nanos::from_secs(10)
 }
 
-/// How long it may take where another address is left to try: a SYN that is lost is retransmitted after one second (RFC 6298, section 2.1).
+/// How long it may take where another address is left to try: a SYN that is lost is retransmitted
+/// after one second (RFC 6298, section 2.1).
 const WITH_OTHERS_LEFT: Nanos = Nanos::from_secs(2);
 
-/// Makes the attempt with each address of a server in turn, until one connects, and gives what came of that. The second argument is how
-/// long the connection may take. Anything but a connection that fails ends the search. `failed` is called with each address that is
-/// given up for the next.
+/// Makes the attempt with each address of a server in turn, until one connects, and gives what came
+/// of that. The second argument is how long the connection may take. Anything but a connection that
+/// fails ends the search. `failed` is called with each address that is given up for the next.
 ///
 /// # Errors
-/// That of the attempt; [`Error::Unreachable`] with all of them where several addresses failed; [`Error::Config`] of no address.
+/// That of the attempt; [`Error::Unreachable`] with all of them where several addresses failed;
+/// [`Error::Config`] of no address.
 pub fn first_that_connects<T>(
     addresses: &[SocketAddr],
     mut attempt: impl FnMut(SocketAddr, Nanos) -> Result<T, Error>,

@@ -66,7 +66,8 @@ const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALE: u8 = 4;
 
-/// A number of the kernel's structure, of the width that it has there; 0 where the bytes end before it.
+/// A number of the kernel's structure, of the width that it has there; 0 where the bytes end before
+/// it.
 trait Number: Sized {
     fn at(bytes: &[u8], offset: usize) -> Self;
 }
@@ -84,7 +85,8 @@ macro_rules! numbers {
 
 numbers!(u8 u32 u64);
 
-/// What the closure would read of the structure: the type that it gives says how wide the number is.
+/// What the closure would read of the structure: the type that it gives says how wide the number
+/// is.
 fn number<T: Number>(bytes: &[u8], offset: usize, _of: fn(&Kernel) -> T) -> T {
     T::at(bytes, offset)
 }
@@ -100,7 +102,8 @@ impl TcpInfo {
         let us = |us: u32| Nanos::from_micros(us.into());
         let options = at!(tcpi_options);
         let scales = u8::at(bytes, offset_of!(Kernel, _bitfield_1));
-        // Bit fields are laid out from the low bit on little-endian machines and from the high bit on others.
+        // Bit fields are laid out from the low bit on little-endian machines and from the high bit
+        // on others.
         let (snd, rcv) =
             if cfg!(target_endian = "little") { (scales & 0xf, scales >> 4) } else { (scales >> 4, scales & 0xf) };
         Self {
@@ -133,8 +136,9 @@ impl TcpInfo {
     pub fn of(socket: &impl AsRawFd) -> Option<Self> {
         let mut bytes = [0u8; 512];
         let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into `bytes`, and both live through the call. rustix and socket2
-        // have no TCP_INFO, and what nix makes has a fixed length, where the kernel decides this one's.
+        // SAFETY: the kernel writes at most `length` bytes into `bytes`, and both live through the
+        // call. rustix and socket2 have no TCP_INFO, and what nix makes has a fixed length, where
+        // the kernel decides this one's.
         let rc = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

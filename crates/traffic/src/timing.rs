@@ -33,7 +33,8 @@ pub(crate) fn sleep_until(deadline: Instant<Monotonic>) {
     while thread::clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// Waits until there is something to read, or until `deadline`; whether there is. A signal counts as nothing to read.
+/// Waits until there is something to read, or until `deadline`; whether there is. A signal counts
+/// as nothing to read.
 ///
 /// # Errors
 /// Of the socket.
@@ -50,14 +51,15 @@ fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
-/// Has the kernel wake the calling thread on time: otherwise it may be 50 µs late so that wake-ups can be merged.
+/// Has the kernel wake the calling thread on time: otherwise it may be 50 µs late so that wake-ups
+/// can be merged.
 pub(crate) fn without_timer_slack() {
     // Where it is refused, the thread wakes later, and what it times says so.
     thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).ok();
 }
 
-/// CPU time, as `getrusage` counts it. Work that the kernel does in interrupts is charged to whatever thread they hit;
-/// on loopback and veth that is mostly the sending one.
+/// CPU time, as `getrusage` counts it. Work that the kernel does in interrupts is charged to
+/// whatever thread they hit; on loopback and veth that is mostly the sending one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// In the program.
@@ -104,7 +106,8 @@ impl AddAssign for CpuTime {
     }
 }
 
-/// The CPU time of the calling thread since it began, to the nanosecond (`CLOCK_THREAD_CPUTIME_ID`), program and kernel together.
+/// The CPU time of the calling thread since it began, to the nanosecond
+/// (`CLOCK_THREAD_CPUTIME_ID`), program and kernel together.
 pub fn thread_cpu_time() -> Nanos {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Nanos::from_secs(time.tv_sec.unsigned_abs()) + Nanos(time.tv_nsec.unsigned_abs())

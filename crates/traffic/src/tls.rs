@@ -1,4 +1,5 @@
-//! TLS for the connection on which a test is asked for: certificates from files, and nothing else to choose.
+//! TLS for the connection on which a test is asked for: certificates from files, and nothing else
+//! to choose.
 
 use std::fs::File;
 use std::io::{Read as _, Take};

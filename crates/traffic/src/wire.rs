@@ -1,8 +1,9 @@
 //! What every connection begins with, and JSON messages with their length in front.
 //!
-//! A connection to the server's port opens with 37 bytes. For iperf3 they are its cookie, 36 characters of `a-z2-7` and a
-//! zero. For this project's own workloads they are [`OWN_OPENING`], with capitals that no cookie has. After that both speak
-//! in JSON texts, each behind its length as a 32-bit big-endian number.
+//! A connection to the server's port opens with 37 bytes. For iperf3 they are its cookie, 36
+//! characters of `a-z2-7` and a zero. For this project's own workloads they are [`OWN_OPENING`],
+//! with capitals that no cookie has. After that both speak in JSON texts, each behind its length as
+//! a 32-bit big-endian number.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,8 +77,8 @@ impl Opening {
     /// Reads the first bytes of a connection.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] for fewer than [`OPENING_BYTES`], [`WireError::Unsupported`] for another version of the
-    /// own opening, [`WireError::Malformed`] for what is neither.
+    /// [`WireError::Truncated`] for fewer than [`OPENING_BYTES`], [`WireError::Unsupported`] for
+    /// another version of the own opening, [`WireError::Malformed`] for what is neither.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let what = "the opening of a connection";
         let Some(bytes) = bytes.first_chunk::<OPENING_BYTES>() else {
@@ -159,8 +160,8 @@ pub fn parse_length(bytes: [u8; 4], limit: usize, what: &'static str) -> Result<
     }
 }
 
-/// A JSON text with its length in front, of at most `limit` bytes. Memory grows with what arrives, not with what was
-/// announced.
+/// A JSON text with its length in front, of at most `limit` bytes. Memory grows with what arrives,
+/// not with what was announced.
 pub(crate) fn read_json<T: DeserializeOwned>(
     control: &Channel,
     limit: usize,

@@ -1,4 +1,5 @@
-//! How many threads those take who connect and do not say what they want. Alone in its process: it counts threads.
+//! How many threads those take who connect and do not say what they want. Alone in its process: it
+//! counts threads.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -1,6 +1,8 @@
-//! How fast a capture is read down to segments, from memory: nanoseconds a packet and packets a second.
+//! How fast a capture is read down to segments, from memory: nanoseconds a packet and packets a
+//! second.
 //!
-//! `read_speed [PACKETS] [CONNECTIONS]`, by default 2,000,000 of 1,000; the best of 7 passes and their median.
+//! `read_speed [PACKETS] [CONNECTIONS]`, by default 2,000,000 of 1,000; the best of 7 passes and
+//! their median.
 
 use std::fs::File;
 use std::hint::black_box;

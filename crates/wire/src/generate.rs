@@ -1,4 +1,5 @@
-//! Captures made from a seed, for tests and for measuring speed: connections that look like real ones, packet for packet.
+//! Captures made from a seed, for tests and for measuring speed: connections that look like real
+//! ones, packet for packet.
 
 mod scene;
 
@@ -22,7 +23,8 @@ pub enum Pattern {
     BothWays,
     /// A question of up to 639 bytes, an answer of the same size, an ACK.
     Messages,
-    /// A question, a few full segments, and both sides close; then comes another connection in its place.
+    /// A question, a few full segments, and both sides close; then comes another connection in its
+    /// place.
     Short,
     /// Each connection has one of the four, by turns.
     Mixed,
@@ -50,7 +52,8 @@ pub struct Traffic {
     pub connections: u32,
     /// Decides which segments are lost, and where sequence numbers begin.
     pub seed: u64,
-    /// One data segment in so many is lost before the place of capture and retransmitted; 0 for none.
+    /// One data segment in so many is lost before the place of capture and retransmitted; 0 for
+    /// none.
     pub loss_one_in: u32,
 }
 
@@ -63,7 +66,8 @@ struct End {
     sent: u16,
     /// The latest timestamp value that it has received.
     echo: u32,
-    /// What was lost of its data: first sequence number, length, and whether the peer's ACK has reported it.
+    /// What was lost of its data: first sequence number, length, and whether the peer's ACK has
+    /// reported it.
     hole: Option<(u32, u32, bool)>,
 }
 
@@ -146,8 +150,9 @@ impl Flow {
     }
 }
 
-/// Writes a pcap file with nanoseconds: handshakes, then what the pattern says, with SACK, duplicate ACKs and retransmitted segments for
-/// what is lost. 96 bytes of each frame are kept; checksums are those of a payload of zeros.
+/// Writes a pcap file with nanoseconds: handshakes, then what the pattern says, with SACK,
+/// duplicate ACKs and retransmitted segments for what is lost. 96 bytes of each frame are kept;
+/// checksums are those of a payload of zeros.
 ///
 /// # Errors
 /// Those of `out`.

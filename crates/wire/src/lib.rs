@@ -1,13 +1,14 @@
 //! Packets and capture files: parse and emit.
 //!
-//! **Does:** turns foreign bytes into values and back: capture files ([`Capture`]) into frames, frames into TCP
-//! [`Segment`]s, UDP and ICMP ([`dissect`]), and writes pcap and pcapng.
+//! **Does:** turns foreign bytes into values and back: capture files ([`Capture`]) into frames,
+//! frames into TCP [`Segment`]s, UDP and ICMP ([`dissect`]), and writes pcap and pcapng.
 //!
-//! **Does not:** make a system call, read a clock, or follow a connection: one packet at a time. Files are opened by the
-//! caller, who passes a reader or the bytes.
+//! **Does not:** make a system call, read a clock, or follow a connection: one packet at a time.
+//! Files are opened by the caller, who passes a reader or the bytes.
 //!
-//! **Guarantees:** no input makes it panic or take memory without bound. What cannot be read is counted by kind, with the
-//! packet number and byte offset of the first few ([`Tally`]), and reading goes on where the format allows it.
+//! **Guarantees:** no input makes it panic or take memory without bound. What cannot be read is
+//! counted by kind, with the packet number and byte offset of the first few ([`Tally`]), and
+//! reading goes on where the format allows it.
 
 #![forbid(unsafe_code)]
 

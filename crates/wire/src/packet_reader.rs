@@ -1,4 +1,5 @@
-//! Packets of whatever it is that is read: a capture in any format, compressed or not, or tcpdump's text.
+//! Packets of whatever it is that is read: a capture in any format, compressed or not, or tcpdump's
+//! text.
 
 use std::io::Read;
 use std::net::IpAddr;
@@ -17,7 +18,8 @@ enum Source<'a> {
 
 /// A file or stream being read down to TCP, UDP and ICMP, with a count of everything else in it.
 ///
-/// The format is recognised by its first bytes, of which nothing is lost: it works on a pipe as on a file.
+/// The format is recognised by its first bytes, of which nothing is lost: it works on a pipe as on
+/// a file.
 pub struct PacketReader<'a> {
     source: Source<'a>,
     compression: Compression,
@@ -41,7 +43,8 @@ impl<'a> PacketReader<'a> {
     /// Over a file or a pipe. A packet is given as soon as its last byte, or its line, is there.
     ///
     /// # Errors
-    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading fails.
+    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading
+    /// fails.
     pub fn from_reader(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
         Self::open(Window::over_stream(reader)?)
     }
@@ -49,7 +52,8 @@ impl<'a> PacketReader<'a> {
     /// Over a file that several readers go through, each with a [`Shard`] of it.
     ///
     /// # Errors
-    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading fails.
+    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading
+    /// fails.
     pub fn from_pieces(pieces: &'a Pieces<'a>) -> Result<Self, CaptureError> {
         Self::open(Window::over_pieces(pieces)?)
     }
@@ -71,16 +75,18 @@ impl<'a> PacketReader<'a> {
         Ok(Self { source, compression, shard, reassembly: Reassembly::new(), segment, not_decoded, problems })
     }
 
-    /// Gives only the segments of one shard from here on. Packets of every other kind are still given, and counts and problems are
-    /// those of the whole: each of several readers finds the same.
+    /// Gives only the segments of one shard from here on. Packets of every other kind are still
+    /// given, and counts and problems are those of the whole: each of several readers finds the
+    /// same.
     #[must_use]
     pub fn only(mut self, shard: Shard) -> Self {
         self.shard = shard;
         self
     }
 
-    /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in [`PacketReader::not_decoded`] and
-    /// skipped; what a text has of UDP and ICMP is counted in its [`TextCounts`].
+    /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in
+    /// [`PacketReader::not_decoded`] and skipped; what a text has of UDP and ICMP is counted in its
+    /// [`TextCounts`].
     ///
     /// # Errors
     /// Where the reader itself fails, and at the end of a text that had no packet in it.
@@ -186,8 +192,8 @@ impl<'a> PacketReader<'a> {
         }
     }
 
-    /// The packets that were not read down to TCP, UDP or ICMP so far, by what they are instead or why. Fragments that were
-    /// held are among them, since the packet they make is given once.
+    /// The packets that were not read down to TCP, UDP or ICMP so far, by what they are instead or
+    /// why. Fragments that were held are among them, since the packet they make is given once.
     pub fn not_decoded(&self) -> &Tally<NotDecoded> {
         &self.not_decoded
     }
@@ -214,9 +220,10 @@ impl<'a> PacketReader<'a> {
     }
 }
 
-/// What is in a frame of another form than [`plain_segment`] reads; a segment is in `segment` then. `None` where it was counted in
-/// `not_decoded` or is of another shard. It takes the frame by value: a reference to it would force every frame into memory for the
-/// sake of the few that come here.
+/// What is in a frame of another form than [`plain_segment`] reads; a segment is in `segment` then.
+/// `None` where it was counted in `not_decoded` or is of another shard. It takes the frame by
+/// value: a reference to it would force every frame into memory for the sake of the few that come
+/// here.
 #[inline(never)]
 fn open(
     frame: Frame<'_>,

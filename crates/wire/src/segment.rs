@@ -64,19 +64,22 @@ pub struct Network {
 /// What the TCP checksum of a segment shows (RFC 9293, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Integrity {
-    /// Not checked: the capture holds not all of the segment, or a header around it may have changed what the sum covers.
+    /// Not checked: the capture holds not all of the segment, or a header around it may have
+    /// changed what the sum covers.
     #[default]
     NotChecked,
     /// The checksum is right.
     Right,
-    /// The field holds what a host leaves there for its network card to complete (the sum of the pseudo-header alone, or 0), or what
-    /// it leaves after it has joined several segments: the packet was captured beside the host that computes checksums in hardware.
+    /// The field holds what a host leaves there for its network card to complete (the sum of the
+    /// pseudo-header alone, or 0), or what it leaves after it has joined several segments: the
+    /// packet was captured beside the host that computes checksums in hardware.
     Offloaded,
     /// The checksum is wrong: the segment was damaged, or the capture was altered.
     Wrong,
 }
 
-/// Up to four SACK blocks (RFC 2018), in the order of the option. The first is a DSACK where RFC 2883 says so.
+/// Up to four SACK blocks (RFC 2018), in the order of the option. The first is a DSACK where RFC
+/// 2883 says so.
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
     blocks: [(SeqNumber, SeqNumber); 4],
@@ -151,7 +154,8 @@ pub struct TcpOptions {
     pub unknown: u8,
     /// The list was cut short by the capture, so an option may be there unseen.
     pub cut: bool,
-    /// The list broke its own rules (a length of 0 or 1, or past the header); what came before is kept.
+    /// The list broke its own rules (a length of 0 or 1, or past the header); what came before is
+    /// kept.
     pub malformed: bool,
 }
 
@@ -180,8 +184,9 @@ impl TcpOptions {
 
 /// One TCP segment.
 ///
-/// Lengths are those on the wire, taken from the IP header, even where the capture kept fewer bytes. A frame that
-/// segmentation offload left whole is one segment here, with more payload than the MSS.
+/// Lengths are those on the wire, taken from the IP header, even where the capture kept fewer
+/// bytes. A frame that segmentation offload left whole is one segment here, with more payload than
+/// the MSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The packet's number in its capture, from 1.

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Some of a capture's connections, chosen by their endpoints: readers that are given all [`Shard::all`] of one
-/// count see each segment once, and both directions of a connection are seen by the same reader.
+/// Some of a capture's connections, chosen by their endpoints: readers that are given all
+/// [`Shard::all`] of one count see each segment once, and both directions of a connection are seen
+/// by the same reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -15,8 +16,8 @@ impl Shard {
     /// Everything.
     pub const WHOLE: Self = Self { index: 0, of: 1, seed: 0 };
 
-    /// `of` parts of about the same size (one where `of` is 0). Which connection falls into which follows from the seed, so that
-    /// no one who does not know it can put all into one.
+    /// `of` parts of about the same size (one where `of` is 0). Which connection falls into which
+    /// follows from the seed, so that no one who does not know it can put all into one.
     pub fn all(of: u32, seed: u64) -> impl Iterator<Item = Self> {
         let of = of.max(1);
         (0..of).map(move |index| Self { index, of, seed })
@@ -34,10 +35,12 @@ impl Shard {
         if self.is_whole() {
             return true;
         }
-        // The sum does not change with the order. A sum with a seed, multiplied by an odd number, spreads over the upper bits.
+        // The sum does not change with the order. A sum with a seed, multiplied by an odd number,
+        // spreads over the upper bits.
         let both = number(a).wrapping_add(number(b));
         let spread = (both ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The upper 32 bits as a fraction of one, in `of` parts (Lemire, "Fast random integer generation in an interval").
+        // The upper 32 bits as a fraction of one, in `of` parts (Lemire, "Fast random integer
+        // generation in an interval").
         (((spread >> 32) * u64::from(self.of)) >> 32) as u32 == self.index
     }
 }
@@ -49,7 +52,8 @@ fn number(end: SocketAddr) -> u64 {
         IpAddr::V4(ip) => u64::from(ip.to_bits()) ^ port,
         IpAddr::V6(ip) => {
             let bits = ip.to_bits();
-            // Other odd multipliers for each half keep what is only moved from one to the other apart.
+            // Other odd multipliers for each half keep what is only moved from one to the other
+            // apart.
             ((bits >> 64) as u64).wrapping_mul(0xd6e8_feb8_6659_fd93)
                 ^ (bits as u64).wrapping_mul(0xa076_1d64_78bd_642f)
                 ^ port

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where in a capture: the packet's number from 1 (0 before the first) and the byte offset in the decompressed stream.
+/// Where in a capture: the packet's number from 1 (0 before the first) and the byte offset in the
+/// decompressed stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The packet's number, or for a text dump the line's.

@@ -1,10 +1,13 @@
-//! What tcpdump prints: today's lines, with `-n`, `-tt`, `-ttt`, `-tttt`, `-S`, `-v`, `-e`, `-A`, `-x` or `--number`, and those
-//! of 1999. What `-ttttt` prints looks like `-ttt` and is read as that.
+//! What tcpdump prints: today's lines, with `-n`, `-tt`, `-ttt`, `-tttt`, `-S`, `-v`, `-e`, `-A`,
+//! `-x` or `--number`, and those of 1999. What `-ttttt` prints looks like `-ttt` and is read as
+//! that.
 //!
-//! Lines that are packets are recognised wherever they stand; prose between them is skipped and counted. A zero-length
-//! segment's sequence number is not printed, so it is taken to be the highest one sent so far. Numbers that are printed relative to
-//! the connection's first ones, those of SACK blocks too, are given as they went over the wire. Hosts given by name get
-//! a made-up address in 198.18.0.0/15 (RFC 2544) that depends on the name alone, as far as names do not collide.
+//! Lines that are packets are recognised wherever they stand; prose between them is skipped and
+//! counted. A zero-length segment's sequence number is not printed, so it is taken to be the
+//! highest one sent so far. Numbers that are printed relative to the connection's first ones, those
+//! of SACK blocks too, are given as they went over the wire. Hosts given by name get a made-up
+//! address in 198.18.0.0/15 (RFC 2544) that depends on the name alone, as far as names do not
+//! collide.
 
 mod line;
 
@@ -97,7 +100,8 @@ impl<R: BufRead> TextReader<R> {
         self.counts
     }
 
-    /// The number, from 1, of the dump that the latest segment is in: blank lines or prose part one from the next.
+    /// The number, from 1, of the dump that the latest segment is in: blank lines or prose part one
+    /// from the next.
     pub fn dump(&self) -> u64 {
         self.dump
     }
@@ -141,7 +145,8 @@ impl<R: BufRead> TextReader<R> {
     }
 
     fn line(&mut self, text: &str) -> Option<Segment> {
-        // Lines that belong to a packet, such as its bytes or what `-v` says of them, are indented, even where nothing follows.
+        // Lines that belong to a packet, such as its bytes or what `-v` says of them, are indented,
+        // even where nothing follows.
         let indented = text.starts_with([' ', '\t']);
         let text = text.trim_end();
         let (time, header, rest) = match line::time(text) {
@@ -181,7 +186,8 @@ impl<R: BufRead> TextReader<R> {
         self.number += 1;
         let at = self.moment(time);
         let mut header = header;
-        // Where the IP header is not printed in front, as -v does today, the bit stands at the end, as it did in 1999.
+        // Where the IP header is not printed in front, as -v does today, the bit stands at the end,
+        // as it did in 1999.
         header.network.dont_fragment |= rest.contains(" (DF)");
         let Some(parsed) = line::tcp(rest) else {
             self.counts.other_packets += 1;
@@ -226,7 +232,8 @@ impl<R: BufRead> TextReader<R> {
             Some(number) => lift(number, own.base),
             None => own.next.unwrap_or_default(),
         };
-        // Blocks say what the other side sent, so they count from its first number (tcpdump's print-tcp.c).
+        // Blocks say what the other side sent, so they count from its first number (tcpdump's
+        // print-tcp.c).
         let sack = line.options.sack.map(|number| lift(number.0, other.base));
         let segment = Segment {
             number: self.number,
@@ -262,8 +269,8 @@ impl<R: BufRead> TextReader<R> {
         Some(segment)
     }
 
-    /// tcpdump prints numbers relative to the connection's first ones unless given `-S`. The first number that is nearer
-    /// to one reading than to the other decides for the whole dump.
+    /// tcpdump prints numbers relative to the connection's first ones unless given `-S`. The first
+    /// number that is nearer to one reading than to the other decides for the whole dump.
     fn is_absolute(&mut self, line: &Line<'_>, own: Direction, other: Direction) -> bool {
         if let Some(known) = self.absolute {
             return known;

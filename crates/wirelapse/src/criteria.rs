@@ -12,7 +12,8 @@ use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::options::heading;
 
-/// The options. Those of different kinds must all hold; of one kind, any. A cgroup, a unit and a container are one kind.
+/// The options. Those of different kinds must all hold; of one kind, any. A cgroup, a unit and a
+/// container are one kind.
 #[derive(Default, clap::Args)]
 #[command(next_help_heading = heading::WHAT)]
 pub struct Criteria {

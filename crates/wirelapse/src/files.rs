@@ -169,8 +169,8 @@ fn open(path: &Path, readers: Readers<'_>) -> io::Result<(File, Option<tempfile:
     Ok((file, Some(hidden)))
 }
 
-/// Whether it is a pipe or a device, which has nothing to lose and is written in place. A link to one
-/// is followed only where no other user can have made it.
+/// Whether it is a pipe or a device, which has nothing to lose and is written in place. A link to
+/// one is followed only where no other user can have made it.
 fn is_stream(path: &Path) -> bool {
     let there = if is_of_the_system(path) { path.metadata() } else { path.symlink_metadata() };
     there.is_ok_and(|there| {

@@ -1,4 +1,5 @@
-//! `--resolve`: the names of hosts. They are asked for beside what goes on, many at a time, because a name server may take its time or never answer.
+//! `--resolve`: the names of hosts. They are asked for beside what goes on, many at a time, because
+//! a name server may take its time or never answer.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -72,7 +73,8 @@ impl Names {
                 asked.waiting.push_back(address);
             }
         }
-        // One that is busy may never come back, so that each address that waits gets another thread as long as there may be one.
+        // One that is busy may never come back, so that each address that waits gets another thread
+        // as long as there may be one.
         for _ in 0..asked.waiting.len().min(AT_ONCE.saturating_sub(asked.busy)) {
             let (shared, look_up) = (Arc::clone(&self.asked), self.look_up);
             let asks = std::thread::Builder::new().name("resolve".into()).spawn(move || work(&shared, look_up));
@@ -114,11 +116,13 @@ pub fn name(documents: &mut [Document]) {
     documents.iter_mut().for_each(|document| document.name_hosts(&names));
 }
 
-/// The name of a host. The library calls of the resolver are asked, as `getent hosts` does: `/etc/hosts` and the name service.
+/// The name of a host. The library calls of the resolver are asked, as `getent hosts` does:
+/// `/etc/hosts` and the name service.
 fn name_of(address: IpAddr) -> Option<String> {
     let at = socket2::SockAddr::from(SocketAddr::new(address, 0));
     let mut name = [0 as libc::c_char; libc::NI_MAXHOST as usize];
-    // SAFETY: the address is live and of the length given, and the resolver writes at most the length of the buffer, with a zero at its end.
+    // SAFETY: the address is live and of the length given, and the resolver writes at most the
+    // length of the buffer, with a zero at its end.
     let failed = unsafe {
         libc::getnameinfo(
             at.as_ptr().cast(),
@@ -164,7 +168,8 @@ mod tests {
             Some(format!("host {address}"))
         }
         let names = Names { look_up, ..Names::default() };
-        // The others are all there, whenever they are looked for; the one that hangs is not, and there is an end to the wait for it.
+        // The others are all there, whenever they are looked for; the one that hangs is not, and
+        // there is an end to the wait for it.
         while names.of((0..100).map(at), Duration::from_millis(1)).len() < 99 {}
         assert!(!names.of([], Duration::ZERO).contains_key(&at(7)));
         // Thirty more that hang leave one thread to ask for all others.

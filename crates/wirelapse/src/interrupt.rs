@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first asks a command to end with its report, a later one ends the process without it.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks a command to end with its report, a later one ends
+//! the process without it.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,7 +19,8 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub struct Interrupt(());
 
 impl Interrupt {
-    /// From here on the first signal asks for the end, and the second ends the process with status 128 + its number.
+    /// From here on the first signal asks for the end, and the second ends the process with status
+    /// 128 + its number.
     ///
     /// # Errors
     /// Where the kernel takes no handler.
@@ -26,7 +28,8 @@ impl Interrupt {
         Self::with_patience(1)
     }
 
-    /// The same, where the command answers to so many signals itself before one more ends the process.
+    /// The same, where the command answers to so many signals itself before one more ends the
+    /// process.
     ///
     /// # Errors
     /// Where the kernel takes no handler.
@@ -52,7 +55,8 @@ impl Interrupt {
                     low_level::exit(128 + signal);
                 }
             };
-            // SAFETY: the handler stores to atomics and ends the process by `_exit`, which may be done in a signal handler.
+            // SAFETY: the handler stores to atomics and ends the process by `_exit`, which may be
+            // done in a signal handler.
             unsafe { low_level::register(signal, handler) }?;
         }
         Ok(Self(()))

@@ -1,5 +1,5 @@
-//! What memory the machine, or the control group that this process is in, has left, how many connections a trace may follow by that, and what of
-//! the kernel's it takes then.
+//! What memory the machine, or the control group that this process is in, has left, how many
+//! connections a trace may follow by that, and what of the kernel's it takes then.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use trace::Memory;
 const MOST: u64 = 64 << 20;
 /// The share of what is left that they are given where that is less.
 const SHARE: u64 = 16;
-/// Kernel memory of which is said so before any is taken: what a trace takes by default is less, unless it records series or packets too.
+/// Kernel memory of which is said so before any is taken: what a trace takes by default is less,
+/// unless it records series or packets too.
 const MUCH: u64 = 128 << 20;
 /// What a connection of a server is taken to need, with its thread.
 const CONNECTION: u64 = 512 << 10;
@@ -24,7 +25,8 @@ pub fn left() -> Option<u64> {
     [available(), group_left()].into_iter().flatten().min()
 }
 
-/// How many connections a trace follows where the user does not say: as many as fit into a share of the memory that is left.
+/// How many connections a trace follows where the user does not say: as many as fit into a share of
+/// the memory that is left.
 pub fn connections(config: &trace::Config) -> u32 {
     fitting(config, left())
 }
@@ -43,8 +45,9 @@ pub fn in_words(memory: Memory, connections: u32) -> String {
     )
 }
 
-/// What a server allows its clients where the user does not say: the limits of every machine, or fewer where a quarter of the memory that is
-/// left has no room for so many connections, and another quarter none for so much of messages.
+/// What a server allows its clients where the user does not say: the limits of every machine, or
+/// fewer where a quarter of the memory that is left has no room for so many connections, and
+/// another quarter none for so much of messages.
 pub fn of_server() -> traffic::Limits {
     serving(left())
 }
@@ -62,10 +65,11 @@ fn serving(left: Option<u64>) -> traffic::Limits {
     }
 }
 
-/// Gives this process pages of the usual size alone. Its allocator has room of its own for each thread, which would take a large page each
-/// for the little that a connection needs.
+/// Gives this process pages of the usual size alone. Its allocator has room of its own for each
+/// thread, which would take a large page each for the little that a connection needs.
 pub fn small_pages() {
-    // SAFETY: this call takes numbers and no pointers. A kernel without it (before 3.15) has it cost memory, no more.
+    // SAFETY: this call takes numbers and no pointers. A kernel without it (before 3.15) has it
+    // cost memory, no more.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
 }
 
@@ -95,7 +99,8 @@ fn kilobytes(meminfo: &str, key: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// What the control groups above this process leave it: the least of all limits, less what is in use under each.
+/// What the control groups above this process leave it: the least of all limits, less what is in
+/// use under each.
 fn group_left() -> Option<u64> {
     let (groups, mounts) = (fs::read_to_string("/proc/self/cgroup").ok()?, fs::read_to_string("/proc/mounts").ok()?);
     let own = groups.lines().find_map(|l| l.strip_prefix("0::/"))?;

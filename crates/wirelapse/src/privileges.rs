@@ -25,9 +25,11 @@ pub struct Kept<'a> {
     pub connected: Option<&'a [u16]>,
     /// Whether network namespaces are still entered.
     pub namespaces: bool,
-    /// Whether the system calls that no measuring process makes are denied to the threads that are there already too.
+    /// Whether the system calls that no measuring process makes are denied to the threads that are
+    /// there already too.
     pub all_threads: bool,
-    /// Whether other processes are still looked into, for their namespaces. Landlock forbids that, so access to files stays as it was.
+    /// Whether other processes are still looked into, for their namespaces. Landlock forbids that,
+    /// so access to files stays as it was.
     pub processes: bool,
     /// Whether programs are still started. What they have is at most what this process keeps.
     pub programs: bool,
@@ -47,8 +49,8 @@ impl Kept<'_> {
     };
 }
 
-/// System calls that no measuring process makes: those that start programs, enter or change namespaces and mounts, look into other
-/// processes, and change the kernel. They fail with `EPERM`.
+/// System calls that no measuring process makes: those that start programs, enter or change
+/// namespaces and mounts, look into other processes, and change the kernel. They fail with `EPERM`.
 const DENIED: [libc::c_long; 31] = [
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -83,9 +85,10 @@ const DENIED: [libc::c_long; 31] = [
     libc::SYS_open_by_handle_at,
 ];
 
-/// Keeps no more than `kept`, for good: for the calling thread and all that it starts afterwards. Threads that are there already keep
-/// theirs, so this comes before they are started, but for [`Kept::all_threads`]. Where the kernel lacks Landlock or seccomp the rest is done all the same (`doctor`
-/// says what there is).
+/// Keeps no more than `kept`, for good: for the calling thread and all that it starts afterwards.
+/// Threads that are there already keep theirs, so this comes before they are started, but for
+/// [`Kept::all_threads`]. Where the kernel lacks Landlock or seccomp the rest is done all the same
+/// (`doctor` says what there is).
 ///
 /// # Errors
 /// Where a right that is no longer needed cannot be given up.
@@ -98,8 +101,8 @@ pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
     deny_calls(kept)
 }
 
-/// Keeps what a capture needs once its sockets and programs are open: the folders of the files that it writes, and with hardware stamps
-/// the right to put the NIC's setting back.
+/// Keeps what a capture needs once its sockets and programs are open: the folders of the files that
+/// it writes, and with hardware stamps the right to put the NIC's setting back.
 ///
 /// # Errors
 /// As [`keep_only`].
@@ -110,7 +113,8 @@ pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a 
     keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
 }
 
-/// Keeps what a trace needs once everything is attached and open: to write its run, which is there, and to give files beside it their names.
+/// Keeps what a trace needs once everything is attached and open: to write its run, which is there,
+/// and to give files beside it their names.
 ///
 /// # Errors
 /// As [`keep_only`].
@@ -119,8 +123,8 @@ pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<(
     keep_only(&Kept { capabilities: to_write(&written), written: &written, ..Kept::NOTHING })
 }
 
-/// Keeps what the process that walks the sockets for a trace needs: to find the network namespaces of other programs, to enter them, and to see
-/// which BPF programs are loaded.
+/// Keeps what the process that walks the sockets for a trace needs: to find the network namespaces
+/// of other programs, to enter them, and to see which BPF programs are loaded.
 ///
 /// # Errors
 /// As [`keep_only`].
@@ -128,8 +132,8 @@ pub fn keep_for_walks() -> anyhow::Result<()> {
     keep_only(&Kept { capabilities: WALKS, namespaces: true, processes: true, ..Kept::NOTHING })
 }
 
-/// Keeps what the process needs that walks the sockets and starts `wirelapse trace`: what a trace attaches its programs with, and makes its run
-/// in `folder` with.
+/// Keeps what the process needs that walks the sockets and starts `wirelapse trace`: what a trace
+/// attaches its programs with, and makes its run in `folder` with.
 ///
 /// # Errors
 /// As [`keep_only`].
@@ -142,10 +146,11 @@ pub fn keep_for_recordings(folder: &Path) -> anyhow::Result<()> {
 /// What a walk through the sockets of all network namespaces takes.
 const WALKS: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE);
 
-/// Prepares this thread to write into these folders, and gives the capabilities that it takes. Root without capabilities is a user like any
-/// other: it writes into no folder of the user who called `sudo`, and gives no file away. So files are opened and made as that user from
-/// here on, which takes no capability. Where that user may not write there, capabilities are kept; Landlock holds them to these folders,
-/// where the kernel has it.
+/// Prepares this thread to write into these folders, and gives the capabilities that it takes. Root
+/// without capabilities is a user like any other: it writes into no folder of the user who called
+/// `sudo`, and gives no file away. So files are opened and made as that user from here on, which
+/// takes no capability. Where that user may not write there, capabilities are kept; Landlock holds
+/// them to these folders, where the kernel has it.
 fn to_write(folders: &[&Path]) -> CapabilitySet {
     if folders.is_empty() || as_caller(folders) {
         return CapabilitySet::empty();
@@ -153,7 +158,8 @@ fn to_write(folders: &[&Path]) -> CapabilitySet {
     for_others(folders)
 }
 
-/// The capabilities that it takes to write into folders of other users, and to give files to the user who called `sudo`.
+/// The capabilities that it takes to write into folders of other users, and to give files to the
+/// user who called `sudo`.
 fn for_others(folders: &[&Path]) -> CapabilitySet {
     let own = rustix::process::geteuid().as_raw();
     let of_others = |folder: &&Path| std::fs::metadata(folder).is_ok_and(|folder| folder.uid() != own);
@@ -163,8 +169,9 @@ fn for_others(folders: &[&Path]) -> CapabilitySet {
     taken
 }
 
-/// Opens and makes files as the user who called `sudo` from here on, in this thread and those that it starts. Says whether it does: where
-/// there is no such user, or one who may not write into each of these folders, all stays as it is.
+/// Opens and makes files as the user who called `sudo` from here on, in this thread and those that
+/// it starts. Says whether it does: where there is no such user, or one who may not write into each
+/// of these folders, all stays as it is.
 fn as_caller(folders: &[&Path]) -> bool {
     let Some((Some(user), group)) = store::private::caller() else { return false };
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -179,8 +186,9 @@ fn as_caller(folders: &[&Path]) -> bool {
     false
 }
 
-/// The user and group by which the kernel decides on this thread's access to files, and to which new files belong (setfsuid(2)). Says whether
-/// they are these: the calls report no failure, and without the right to change them they change nothing.
+/// The user and group by which the kernel decides on this thread's access to files, and to which
+/// new files belong (setfsuid(2)). Says whether they are these: the calls report no failure, and
+/// without the right to change them they change nothing.
 fn set_file_ids(user: u32, group: u32) -> bool {
     let set = || {
         // SAFETY: takes a number.
@@ -194,8 +202,9 @@ fn set_file_ids(user: u32, group: u32) -> bool {
     set() == (group.cast_signed(), user.cast_signed())
 }
 
-/// What access to files leaves: reading and writing below the directories given; `/proc`, in which the process reads about its own threads
-/// and memory; and `/sys`, where libpcap reads what an interface dropped (it takes a file that it cannot read for a count of 0).
+/// What access to files leaves: reading and writing below the directories given; `/proc`, in which
+/// the process reads about its own threads and memory; and `/sys`, where libpcap reads what an
+/// interface dropped (it takes a file that it cannot read for a count of 0).
 fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
     // The newest level that this asks for; the kernel's own where that is older.
     let all = AccessFs::from_all(ABI::V5);
@@ -318,7 +327,8 @@ mod tests {
     #[test]
     fn no_program_is_started_and_no_namespace_entered() {
         confined(&Kept::NOTHING, || {
-            // SAFETY: a null argument list is refused before anything is read of it, were the call let through.
+            // SAFETY: a null argument list is refused before anything is read of it, were the call
+            // let through.
             let result = unsafe { libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null()) };
             let refused = std::io::Error::last_os_error();
             assert_eq!((result, refused.raw_os_error()), (-1, Some(libc::EPERM)));

@@ -4,7 +4,8 @@ use machine::Names;
 use record::{Monotonic, Provenance, Sampling};
 use trace::Tracer;
 
-/// Of what this tracer records of this target from now on, without limits; how its probes observe is the caller's to add.
+/// Of what this tracer records of this target from now on, without limits; how its probes observe
+/// is the caller's to add.
 pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenance {
     let Names { kernel, hardware, cpus, .. } = Names::here();
     Provenance {

@@ -38,8 +38,9 @@ impl Family {
         }
     }
 
-    /// The addresses of a host in this family, in the order in which they are to be tried, and in that of the address to connect from.
-    /// There is one at least. `port` holds where the address has none.
+    /// The addresses of a host in this family, in the order in which they are to be tried, and in
+    /// that of the address to connect from. There is one at least. `port` holds where the address
+    /// has none.
     pub fn resolve(&self, address: &Address, port: u16, from: Option<IpAddr>) -> anyhow::Result<Vec<SocketAddr>> {
         let wanted = self.number().or(from.map(|from| if from.is_ipv6() { 6 } else { 4 }));
         let fits = |a: &SocketAddr| wanted.is_none_or(|number| a.is_ipv6() == (number == 6));
@@ -52,7 +53,8 @@ impl Family {
     }
 }
 
-/// Every address of a host, as the system resolves its name. `port` holds where the address has none.
+/// Every address of a host, as the system resolves its name. `port` holds where the address has
+/// none.
 pub fn resolve(address: &Address, port: u16) -> anyhow::Result<Vec<SocketAddr>> {
     let found = (address.host.as_str(), address.port.unwrap_or(port)).to_socket_addrs();
     Ok(found.map(Vec::from_iter).map_err(|e| BadInput(format!("host {}: {e}", address.host)))?)
@@ -78,7 +80,8 @@ pub struct Server {
     tls_ca: Option<PathBuf>,
     #[command(flatten)]
     options: SocketOptions,
-    /// What its name stands for: asked for once, so that a resolver that gives another order or other addresses the second time changes nothing.
+    /// What its name stands for: asked for once, so that a resolver that gives another order or
+    /// other addresses the second time changes nothing.
     #[arg(skip)]
     resolved: OnceCell<Vec<SocketAddr>>,
 }
@@ -150,8 +153,9 @@ impl Server {
         })
     }
 
-    /// Runs a workload at the first address of the server that takes a connection, which `target` of the configuration then is. On
-    /// standard error it says which address was given up for the next.
+    /// Runs a workload at the first address of the server that takes a connection, which `target`
+    /// of the configuration then is. On standard error it says which address was given up for the
+    /// next.
     pub fn run<C, T>(
         &self,
         config: &mut C,
@@ -173,7 +177,8 @@ fn given_up(error: &traffic::Error) {
     output::note(&format!("{peer}: {source}; the next address of that name is tried"));
 }
 
-/// The addresses of a server with the first that takes a connection in front, where there are several. The connection is closed again.
+/// The addresses of a server with the first that takes a connection in front, where there are
+/// several. The connection is closed again.
 ///
 /// # Errors
 /// Where none takes one.

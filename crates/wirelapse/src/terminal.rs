@@ -44,8 +44,8 @@ pub fn canvas() -> Canvas {
     Canvas { width: width.unwrap_or(WIDTH), colour: colour(), unicode: unicode() }
 }
 
-/// The size of the terminal that standard output is, as the kernel has it. No program such as `tput` is asked: PATH says which that
-/// would be, and a user's may be read as root.
+/// The size of the terminal that standard output is, as the kernel has it. No program such as
+/// `tput` is asked: PATH says which that would be, and a user's may be read as root.
 fn size() -> Option<rustix::termios::Winsize> {
     rustix::termios::tcgetwinsize(stdout()).ok()
 }

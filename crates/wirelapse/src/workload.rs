@@ -1,4 +1,5 @@
-//! What every workload does with its outcome: it is shown, written as JSON lines, and kept as a run.
+//! What every workload does with its outcome: it is shown, written as JSON lines, and kept as a
+//! run.
 
 use anyhow::Context as _;
 use report::page::workload as page;
@@ -29,7 +30,8 @@ pub fn show(run: &Run, output: &Output, json: bool) -> anyhow::Result<()> {
     kept
 }
 
-/// Ends a command after its report: with an error where the workload broke off before its time, unless the user asked for that.
+/// Ends a command after its report: with an error where the workload broke off before its time,
+/// unless the user asked for that.
 pub fn end(interrupted: Option<String>, interrupt: Interrupt) -> anyhow::Result<()> {
     match interrupted {
         Some(why) if !interrupt.came() => anyhow::bail!("{why}; what was measured until then is above"),
@@ -55,7 +57,8 @@ fn provenance() -> Provenance {
     }
 }
 
-/// The objects of `--json`. Those of the intervals of `stream` are written as they come while it runs; `all` has them too.
+/// The objects of `--json`. Those of the intervals of `stream` are written as they come while it
+/// runs; `all` has them too.
 pub fn lines(run: &Run, all: bool) -> anyhow::Result<()> {
     match run {
         Run::Stream(_, outcome) => {

@@ -1,4 +1,5 @@
-//! `wirelapse report --runs` on fleets in which it is known what became slower, in which leg and by how much: exactly that is named.
+//! `wirelapse report --runs` on fleets in which it is known what became slower, in which leg and by
+//! how much: exactly that is named.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -25,7 +26,8 @@ struct Which {
     hour: u64,
 }
 
-/// How long a send's legs take, in ns: `slower` times as long as they usually do. Their logarithms deviate by `spread`.
+/// How long a send's legs take, in ns: `slower` times as long as they usually do. Their logarithms
+/// deviate by `spread`.
 fn legs(which: Which, spread: f64, slower: [f64; 2], number: u64) -> [f64; 2] {
     let Which { host, peer, service, later, hour } = which;
     let of = |what: u64| [host, peer, service, u64::from(later), hour, number, what];
@@ -194,7 +196,8 @@ fn interval(text: &str) -> Option<(f64, f64)> {
 }
 
 impl Made {
-    /// The ratio of p99 that a group has truly: ten times as many sends of the same mix in both weeks, over the hours.
+    /// The ratio of p99 that a group has truly: ten times as many sends of the same mix in both
+    /// weeks, over the hours.
     fn truth(&self, is_of: impl Fn(Which) -> bool) -> f64 {
         let of_hour = |hour: u64| {
             let mut weeks = [Vec::new(), Vec::new()];
@@ -237,7 +240,8 @@ fn mixed(which: Which) -> u64 {
         // One host is gone, another one is new.
         (4, ..) if later => 0,
         (5, ..) if !later => 0,
-        // Few sends, and then many: of one peer always less than a p99 needs, of the other just enough.
+        // Few sends, and then many: of one peer always less than a p99 needs, of the other just
+        // enough.
         (_, 4, _) => {
             if later {
                 60

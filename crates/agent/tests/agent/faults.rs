@@ -1,5 +1,6 @@
-//! An agent that is killed while it writes, rotates and uploads, many times: what is visible is whole. And one with the collector, Prometheus
-//! and the store away for as many runs as an hour has: bounded, counted, taken up again.
+//! An agent that is killed while it writes, rotates and uploads, many times: what is visible is
+//! whole. And one with the collector, Prometheus and the store away for as many runs as an hour
+//! has: bounded, counted, taken up again.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -20,7 +21,8 @@ const CONFIG: &str = "WIRELAPSE_TEST_CONFIG";
 const ROTATE: &str = "WIRELAPSE_TEST_ROTATE";
 const KILLS: u64 = 40;
 
-/// The agent that the other tests start: this program once more. Its times are shorter than a configuration may have them.
+/// The agent that the other tests start: this program once more. Its times are shorter than a
+/// configuration may have them.
 #[test]
 fn an_agent_in_a_separate_process() {
     let Ok(config) = std::env::var(CONFIG) else { return };
@@ -89,7 +91,8 @@ fn rows(part: &Path) -> u64 {
     read as u64
 }
 
-/// Reads everything that is visible; gives how many parts there are, and how many runs are finished.
+/// Reads everything that is visible; gives how many parts there are, and how many runs are
+/// finished.
 fn whole(directory: &Path) -> (usize, usize) {
     let (mut parts, mut finished) = (0, 0);
     for file in visible(directory) {
@@ -111,8 +114,8 @@ fn whole(directory: &Path) -> (usize, usize) {
     (parts, finished)
 }
 
-/// Kills agents after times that differ, so that they are at all the things that they do: [`KILLS`] times and more, until so many runs are
-/// finished. Gives how often.
+/// Kills agents after times that differ, so that they are at all the things that they do: [`KILLS`]
+/// times and more, until so many runs are finished. Gives how often.
 fn kill_many(config: &str, environment: &[(&str, String)], after_ms: u64, mut finished: impl FnMut() -> usize) -> u64 {
     for kill in 1..10 * KILLS {
         let mut agent = started(config, environment);
@@ -151,7 +154,8 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
         spool.path().display()
     );
     let uploaded = || moto.keys().iter().filter(|key| key.ends_with("/run.json")).count();
-    // Runs are named by the second. A run is uploaded when it ends: agents are killed in the half second around that.
+    // Runs are named by the second. A run is uploaded when it ends: agents are killed in the half
+    // second around that.
     let environment = [s3(moto.port), vec![(ROTATE, "1000".into())]].concat();
     let kills = kill_many(&config, &environment, 900, uploaded);
     let there = tempfile::tempdir().unwrap();
@@ -171,7 +175,8 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
         "{kills} kills: {parts} parts in the store, {finished} runs, {} parts of runs that are not whole yet",
         half.count()
     );
-    // Of the 20 that were uploaded, an agent that was killed before its run ended has left some that are whole and unfinished.
+    // Of the 20 that were uploaded, an agent that was killed before its run ended has left some
+    // that are whole and unfinished.
     assert!(finished >= 10, "{finished} {keys:?}");
     whole(spool.path());
     // What a killed agent left waiting is uploaded by the next one.

@@ -1,4 +1,5 @@
-//! The agent against what goes wrong around it, and what is shipped with it against the programs that read it.
+//! The agent against what goes wrong around it, and what is shipped with it against the programs
+//! that read it.
 
 mod faults;
 #[path = "../made_up/mod.rs"]

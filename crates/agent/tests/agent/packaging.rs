@@ -101,7 +101,8 @@ fn the_examples_for_containers_start_the_agent_as_the_unit_does() {
         (needed.iter().map(|&n| n.to_owned()).collect(), "[ALL]", "true")
     );
 
-    // The configuration in it is one, its token is in a folder that is mounted, and what is probed and scraped is the port that it listens at.
+    // The configuration in it is one, its token is in a folder that is mounted, and what is probed
+    // and scraped is the port that it listens at.
     let (_, rest) = pods.split_once("agent.toml: |\n").unwrap();
     let config: String =
         rest.lines().map_while(|line| line.strip_prefix("    ")).map(|line| format!("{line}\n")).collect();
@@ -125,7 +126,8 @@ fn the_examples_for_containers_start_the_agent_as_the_unit_does() {
         );
     }
 
-    // What is read for names of containers is there below --root; the options are those of the command, the image's own or written out.
+    // What is read for names of containers is there below --root; the options are those of the
+    // command, the image's own or written out.
     let command = words(value(&pods, "command"));
     let root = command.iter().position(|word| *word == "--root").map(|at| command[at + 1]).unwrap();
     for folder in ["/sys/fs/cgroup", "/var/log/containers", "/run/containerd"] {
@@ -152,8 +154,9 @@ fn the_examples_for_containers_start_the_agent_as_the_unit_does() {
     assert_eq!(added, needed);
 }
 
-/// The image is built by what `make deb` is built by: its lines install the packages of the group `build` that its base image has not, its Rust is the least that
-/// the crates take, and what it copies is what `packaging/build` makes.
+/// The image is built by what `make deb` is built by: its lines install the packages of the group
+/// `build` that its base image has not, its Rust is the least that the crates take, and what it
+/// copies is what `packaging/build` makes.
 #[test]
 fn the_containerfile_installs_what_the_build_takes() {
     let read = |file: &str| std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();

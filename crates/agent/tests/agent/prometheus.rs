@@ -1,5 +1,5 @@
-//! Debian's Prometheus scrapes an agent: every panel of the dashboard and every alert rule finds data, and quantiles are where the
-//! durations are.
+//! Debian's Prometheus scrapes an agent: every panel of the dashboard and every alert rule finds
+//! data, and quantiles are where the durations are.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};

@@ -109,7 +109,8 @@ impl AtWork {
     }
 }
 
-/// A port of a server that is not there yet, or goes away for a while: below those that the kernel gives to others meanwhile, and each time another one.
+/// A port of a server that is not there yet, or goes away for a while: below those that the kernel
+/// gives to others meanwhile, and each time another one.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 10_000) as u16;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Matches the frames of two taps inside the kernel: one program at each tap, a table of the frames that entered, and a histogram of
- * their delays. Frames carry an id that counts up (generate.bpf.c). */
+/* Matches the frames of two taps inside the kernel: one program at each tap, a table of the frames
+ * that entered, and a histogram of their delays. Frames carry an id that counts up
+ * (generate.bpf.c). */
 #include "types.h"
 
 #include <bpf/bpf_endian.h>
@@ -125,8 +126,8 @@ static __always_inline int done(void)
 	return settings.drop ? XDP_DROP : XDP_PASS;
 }
 
-/* What both taps begin with: the figures of this CPU, the frame's id, and its slot; null where the frame has no id, or the figures
- * are not there. */
+/* What both taps begin with: the figures of this CPU, the frame's id, and its slot; null where the
+ * frame has no id, or the figures are not there. */
 static __always_inline struct slot *seen(struct xdp_md *ctx, int leaves, struct figures **mine, __u64 *id)
 {
 	__u32 place = 0;
@@ -156,7 +157,8 @@ int before(struct xdp_md *ctx)
 	if (!slot)
 		return done();
 	mine->entered++;
-	/* In one step: the frame that held the place is either lost here or matched by the other tap, never both. */
+	/* In one step: the frame that held the place is either lost here or matched by the other
+	 * tap, never both. */
 	before = __sync_lock_test_and_set(&slot->id, 0);
 	if (before && !(before & LEFT))
 		mine->lost++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The program that the kernel runs on generated frames (BPF_F_TEST_XDP_LIVE_FRAMES): it writes id and time into each and
- * redirects it to an interface. One thread runs it. */
+/* The program that the kernel runs on generated frames (BPF_F_TEST_XDP_LIVE_FRAMES): it writes id
+ * and time into each and redirects it to an interface. One thread runs it. */
 #include "types.h"
 
 #include <bpf/bpf_endian.h>
@@ -136,7 +136,8 @@ int generate(struct xdp_md *ctx)
 	return bpf_redirect(settings.interface, 0);
 }
 
-/* The kernel says nowhere else what becomes of a redirected frame: no counter of the interface has one that it did not take. */
+/* The kernel says nowhere else what becomes of a redirected frame: no counter of the interface has
+ * one that it did not take. */
 static __always_inline int note_refused(__u32 interface, __u64 frames, int error)
 {
 	__u32 zero = 0;
@@ -160,7 +161,8 @@ int handed_over(__u64 *ctx)
 	return drops > 0 ? note_refused(to->ifindex, drops, (int)ctx[4]) : 0;
 }
 
-/* const struct net_device *dev, const struct bpf_prog *xdp, const void *tgt, int err, enum bpf_map_type map_type, u32 map_id, u32 index */
+/* const struct net_device *dev, const struct bpf_prog *xdp, const void *tgt, int err, enum
+ * bpf_map_type map_type, u32 map_id, u32 index */
 SEC("tp_btf/xdp_redirect_err")
 int not_redirected(__u64 *ctx)
 {

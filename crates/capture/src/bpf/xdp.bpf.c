@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* XDP programs of the receivers. A frame meets three steps: `stamp` notes when it came, then a filter (translated from
- * libpcap's language, put into the program array by user space) or nothing, then `redirect` or `sample`. Frames that do not
- * match go on to the network stack as they came. */
+/* XDP programs of the receivers. A frame meets three steps: `stamp` notes when it came, then a
+ * filter (translated from libpcap's language, put into the program array by user space) or nothing,
+ * then `redirect` or `sample`. Frames that do not match go on to the network stack as they came. */
 #include "types.h"
 
 #include <bpf/bpf_helpers.h>
@@ -131,7 +131,8 @@ static __always_inline int not_taken(void)
 	return XDP_PASS;
 }
 
-/* To the AF_XDP socket of the frame's queue, with its stamps in front. Without a socket the frame passes, and is counted. */
+/* To the AF_XDP socket of the frame's queue, with its stamps in front. Without a socket the frame
+ * passes, and is counted. */
 SEC("xdp")
 int redirect(struct xdp_md *ctx)
 {

@@ -7,7 +7,8 @@ use timestamping::{HardwareClock, Interface};
 
 use crate::{Error, Frame, Stamps};
 
-/// How often a NIC's clock is compared with the system's: a clock that changes its rate by 1 ppm in that time is off by 0.1 µs.
+/// How often a NIC's clock is compared with the system's: a clock that changes its rate by 1 ppm in
+/// that time is off by 0.1 µs.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The clocks that two taps were stamped by.
@@ -17,12 +18,14 @@ pub enum Clocks {
     One,
     /// Two NICs' clocks, each compared with the kernel's while the run went on.
     Two {
-        /// How much faster the second ran than the first, parts in 10⁹; `None` where the run was too short to say.
+        /// How much faster the second ran than the first, parts in 10⁹; `None` where the run was
+        /// too short to say.
         drift_ppb: Option<f64>,
         /// The bound on the error of reading one on the other, to either side.
         error: Nanos,
     },
-    /// Two clocks that nothing is known of: the offset and the drift that the delays show were removed. Delays are above the least.
+    /// Two clocks that nothing is known of: the offset and the drift that the delays show were
+    /// removed. Delays are above the least.
     Apart {
         /// How much faster the second ran than the first, parts in 10⁹.
         drift_ppb: f64,
@@ -58,7 +61,8 @@ struct Reading {
     error: Nanos,
 }
 
-/// Two taps' clocks: used as they are where they are one, converted to the kernel's where they are two NICs'.
+/// Two taps' clocks: used as they are where they are one, converted to the kernel's where they are
+/// two NICs'.
 pub(super) fn pair(interfaces: [&str; 2], stamps: Stamps) -> Result<[TapClock; 2], Error> {
     if !stamps.hardware() {
         return Ok([TapClock::Direct(stamps), TapClock::Direct(stamps)]);
@@ -89,7 +93,8 @@ impl NicClock {
         Ok(Self { clock, first, last, slope: 0.0, read: WallInstant::now(), worst: reading.error })
     }
 
-    /// Compares it again where that is due. A clock that cannot be read any more keeps its last comparison.
+    /// Compares it again where that is due. A clock that cannot be read any more keeps its last
+    /// comparison.
     fn refresh(&mut self) {
         if self.read.elapsed() < AGAIN {
             return;

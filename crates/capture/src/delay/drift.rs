@@ -1,9 +1,11 @@
 //! Two clocks that run apart, as the delays show it.
 //!
-//! A delay that is measured by two clocks is the true one, plus what waited, plus an offset that grows by the difference of the clocks'
-//! rates. Waiting only adds, so the least delays of short stretches follow the clocks (Moon, Skelly and Towsley, *Estimation and Removal of
-//! Clock Skew from Network Delay Measurements*, 1999). A step of the device's delay moves them too, so the slope is taken between
-//! steps: a line below all delays would run from the low side of a step to the other end.
+//! A delay that is measured by two clocks is the true one, plus what waited, plus an offset that
+//! grows by the difference of the clocks' rates. Waiting only adds, so the least delays of short
+//! stretches follow the clocks (Moon, Skelly and Towsley, *Estimation and Removal of Clock Skew
+//! from Network Delay Measurements*, 1999). A step of the device's delay moves them too, so the
+//! slope is taken between steps: a line below all delays would run from the low side of a step to
+//! the other end.
 
 use std::ops::Range;
 
@@ -16,10 +18,12 @@ pub struct Drift {
     pub ppb: f64,
     /// The bound on that, to either side: how far the slopes of pieces of the time are from it.
     pub error_ppb: f64,
-    /// How far the least delays are from a straight line between steps: what the clocks wander by, or the device, nanoseconds.
+    /// How far the least delays are from a straight line between steps: what the clocks wander by,
+    /// or the device, nanoseconds.
     pub wander_ns: f64,
-    /// Whether the delays follow the line between steps: what is left beside it is small against what it explains. A device's delay that
-    /// changes for other reasons does not rise by the same amount every second.
+    /// Whether the delays follow the line between steps: what is left beside it is small against
+    /// what it explains. A device's delay that changes for other reasons does not rise by the same
+    /// amount every second.
     pub is_straight: bool,
     from_ns: u64,
 }
@@ -27,7 +31,8 @@ pub struct Drift {
 /// Fewer stretches than this show no slope.
 const FEWEST: usize = 20;
 
-/// The line explains the delays where their deviation from it is below this share of their deviation from a level.
+/// The line explains the delays where their deviation from it is below this share of their
+/// deviation from a level.
 const LEFT: f64 = 0.3;
 
 /// Pieces of the time: their slopes are compared.
@@ -54,7 +59,8 @@ pub(super) fn lower_edge(series: &[Stretch]) -> Option<Drift> {
     let width = (points.len() / 50).max(3);
     let parts = parts(&points, width)?;
     let slope = whole_slope(&points, &parts, width)?;
-    // The slopes of shorter pieces differ where the clocks' rates wander, and where noise is more than they rise by.
+    // The slopes of shorter pieces differ where the clocks' rates wander, and where noise is more
+    // than they rise by.
     let piece = (points.len() / PIECES).max(2 * width);
     let pieces = parts.iter().flat_map(|part| {
         let n = (part.len() / piece).max(2);
@@ -79,8 +85,8 @@ pub(super) fn lower_edge(series: &[Stretch]) -> Option<Drift> {
     Some(Drift { ppb: slope * 1e9, error_ppb: error * 1e9, wander_ns: wander, is_straight, from_ns })
 }
 
-/// The parts of a series between steps: none is where it changes abruptly. A step stands out from the changes that the series
-/// has over the same time everywhere; what a clock wanders by does not.
+/// The parts of a series between steps: none is where it changes abruptly. A step stands out from
+/// the changes that the series has over the same time everywhere; what a clock wanders by does not.
 fn parts(points: &[[f64; 2]], width: usize) -> Option<Vec<Range<usize>>> {
     let lag = (points.len() / 10).max(1);
     let slopes: Vec<f64> =

@@ -1,4 +1,5 @@
-//! What the matched frames say: delay, its change over time, and the gaps before and behind the device.
+//! What the matched frames say: delay, its change over time, and the gaps before and behind the
+//! device.
 
 use clock::Nanos;
 use stats::{Estimate, LevelChange, level_changes_that_stand_out, quantile};
@@ -14,7 +15,8 @@ const MOST: usize = 16 << 20;
 /// Stretches of equally many frames in which changes of level are looked for.
 const STRETCHES: usize = 1_000;
 
-/// Frames of a stretch where there are enough for [`FEWEST`] of them: the median of fewer jumps between the levels of a busy machine.
+/// Frames of a stretch where there are enough for [`FEWEST`] of them: the median of fewer jumps
+/// between the levels of a busy machine.
 const LONG_ENOUGH: usize = 50;
 /// See [`LONG_ENOUGH`].
 const FEWEST: usize = 40;
@@ -85,7 +87,8 @@ pub struct Bin {
 }
 
 impl Recording {
-    /// Takes the time of a frame at a tap, for the gaps; frames of one tap come in the order of their times.
+    /// Takes the time of a frame at a tap, for the gaps; frames of one tap come in the order of
+    /// their times.
     pub fn seen(&mut self, tap: Tap, at_ns: u64) {
         let tap = tap as usize;
         self.first[tap].get_or_insert(at_ns);
@@ -115,8 +118,8 @@ impl Recording {
         (!self.matches.is_empty()).then(|| below as f64 / self.matches.len() as f64)
     }
 
-    /// The slots that the taps' stamps are counted in, up to a microsecond: a reading is off by less than one. `None` where all delays
-    /// and all times are the same.
+    /// The slots that the taps' stamps are counted in, up to a microsecond: a reading is off by
+    /// less than one. `None` where all delays and all times are the same.
     pub fn slot(&self) -> Option<Nanos> {
         const COARSEST: u64 = 1_000;
         let &(first, delay) = self.matches.first()?;
@@ -166,13 +169,14 @@ impl Recording {
         self.matches.chunks(self.stretch()).filter_map(of).collect()
     }
 
-    /// How the lower edge of the delays rises or falls over time: what two clocks that run apart look like. `None` where there is too
-    /// little to see that.
+    /// How the lower edge of the delays rises or falls over time: what two clocks that run apart
+    /// look like. `None` where there is too little to see that.
     pub fn drift(&self) -> Option<Drift> {
         lower_edge(&self.stretches())
     }
 
-    /// Takes away what the delays rise by, and the least of what is left: those are delays above the least one.
+    /// Takes away what the delays rise by, and the least of what is left: those are delays above
+    /// the least one.
     pub fn remove(&mut self, drift: &Drift) {
         for (at, delay) in &mut self.matches {
             *delay = delay.saturating_sub(drift.at(*at).round() as i64);
@@ -212,7 +216,8 @@ impl Recording {
         }
     }
 
-    /// Changes of level, from the stretches' medians: what interrupts a machine moves the mean of a stretch, not its median.
+    /// Changes of level, from the stretches' medians: what interrupts a machine moves the mean of a
+    /// stretch, not its median.
     fn changes(&self, series: &[Stretch]) -> Vec<Change> {
         let levels: Vec<f64> = series.iter().map(|s| s.median_ns).collect();
         let found = level_changes_that_stand_out(&levels, CONFIDENCE, STANDS_OUT);
@@ -223,8 +228,9 @@ impl Recording {
         found.into_iter().filter_map(of).collect()
     }
 
-    /// The first frame of the new level, looked for in the stretches on both sides of where the change is: the place that has most
-    /// frames on the right side of the middle between the levels.
+    /// The first frame of the new level, looked for in the stretches on both sides of where the
+    /// change is: the place that has most frames on the right side of the middle between the
+    /// levels.
     fn place(&self, stretch: usize, size: f64) -> usize {
         let each = self.stretch();
         let from = stretch.saturating_sub(1) * each;
@@ -253,8 +259,8 @@ const fn common(mut one: u64, mut other: u64) -> u64 {
 }
 
 impl Figures {
-    /// Has what is said of changes allow for clocks that are off by so much during the run: each change is less certain by it, and one that is
-    /// no larger can be the clocks'.
+    /// Has what is said of changes allow for clocks that are off by so much during the run: each
+    /// change is less certain by it, and one that is no larger can be the clocks'.
     pub fn allow_for(&mut self, error: Nanos) {
         let error = error.0 as f64;
         self.changes.retain(|change| change.size.value.abs() > error);
@@ -266,7 +272,8 @@ impl Figures {
     }
 }
 
-/// What a change would have to be: [`STANDS_OUT`] times the deviation of the medians about their levels.
+/// What a change would have to be: [`STANDS_OUT`] times the deviation of the medians about their
+/// levels.
 fn least_change(series: &[Stretch], changes: &[Change]) -> Option<f64> {
     let medians: Vec<f64> = series.iter().map(|s| s.median_ns).collect();
     let levels = levels(&medians, series, changes);
@@ -315,7 +322,8 @@ mod tests {
 
     #[test]
     fn the_place_of_a_step_is_the_frame_and_interruptions_are_no_steps() {
-        // One frame in 50 waits for up to a millisecond, which moves the means of stretches and not their medians.
+        // One frame in 50 waits for up to a millisecond, which moves the means of stretches and not
+        // their medians.
         let wait = |i: u64| if i % 50 == 7 { (i * i % 1_000_003) as i64 } else { 0 };
         let delay = |i: u64| 1_000 + (i % 41) as i64 + wait(i) + if i >= 54_321 { 5_000 } else { 0 };
         let figures = recording(delay, 100_000).figures(Account::default(), Offset::default());
@@ -325,7 +333,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_wanders_has_a_wide_interval_and_a_step_no_wider_mean() {
-        // The level moves by up to 3 µs, with a period of a sixteenth of the run, which is not that of the step.
+        // The level moves by up to 3 µs, with a period of a sixteenth of the run, which is not that
+        // of the step.
         let wander = |i: u64| (3_000.0 * (i as f64 / 1_000.0).sin()) as i64;
         let delay = |i: u64| 100_000 + wander(i) + (i % 41) as i64 + if i >= 50_000 { 50_000 } else { 0 };
         let figures = recording(delay, 100_000).figures(Account::default(), Offset::default());

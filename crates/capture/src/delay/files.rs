@@ -39,8 +39,9 @@ const TURN: usize = 4096;
 /// Frames at the beginning of each file by which two clocks are laid on each other.
 const FIRST: usize = 100_000;
 
-/// How far the clock of the second file is ahead, by the frames at the beginning of both: the least difference between the two times
-/// of a frame, nanoseconds. `None` where they have no frame in common.
+/// How far the clock of the second file is ahead, by the frames at the beginning of both: the least
+/// difference between the two times of a frame, nanoseconds. `None` where they have no frame in
+/// common.
 ///
 /// # Errors
 /// As [`read`].
@@ -75,8 +76,8 @@ pub fn clock_difference<'a>(
     Ok(differences.min())
 }
 
-/// Joins the frames of two capture files, which are read side by side: memory is bounded whatever they hold. The clock of the second
-/// file is taken to be `ahead_ns` ahead.
+/// Joins the frames of two capture files, which are read side by side: memory is bounded whatever
+/// they hold. The clock of the second file is taken to be `ahead_ns` ahead.
 ///
 /// # Errors
 /// [`CaptureError`] with the tap, where a file is no capture or cannot be read.

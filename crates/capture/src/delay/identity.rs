@@ -10,7 +10,8 @@ pub enum Identity {
     /// By the id that `generate` puts into each.
     #[default]
     Id,
-    /// By what a device does not change: everything but hardware addresses, VLAN tags, DSCP and ECN, TTL, and checksums.
+    /// By what a device does not change: everything but hardware addresses, VLAN tags, DSCP and
+    /// ECN, TTL, and checksums.
     Content {
         /// Whether the device translates addresses (NAT): addresses and ports are excluded too.
         translated: bool,
@@ -22,8 +23,8 @@ pub enum Identity {
 pub struct Key(u64);
 
 impl Identity {
-    /// The key of a frame, Ethernet header first; `None` for a frame that this identity does not recognise: without an id, or
-    /// neither IPv4 nor IPv6.
+    /// The key of a frame, Ethernet header first; `None` for a frame that this identity does not
+    /// recognise: without an id, or neither IPv4 nor IPv6.
     pub fn key(self, frame: &[u8]) -> Option<Key> {
         match self {
             Self::Id => mark_of(frame).map(|mark| Key(mark.id)),
@@ -55,7 +56,8 @@ fn content(frame: &[u8], translated: bool) -> Option<Key> {
 fn ipv4(packet: &[u8], translated: bool, hasher: &mut Hasher) -> Option<()> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     let length = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
-    // Length, identification and fragment, then the protocol: neither DSCP and ECN, nor TTL, nor the checksum between them.
+    // Length, identification and fragment, then the protocol: neither DSCP and ECN, nor TTL, nor
+    // the checksum between them.
     packet.get(2..8)?.hash(hasher);
     packet.get(9)?.hash(hasher);
     if !translated {
@@ -71,7 +73,8 @@ fn ipv4(packet: &[u8], translated: bool, hasher: &mut Hasher) -> Option<()> {
 
 fn ipv6(packet: &[u8], translated: bool, hasher: &mut Hasher) -> Option<()> {
     let length = usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]));
-    // The flow label's 20 bits and the length, then the next header: neither the traffic class nor the hop limit.
+    // The flow label's 20 bits and the length, then the next header: neither the traffic class nor
+    // the hop limit.
     (packet[1] & 0xf, packet.get(2..7)?).hash(hasher);
     if !translated {
         packet.get(8..40)?.hash(hasher);

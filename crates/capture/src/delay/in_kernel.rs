@@ -1,4 +1,5 @@
-//! Matching inside the kernel, for rates that no socket takes: an XDP program at each tap, and figures instead of frames.
+//! Matching inside the kernel, for rates that no socket takes: an XDP program at each tap, and
+//! figures instead of frames.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
@@ -18,7 +19,8 @@ use crate::{Error, Technique};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/delay.bpf.o"));
 
-/// Frames that wait for their other half at most: `SLOTS` of `delay.bpf.c`. A frame is lost once the id this much later enters.
+/// Frames that wait for their other half at most: `SLOTS` of `delay.bpf.c`. A frame is lost once
+/// the id this much later enters.
 pub const WAITING: u64 = 1 << 22;
 const BUCKETS: usize = 512;
 /// Words of `struct figures` in front of its buckets.
@@ -27,7 +29,8 @@ const WORDS: usize = 16;
 /// How often the figures are read for the series.
 const TURN: Duration = Duration::from_millis(10);
 
-/// Two interfaces with the programs on them; they leave when this value is dropped, or its process ends.
+/// Two interfaces with the programs on them; they leave when this value is dropped, or its process
+/// ends.
 pub struct InKernel {
     _attached: [Attached; 2],
     _object: Object,
@@ -55,8 +58,8 @@ struct Counted {
 }
 
 impl InKernel {
-    /// Puts the programs on both interfaces. `drop` has frames end there, which is right where the interfaces have copies: nothing
-    /// takes them, and the kernel saves making packets of them.
+    /// Puts the programs on both interfaces. `drop` has frames end there, which is right where the
+    /// interfaces have copies: nothing takes them, and the kernel saves making packets of them.
     ///
     /// # Errors
     /// As [`crate::open`] of [`Technique::Xdp`].
@@ -77,7 +80,8 @@ impl InKernel {
             let found = object.progs().find(|p| p.name() == OsStr::new(name));
             Ok(found.ok_or_else(missing)?.as_fd().as_raw_fd())
         };
-        // Behind the device first: a frame that leaves has not entered before the programs were there.
+        // Behind the device first: a frame that leaves has not entered before the programs were
+        // there.
         let after = attach_to(Technique::Xdp, &links[1], program("after")?)?;
         let before = attach_to(Technique::Xdp, &links[0], program("before")?)?;
         let map = object.maps().find(|m| m.name() == OsStr::new("figures")).ok_or_else(missing)?;
@@ -99,7 +103,8 @@ impl InKernel {
         &self.remarks
     }
 
-    /// Watches until `go_on`, which is asked a hundred times a second, says no, or until an interface goes down or away.
+    /// Watches until `go_on`, which is asked a hundred times a second, says no, or until an
+    /// interface goes down or away.
     ///
     /// # Errors
     /// [`Error::System`] where the figures cannot be read.
@@ -123,7 +128,8 @@ impl InKernel {
             }
         };
         let lasted = Nanos::from(began.elapsed());
-        // Frames that are still in the device have as long to leave it as a frame is waited for elsewhere.
+        // Frames that are still in the device have as long to leave it as a frame is waited for
+        // elsewhere.
         let mut end = self.counted()?;
         while end.waiting() > 0 && Nanos::from(began.elapsed()) < lasted + PATIENCE {
             std::thread::sleep(TURN);
@@ -215,7 +221,8 @@ impl Counted {
         (self.words[MATCHED] > 0).then(|| self.words[SUM] as f64 / self.words[MATCHED] as f64)
     }
 
-    /// The delay at a share of the frames, to within an eighth: the middle of its bucket, within the least and most of all.
+    /// The delay at a share of the frames, to within an eighth: the middle of its bucket, within
+    /// the least and most of all.
     fn quantile(&self, share: f64) -> Option<f64> {
         let n: u64 = self.buckets.iter().sum();
         let rank = ((n as f64 * share).ceil() as u64).clamp(1, n.max(1));

@@ -40,7 +40,8 @@ impl Default for Join {
 }
 
 impl Join {
-    /// Takes frames of a tap in the order in which it saw them. Nothing earlier than `read_ns` comes from it any more.
+    /// Takes frames of a tap in the order in which it saw them. Nothing earlier than `read_ns`
+    /// comes from it any more.
     pub fn take(&mut self, tap: Tap, frames: impl IntoIterator<Item = Seen>, read_ns: u64) {
         let waiting = &mut self.waiting[tap as usize];
         waiting.extend(frames);

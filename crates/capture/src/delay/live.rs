@@ -14,7 +14,8 @@ use crate::{Counts, Error, Options, Receiver, Technique};
 /// How long a tap's receiver waits for a frame before it looks whether the run is over.
 const TURN: Duration = Duration::from_millis(20);
 
-/// A frame that a receiver has not handed over yet is younger than this, once the receiver has waited for nothing.
+/// A frame that a receiver has not handed over yet is younger than this, once the receiver has
+/// waited for nothing.
 const YOUNG: Nanos = Nanos(300_000_000);
 
 /// Frames on their way through the device when the taps open are not counted: those of this time.
@@ -76,7 +77,8 @@ impl Taps {
     /// Opens both taps.
     ///
     /// # Errors
-    /// As [`crate::open`]; [`Error::Clocks`] where the two interfaces stamp by two clocks that cannot be compared.
+    /// As [`crate::open`]; [`Error::Clocks`] where the two interfaces stamp by two clocks that
+    /// cannot be compared.
     pub fn open(technique: Technique, options: [&Options; 2], identity: Identity) -> Result<Self, Error> {
         let interfaces = options.map(|o| o.interface.as_str());
         let one = crate::open(technique, options[0])?;

@@ -41,10 +41,11 @@ pub struct Account {
     pub lost: u64,
     /// Frames that the second tap saw more often than the first.
     pub duplicated: u64,
-    /// Frames that the second tap saw and the first did not: the first tap missed them, or the device made them.
+    /// Frames that the second tap saw and the first did not: the first tap missed them, or the
+    /// device made them.
     pub unexplained: u64,
-    /// Matched frames that left the device after a frame that had entered it later (RFC 4737 section 3.3), in the order in which
-    /// the second tap saw them.
+    /// Matched frames that left the device after a frame that had entered it later (RFC 4737
+    /// section 3.3), in the order in which the second tap saw them.
     pub reordered: u64,
     /// Frames without a key: not recognised.
     pub unrecognised: u64,
@@ -52,7 +53,8 @@ pub struct Account {
     pub not_kept: u64,
 }
 
-/// What is known of the frames of one key. The frames that wait are all of one tap: one of the other would have matched.
+/// What is known of the frames of one key. The frames that wait are all of one tap: one of the
+/// other would have matched.
 #[derive(Clone, Debug)]
 struct Slot {
     tap: Tap,
@@ -96,13 +98,15 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // Knuth's multiplicative hashing, with the high bits folded in: the table takes the low ones.
+        // Knuth's multiplicative hashing, with the high bits folded in: the table takes the low
+        // ones.
         let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
     }
 }
 
-/// The frames of the second tap in the order in which it saw them, to find those that were overtaken.
+/// The frames of the second tap in the order in which it saw them, to find those that were
+/// overtaken.
 #[derive(Clone, Debug, Default)]
 struct Order {
     /// The number of the first frame in `fates`.
@@ -144,8 +148,9 @@ impl Order {
 
 /// Joins the frames of two taps.
 ///
-/// Counts are of a window in time ([`Matcher::count_from`], [`Matcher::count_until`]): frames that the first tap sees outside it are
-/// joined with their other halves and counted nowhere, so that frames on their way at either end are not taken for lost ones.
+/// Counts are of a window in time ([`Matcher::count_from`], [`Matcher::count_until`]): frames that
+/// the first tap sees outside it are joined with their other halves and counted nowhere, so that
+/// frames on their way at either end are not taken for lost ones.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     slots: HashMap<Key, Slot, BuildHasherDefault<Spread>>,
@@ -193,8 +198,8 @@ impl Matcher {
         self.waiting == 0
     }
 
-    /// Takes a frame of a tap; gives the match that it completes. Frames of one tap come in the order in which it saw them; the two
-    /// taps may run apart by up to the patience.
+    /// Takes a frame of a tap; gives the match that it completes. Frames of one tap come in the
+    /// order in which it saw them; the two taps may run apart by up to the patience.
     pub fn take(&mut self, tap: Tap, key: Option<Key>, at_ns: u64) -> Option<Match> {
         let number = self.numbers[tap as usize];
         self.numbers[tap as usize] += 1;
@@ -274,7 +279,8 @@ impl Matcher {
         }
     }
 
-    /// What became of the frames up to now; those that still wait are in no count but `before` and `after`.
+    /// What became of the frames up to now; those that still wait are in no count but `before` and
+    /// `after`.
     pub const fn account(&self) -> Account {
         Account { reordered: self.order.overtaken, ..self.account }
     }
@@ -353,7 +359,8 @@ mod tests {
         let mut m = matcher();
         m.count_from(100);
         m.count_until(200);
-        // Frame 0 entered before the first tap was open; 1 before counting began; 4 leaves after its end; 5 enters after it.
+        // Frame 0 entered before the first tap was open; 1 before counting began; 4 leaves after
+        // its end; 5 enters after it.
         for (tap, id, at) in [
             (Tap::After, 0, 90),
             (Tap::Before, 1, 95),

@@ -35,7 +35,8 @@ pub struct Delay {
     pub drift_error_ppb: Option<f64>,
     /// The bound on the error of comparing two stamps.
     pub clock_error: Nanos,
-    /// The share of the run, 0 to 1, in which tasks of this machine waited for a CPU; `None` where that is not known, and for files.
+    /// The share of the run, 0 to 1, in which tasks of this machine waited for a CPU; `None` where
+    /// that is not known, and for files.
     pub cpu_waited: Option<f64>,
 }
 
@@ -82,7 +83,8 @@ impl Delay {
         (account.before > 0).then(|| account.matched as f64 / account.before as f64)
     }
 
-    /// The bound on the mean's error, to either side, nanoseconds: half its interval, what the calibration and the clocks add.
+    /// The bound on the mean's error, to either side, nanoseconds: half its interval, what the
+    /// calibration and the clocks add.
     pub fn error_ns(&self) -> Option<f64> {
         let interval = self.figures.as_deref()?.mean?.half_width();
         Some(interval + self.offset.map_or(0.0, |o| o.error_ns) + self.clock_error.0 as f64)

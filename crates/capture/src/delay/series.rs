@@ -5,8 +5,8 @@ use stats::{Estimate, series_mean};
 /// The confidence of every interval.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
-/// A change of level is at least this many times the deviation of the stretches' medians about it. Smaller ones are what a machine does
-/// by itself.
+/// A change of level is at least this many times the deviation of the stretches' medians about it.
+/// Smaller ones are what a machine does by itself.
 pub(super) const STANDS_OUT: f64 = 3.0;
 
 /// Equally many matched frames in a row.
@@ -53,8 +53,9 @@ impl Change {
     };
 }
 
-/// The mean `whole` of all delays with its interval, from the means of the stretches within each level: neighbouring delays are not independent, and
-/// a change of level is no uncertainty of the mean.
+/// The mean `whole` of all delays with its interval, from the means of the stretches within each
+/// level: neighbouring delays are not independent, and a change of level is no uncertainty of the
+/// mean.
 pub(super) fn mean_about(series: &[Stretch], changes: &[Change], whole: f64) -> Option<Estimate> {
     let means: Vec<f64> = series.iter().map(|s| s.mean_ns).collect();
     let of = |levels: &[&[f64]]| series_mean(levels, CONFIDENCE);

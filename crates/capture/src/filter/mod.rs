@@ -1,7 +1,7 @@
 //! Filters in libpcap's language, compiled once and run in the kernel.
 //!
-//! libpcap compiles them to classic BPF. Packet sockets take that as it is (`SO_ATTACH_FILTER`); for XDP, [`xdp`] translates
-//! it.
+//! libpcap compiles them to classic BPF. Packet sockets take that as it is (`SO_ATTACH_FILTER`);
+//! for XDP, [`xdp`] translates it.
 
 pub(crate) mod xdp;
 
@@ -32,8 +32,9 @@ impl Program {
         Self(vec![Classic { code: RETURN_K, jump_true: 0, jump_false: 0, k: snap_length }])
     }
 
-    /// `expression` for a packet socket on `interface`: the kernel takes VLAN tags out of frames before such a socket sees
-    /// them, and only a live handle of libpcap knows to look for them beside the frame.
+    /// `expression` for a packet socket on `interface`: the kernel takes VLAN tags out of frames
+    /// before such a socket sees them, and only a live handle of libpcap knows to look for them
+    /// beside the frame.
     pub fn for_packet_socket(interface: &str, expression: &str, snap_length: u32) -> Result<Self, Error> {
         let handle = Capture::from_device(interface).and_then(|c| c.snaplen(96).open());
         match handle {

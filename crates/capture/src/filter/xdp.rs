@@ -1,7 +1,8 @@
-//! Classic BPF as eBPF for XDP: a program that hands frames that match on to the next program, and lets others pass.
+//! Classic BPF as eBPF for XDP: a program that hands frames that match on to the next program, and
+//! lets others pass.
 //!
-//! Bytes are read by the helper `bpf_xdp_load_bytes` (Linux 5.18), which checks bounds at run time as classic BPF does: a
-//! read beyond the frame ends the filter without a match.
+//! Bytes are read by the helper `bpf_xdp_load_bytes` (Linux 5.18), which checks bounds at run time
+//! as classic BPF does: a read beyond the frame ends the filter without a match.
 
 use super::Classic;
 
@@ -85,7 +86,8 @@ impl Assembler {
         self.put(code, destination, source, 0, immediate);
     }
 
-    /// `destination` = `size` bytes of the frame at `k`, plus X where `indirect`, in host byte order.
+    /// `destination` = `size` bytes of the frame at `k`, plus X where `indirect`, in host byte
+    /// order.
     fn load(&mut self, destination: u8, size: u8, k: u32, indirect: bool) {
         if indirect {
             self.copy32(2, X);
@@ -136,7 +138,8 @@ impl Assembler {
         let Classic { code, jump_true, jump_false, k } = *instruction;
         let none = Untranslatable::Instruction { at, code };
         let target = |distance: usize| Target::Classic(at + 1 + distance);
-        // Offsets from 0xfffff000 on ask the kernel for what is beside the frame (SKF_AD_OFF), which XDP has not got.
+        // Offsets from 0xfffff000 on ask the kernel for what is beside the frame (SKF_AD_OFF),
+        // which XDP has not got.
         let in_frame = k < 0xffff_f000;
         match code {
             // Loads: LD ABS, LD IND, LDX MSH, LEN, IMM, MEM.
@@ -202,11 +205,12 @@ impl Assembler {
     }
 }
 
-/// `filter` as a program for XDP. Frames that match go on to the program in slot [`ACCEPTED`] of the program array with descriptor
-/// `programs`; others pass to the network stack.
+/// `filter` as a program for XDP. Frames that match go on to the program in slot [`ACCEPTED`] of
+/// the program array with descriptor `programs`; others pass to the network stack.
 ///
 /// # Errors
-/// [`Untranslatable`] where an instruction asks for what XDP has not got, such as the VLAN tag that a NIC took out.
+/// [`Untranslatable`] where an instruction asks for what XDP has not got, such as the VLAN tag that
+/// a NIC took out.
 pub(crate) fn translate(filter: &[Classic], programs: i32) -> Result<Vec<Instruction>, Untranslatable> {
     let mut out = Assembler::default();
     out.copy(CONTEXT, 1);

@@ -1,5 +1,6 @@
-//! AF_XDP: frames are written into memory that the kernel shares (UMEM), and their addresses into a transmit ring. A driver in
-//! zero-copy mode sends them from there (Documentation/networking/af_xdp.rst).
+//! AF_XDP: frames are written into memory that the kernel shares (UMEM), and their addresses into a
+//! transmit ring. A driver in zero-copy mode sends them from there
+//! (Documentation/networking/af_xdp.rst).
 
 use std::io;
 
@@ -15,7 +16,8 @@ use crate::xdp::socket::{CHUNK, SendingSocket};
 
 /// Frames of a call.
 const BATCH: u32 = 256;
-/// Times that the kernel is asked to look at the ring in one call: in copy mode it takes up to 32 frames each time.
+/// Times that the kernel is asked to look at the ring in one call: in copy mode it takes up to 32
+/// frames each time.
 const KICKS: u32 = 1_000;
 
 pub(super) struct AfXdp {

@@ -1,4 +1,5 @@
-//! XDP live frames: the kernel makes frames from a template, runs an XDP program on each, and redirects them to the interface.
+//! XDP live frames: the kernel makes frames from a template, runs an XDP program on each, and
+//! redirects them to the interface.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
@@ -16,9 +17,11 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generate.bpf.o")
 
 /// Frames of a system call: some milliseconds' worth. The kernel runs them in groups of [`GROUP`].
 const BATCH: u32 = 1 << 16;
-/// Frames that the kernel redirects together (net/bpf/test_run.c), at most 256: more of them fall out of the nearest cache.
+/// Frames that the kernel redirects together (net/bpf/test_run.c), at most 256: more of them fall
+/// out of the nearest cache.
 const GROUP: u32 = 64;
-/// Frames that the kernel hands to an interface at a time (`DEV_MAP_BULK_SIZE`, include/net/xdp.h), a power of two.
+/// Frames that the kernel hands to an interface at a time (`DEV_MAP_BULK_SIZE`, include/net/xdp.h),
+/// a power of two.
 const BULK: u32 = 16;
 
 pub(super) struct LiveFrames {
@@ -33,8 +36,10 @@ pub(super) struct LiveFrames {
 
 /// The program on the loopback device of an empty network namespace, where it never runs.
 ///
-/// Each run of a program that is on no interface changes the kernel's XDP dispatcher twice (`bpf_prog_test_run_xdp`), and each change waits
-/// for all CPUs (`synchronize_rcu` in `bpf_dispatcher_update`): milliseconds. One that is on an interface is in the dispatcher already.
+/// Each run of a program that is on no interface changes the kernel's XDP dispatcher twice
+/// (`bpf_prog_test_run_xdp`), and each change waits for all CPUs (`synchronize_rcu` in
+/// `bpf_dispatcher_update`): milliseconds. One that is on an interface is in the dispatcher
+/// already.
 struct Dispatched {
     _attached: OwnedFd,
     _namespace: std::fs::File,
@@ -64,8 +69,9 @@ const ERROR: usize = 8;
 const WATCHING: [&str; 2] = ["handed_over", "not_redirected"];
 
 impl LiveFrames {
-    /// `at_line_rate` reads the clock for every sixteenth frame, as it is much of what a frame costs: the kernel hands frames to the
-    /// interface sixteen at a time anyway (`DEV_MAP_BULK_SIZE`).
+    /// `at_line_rate` reads the clock for every sixteenth frame, as it is much of what a frame
+    /// costs: the kernel hands frames to the interface sixteen at a time anyway
+    /// (`DEV_MAP_BULK_SIZE`).
     pub fn open(link: &Link, template: &Template, at_line_rate: bool) -> Result<Self, Error> {
         libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
         let refused = |reason: String| Error::Sending { way: "live-frames", interface: link.name.clone(), reason };

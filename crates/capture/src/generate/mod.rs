@@ -1,4 +1,5 @@
-//! Sending frames at a known rate, each with an id and its send time, by the fastest way that works.
+//! Sending frames at a known rate, each with an id and its send time, by the fastest way that
+//! works.
 
 mod af_xdp;
 mod live_frames;
@@ -25,12 +26,14 @@ pub(crate) use template::Template;
 /// A way to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sending {
-    /// An XDP program that the kernel runs on generated frames and that redirects them to the interface
-    /// (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18): no packet buffer and no copy a frame.
+    /// An XDP program that the kernel runs on generated frames and that redirects them to the
+    /// interface (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18): no packet buffer and no copy a frame.
     LiveFrames,
-    /// An AF_XDP socket: frames leave shared memory for the driver, past the network stack; zero-copy where the driver has it.
+    /// An AF_XDP socket: frames leave shared memory for the driver, past the network stack;
+    /// zero-copy where the driver has it.
     AfXdp,
-    /// A packet socket's transmit ring in shared memory (`PACKET_TX_RING`), past the packet scheduler.
+    /// A packet socket's transmit ring in shared memory (`PACKET_TX_RING`), past the packet
+    /// scheduler.
     TxRing,
     /// `sendmmsg` on a packet socket, past the packet scheduler: one system call for a batch.
     Sendmmsg,
@@ -96,12 +99,14 @@ pub struct Sent {
     pub sending: Sending,
     /// Frames that were handed to the kernel.
     pub frames: u64,
-    /// Of these, the ones that the interface did not take or counts as dropped: its peer or its queue had no room.
+    /// Of these, the ones that the interface did not take or counts as dropped: its peer or its
+    /// queue had no room.
     pub dropped: u64,
-    /// From the start to the last frame, or to the end of the duration that was asked for, where that is later.
+    /// From the start to the last frame, or to the end of the duration that was asked for, where
+    /// that is later.
     pub took: Nanos,
-    /// The gap between the batches that frames are sent in: mean and standard deviation of the time between two frames, as
-    /// their send times say. `None` with fewer than two frames.
+    /// The gap between the batches that frames are sent in: mean and standard deviation of the time
+    /// between two frames, as their send times say. `None` with fewer than two frames.
     pub gaps: Option<Gaps>,
 }
 
@@ -146,7 +151,8 @@ impl GapSums {
     }
 }
 
-/// How long the kernel may take for the last frames of a ring: while a receiving CPU is busy, it takes none.
+/// How long the kernel may take for the last frames of a ring: while a receiving CPU is busy, it
+/// takes none.
 const LAST: Duration = Duration::from_secs(1);
 
 /// Calls `kick` until nothing is `left` in a ring, or [`LAST`] has passed. Gives what is left.
@@ -163,15 +169,18 @@ fn emptied<S>(ring: &S, left: impl Fn(&S) -> u64, kick: impl Fn(&S) -> Result<()
 
 /// Sends frames with consecutive ids.
 pub(crate) trait Sender {
-    /// Sends the next `count` frames at most, the first with id `first`; gives how many went. Fewer where a queue is full.
+    /// Sends the next `count` frames at most, the first with id `first`; gives how many went. Fewer
+    /// where a queue is full.
     fn send(&mut self, first: u64, count: u32) -> Result<u32, Error>;
 
-    /// Has the kernel take what is still in a ring, for at most [`LAST`]. Gives how many frames it did not take: they were not sent.
+    /// Has the kernel take what is still in a ring, for at most [`LAST`]. Gives how many frames it
+    /// did not take: they were not sent.
     fn finish(&mut self) -> Result<u64, Error> {
         Ok(0)
     }
 
-    /// Frames that went to the interface so far and that it did not take, where only the sender sees those.
+    /// Frames that went to the interface so far and that it did not take, where only the sender
+    /// sees those.
     fn dropped(&self) -> u64 {
         0
     }
@@ -244,7 +253,8 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
     let began = WallInstant::now();
     let elapsed = || Nanos::from(began.elapsed());
     let end = plan.duration.map(Nanos::from);
-    // What fell due before the end is sent even if the sender was held up, for a tenth of the time more: a link that is too slow ends, too.
+    // What fell due before the end is sent even if the sender was held up, for a tenth of the time
+    // more: a link that is too slow ends, too.
     let latest = end.map(|end| if at_line_rate { end } else { end + Nanos(end.0 / 10) });
     let (mut frames, mut last) = (0u64, Nanos::ZERO);
     let took = loop {
@@ -258,7 +268,8 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
             let wanted = due.min(sender.batch().into()) as u32;
             match sender.send(frames, wanted) {
                 Ok(went) => frames += u64::from(went),
-                // The interface takes no frame that comes this way: that shows when the first one is sent.
+                // The interface takes no frame that comes this way: that shows when the first one
+                // is sent.
                 Err(error) => match slower(sending) {
                     Some(ways) if frames == 0 && plan.sending.is_none() && matches!(error, Error::Sending { .. }) => {
                         (sending, sender) = fastest(ways, &link, &template, at_line_rate)?;
@@ -279,7 +290,8 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
     Ok(Sent { sending, frames, dropped, took, gaps: sender.gaps().gaps() })
 }
 
-/// Waits for a frame to fall due. Sleeping is late by tens of microseconds: the last of it is spent spinning.
+/// Waits for a frame to fall due. Sleeping is late by tens of microseconds: the last of it is spent
+/// spinning.
 fn wait(pause: Nanos) {
     const SPIN: Nanos = Nanos(100_000);
     if pause > SPIN {

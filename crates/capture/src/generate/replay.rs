@@ -33,7 +33,8 @@ pub struct Replayed {
     pub bytes: u64,
     /// Frames that were cut when they were captured: a part of a frame is not sent.
     pub cut: u64,
-    /// Frames of another kind than Ethernet, without a time where times are needed, or too long for the interface.
+    /// Frames of another kind than Ethernet, without a time where times are needed, or too long for
+    /// the interface.
     pub unsendable: u64,
     /// Of the sent ones, those that the interface counts as dropped.
     pub dropped: u64,

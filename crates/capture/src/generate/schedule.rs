@@ -27,7 +27,8 @@ pub(crate) struct Schedule {
     /// Mean time between two frames, in nanoseconds; 0 has every frame due at once.
     gap: f64,
     spread: Spread,
-    /// When the next frame is due, nanoseconds from the start. Kept as a sum of gaps that stays exact to a nanosecond over hours.
+    /// When the next frame is due, nanoseconds from the start. Kept as a sum of gaps that stays
+    /// exact to a nanosecond over hours.
     next: f64,
     random: Pcg64Mcg,
     due: u64,

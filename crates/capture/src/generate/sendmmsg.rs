@@ -74,8 +74,9 @@ impl Sender for Sendmmsg {
             self.template.write(frame, Mark { id: first + i as u64, sent_ns: now });
         }
         let fd = self.socket.as_fd().as_raw_fd();
-        // SAFETY: the headers point to frames that `self` owns, of the lengths given; the kernel only reads them. rustix's headers
-        // borrow the frames, and would have to be made anew for every batch.
+        // SAFETY: the headers point to frames that `self` owns, of the lengths given; the kernel
+        // only reads them. rustix's headers borrow the frames, and would have to be made anew for
+        // every batch.
         let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), wanted as libc::c_uint, 0) };
         let Ok(sent) = u32::try_from(sent) else {
             let error = io::Error::last_os_error();

@@ -63,7 +63,8 @@ pub(crate) struct Template {
     mark: usize,
     flows: u16,
     port: u16,
-    /// The checksum of all that does not change, for IPv6, where UDP has to have one (RFC 8200 section 8.1).
+    /// The checksum of all that does not change, for IPv6, where UDP has to have one (RFC 8200
+    /// section 8.1).
     fixed_sum: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! `PACKET_TX_RING`: frames are written into memory that the kernel shares, and one system call sends all that are there
-//! (Documentation/networking/packet_mmap.rst).
+//! `PACKET_TX_RING`: frames are written into memory that the kernel shares, and one system call
+//! sends all that are there (Documentation/networking/packet_mmap.rst).
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -60,7 +60,8 @@ impl TxRing {
         let length = (template.bytes().len() as u32).to_ne_bytes();
         for frame in 0..FRAMES {
             let at = frame * frame_bytes;
-            // SAFETY: a frame's place is within the ring, ours until it is sent, and as long as `frame_bytes`.
+            // SAFETY: a frame's place is within the ring, ours until it is sent, and as long as
+            // `frame_bytes`.
             let place = unsafe { std::slice::from_raw_parts_mut(ring.at(at), frame_bytes) };
             place[4..8].copy_from_slice(&length);
             place[DATA..][..template.bytes().len()].copy_from_slice(template.bytes());
@@ -69,7 +70,8 @@ impl TxRing {
     }
 
     fn status(&self, frame: usize) -> &AtomicU32 {
-        // SAFETY: the status is the first word of a frame's place, aligned, and accessed atomically by both sides.
+        // SAFETY: the status is the first word of a frame's place, aligned, and accessed atomically
+        // by both sides.
         unsafe { &*self.ring.at(frame * self.frame_bytes).cast::<AtomicU32>() }
     }
 
@@ -99,7 +101,8 @@ impl Sender for TxRing {
                 break;
             }
             let at = self.next * self.frame_bytes + DATA;
-            // SAFETY: the place is ours while its status says that it is available, and as long as the template.
+            // SAFETY: the place is ours while its status says that it is available, and as long as
+            // the template.
             let frame = unsafe { std::slice::from_raw_parts_mut(self.ring.at(at), self.template.bytes().len()) };
             self.template.write(frame, Mark { id: first + u64::from(laid), sent_ns: now });
             self.status(self.next).store(SEND_REQUEST, Ordering::Release);

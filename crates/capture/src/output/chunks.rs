@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, fchown};
 use std::path::Path;
 
-/// Bytes gathered before they are written: large enough that a system call costs little for each frame.
+/// Bytes gathered before they are written: large enough that a system call costs little for each
+/// frame.
 const CHUNK: usize = 256 << 10;
 
 /// How hard zstd compresses: its own default.
@@ -23,7 +24,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// A new file with mode 0600, of this user and group where they are given; one that exists is refused, or emptied with `force`.
+    /// A new file with mode 0600, of this user and group where they are given; one that exists is
+    /// refused, or emptied with `force`.
     pub fn create(
         path: &Path,
         compress: bool,
@@ -68,7 +70,8 @@ impl Chunks {
                 Ok(())
             }
             Err(error) => {
-                // A part of a chunk may have been written; without it the file is whole. Not all files can be cut.
+                // A part of a chunk may have been written; without it the file is whole. Not all
+                // files can be cut.
                 let _ = self.file.set_len(self.kept);
                 self.gathered.clear();
                 Err(error)

@@ -118,7 +118,8 @@ impl Output {
         })
     }
 
-    /// Writes a frame. Its time is the kernel's where there is one, else the NIC's; with both, the NIC's is in a comment.
+    /// Writes a frame. Its time is the kernel's where there is one, else the NIC's; with both, the
+    /// NIC's is in a comment.
     ///
     /// # Errors
     /// [`OutputError::Write`]; the file is whole up to the frames before.
@@ -148,7 +149,8 @@ impl Output {
         Ok(())
     }
 
-    /// Notes what the receiver has counted up to now: what a file says of dropped frames is as recent as this.
+    /// Notes what the receiver has counted up to now: what a file says of dropped frames is as
+    /// recent as this.
     pub const fn note(&mut self, counts: Counts) {
         self.counts = counts;
     }
@@ -186,7 +188,8 @@ impl Output {
         flushed.map_err(|error| self.open.failed(error.into()))
     }
 
-    /// Ends the last file; gives the files that there are, the oldest first, and how many frames were written in all.
+    /// Ends the last file; gives the files that there are, the oldest first, and how many frames
+    /// were written in all.
     ///
     /// # Errors
     /// [`OutputError::Write`].

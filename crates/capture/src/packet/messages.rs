@@ -1,4 +1,5 @@
-//! Room for a batch of messages of a packet socket, laid out once, and what a message says of its frame.
+//! Room for a batch of messages of a packet socket, laid out once, and what a message says of its
+//! frame.
 
 use std::io;
 use std::mem::{offset_of, zeroed};
@@ -12,7 +13,8 @@ use timestamping::{Control, Request, controls};
 use crate::packet::PacketSocket;
 use crate::{Error, Frame, Options, Stamps, Vlan};
 
-/// Bytes for control messages: timestamps (64), auxiliary data (36 with its header), and some to spare.
+/// Bytes for control messages: timestamps (64), auxiliary data (36 with its header), and some to
+/// spare.
 pub(crate) const CONTROL: usize = 160;
 
 /// Asks for timestamps, original lengths and VLAN tags with each message.
@@ -32,8 +34,9 @@ pub(crate) fn ask(socket: &PacketSocket, stamps: Stamps) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first program of a machine that asks for software timestamps waits for them: the kernel switches them on later, in a
-/// worker (`net_enable_timestamp`, net/core/dev.c). Frames that come before that are counted as unstamped.
+/// The first program of a machine that asks for software timestamps waits for them: the kernel
+/// switches them on later, in a worker (`net_enable_timestamp`, net/core/dev.c). Frames that come
+/// before that are counted as unstamped.
 const SWITCHED_ON: Duration = Duration::from_millis(5);
 
 /// The frame that a message is about: its kept bytes, control messages and sender.
@@ -103,7 +106,8 @@ pub(crate) struct Messages {
     stamps: Stamps,
 }
 
-// SAFETY: the raw pointers are to heap blocks that this value owns; nothing refers to the thread that made it.
+// SAFETY: the raw pointers are to heap blocks that this value owns; nothing refers to the thread
+// that made it.
 unsafe impl Send for Messages {}
 
 const CONTROL_WORDS: usize = CONTROL / 8;
@@ -151,8 +155,8 @@ impl Messages {
     pub fn receive_one(&mut self, socket: &PacketSocket) -> Result<bool, Error> {
         self.prepare(1);
         let header = &raw mut self.headers[0].msg_hdr;
-        // SAFETY: the header points to memory that `self` owns, of the lengths given, which the kernel fills. rustix reads
-        // neither timestamps nor the addresses of AF_PACKET.
+        // SAFETY: the header points to memory that `self` owns, of the lengths given, which the
+        // kernel fills. rustix reads neither timestamps nor the addresses of AF_PACKET.
         let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), header, libc::MSG_DONTWAIT) };
         match u32::try_from(length) {
             Ok(length) => {
@@ -166,8 +170,8 @@ impl Messages {
     /// Messages by `recvmmsg`, at most a batch; 0 where there is none.
     pub fn receive_batch(&mut self, socket: &PacketSocket) -> Result<usize, Error> {
         self.prepare(self.headers.len());
-        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the kernel fills. rustix has no
-        // recvmmsg.
+        // SAFETY: every header points to memory that `self` owns, of the lengths given, which the
+        // kernel fills. rustix has no recvmmsg.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),

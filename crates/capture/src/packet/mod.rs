@@ -22,11 +22,13 @@ pub(crate) struct PacketSocket {
     counts: Counts,
 }
 
-/// `PACKET_FANOUT_HASH` with `PACKET_FANOUT_FLAG_DEFRAG`: all fragments of a packet go to one receiver.
+/// `PACKET_FANOUT_HASH` with `PACKET_FANOUT_FLAG_DEFRAG`: all fragments of a packet go to one
+/// receiver.
 const FANOUT_BY_FLOW: u32 = 0x8000;
 
 impl PacketSocket {
-    /// A socket with filter, buffer and membership set, which receives nothing until [`PacketSocket::bind`].
+    /// A socket with filter, buffer and membership set, which receives nothing until
+    /// [`PacketSocket::bind`].
     pub fn open(technique: Technique, link: &Link, options: &Options) -> Result<Self, Error> {
         let socket = Self::made(technique.name(), link)?;
         let program = match &options.filter {
@@ -37,7 +39,8 @@ impl PacketSocket {
         if options.promiscuous {
             socket.promiscuous()?;
         }
-        // A frame of the loopback interface would come twice, once sent and once received; libpcap too gives the second alone.
+        // A frame of the loopback interface would come twice, once sent and once received; libpcap
+        // too gives the second alone.
         if options.direction == Direction::In || link.loops_back {
             socket
                 .set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)
@@ -86,7 +89,8 @@ impl PacketSocket {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the address lives over the call, with its true size. rustix has no addresses of AF_PACKET.
+        // SAFETY: the address lives over the call, with its true size. rustix has no addresses of
+        // AF_PACKET.
         let result = unsafe {
             libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
         };
@@ -96,7 +100,8 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Memory for messages that are not read yet. The kernel charges what it holds of a frame, not its bytes alone.
+    /// Memory for messages that are not read yet. The kernel charges what it holds of a frame, not
+    /// its bytes alone.
     pub fn buffer(&self, bytes: u32) -> Result<(), Error> {
         let bytes = bytes.min(i32::MAX as u32 / 2) as usize;
         sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes)
@@ -150,7 +155,8 @@ impl PacketSocket {
         }
     }
 
-    /// Waits until there is something to read; false where nothing came within `time` or a signal came first.
+    /// Waits until there is something to read; false where nothing came within `time` or a signal
+    /// came first.
     pub fn wait(&self, time: Duration) -> Result<bool, Error> {
         let ready = wait::readable(&[self.fd.as_fd()], time)?;
         if ready {
@@ -167,7 +173,8 @@ impl PacketSocket {
         }
     }
 
-    /// Adds what the kernel dropped since the last call. Reading its counters sets them back (packet(7)).
+    /// Adds what the kernel dropped since the last call. Reading its counters sets them back
+    /// (packet(7)).
     pub fn counts(&mut self) -> Counts {
         // struct tpacket_stats_v3: packets, drops, and with a ring how often it was full.
         if let Ok([_, drops, _]) = option::words(self.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS) {

@@ -1,5 +1,5 @@
-//! AF_XDP: frames leave the driver for memory of this process, one socket for each receive queue. The host's own network
-//! stack does not see them.
+//! AF_XDP: frames leave the driver for memory of this process, one socket for each receive queue.
+//! The host's own network stack does not see them.
 
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub(super) struct AfXdp {
     to_realtime: Offset,
     link: Link,
     options: Options,
-    /// The socket that is read first the next time, so that a busy queue does not starve the others.
+    /// The socket that is read first the next time, so that a busy queue does not starve the
+    /// others.
     first: usize,
     counts: Counts,
     about: About,

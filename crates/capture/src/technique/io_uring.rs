@@ -1,5 +1,6 @@
-//! `io_uring` with a multishot `recvmsg` (Linux 6.0): one request stays in place, and each frame completes it once more into a
-//! buffer that this process provided. While frames are there, no system call is made.
+//! `io_uring` with a multishot `recvmsg` (Linux 6.0): one request stays in place, and each frame
+//! completes it once more into a buffer that this process provided. While frames are there, no
+//! system call is made.
 
 use std::io;
 use std::mem::zeroed;
@@ -37,7 +38,8 @@ pub(super) struct IoUring {
     _hardware: Option<HardwareStamps>,
 }
 
-// SAFETY: `message` has no pointer but null ones; it only gives the kernel the lengths of name and control messages.
+// SAFETY: `message` has no pointer but null ones; it only gives the kernel the lengths of name and
+// control messages.
 unsafe impl Send for IoUring {}
 
 /// Buffers that the kernel takes from a ring in shared memory.
@@ -68,7 +70,8 @@ impl Buffers {
     fn give(&mut self, number: u16) {
         let place = usize::from(self.tail & (self.count - 1));
         let entry = self.ring.at(place * size_of::<BufRingEntry>()).cast::<BufRingEntry>();
-        // SAFETY: the place is within the ring of `count` entries, and this side's until the tail has passed it.
+        // SAFETY: the place is within the ring of `count` entries, and this side's until the tail
+        // has passed it.
         let entry = unsafe { &mut *entry };
         entry.set_addr(self.memory.at(usize::from(number) * self.each) as u64);
         entry.set_len(self.each as u32);
@@ -85,7 +88,8 @@ impl Buffers {
 
     fn bytes(&self, number: u16, length: usize) -> &[u8] {
         let start = usize::from(number % self.count) * self.each;
-        // SAFETY: the kernel gave this buffer back, so it is ours until it is given again; the length is cut to its size.
+        // SAFETY: the kernel gave this buffer back, so it is ours until it is given again; the
+        // length is cut to its size.
         unsafe { std::slice::from_raw_parts(self.memory.at(start), length.min(self.each)) }
     }
 }
@@ -110,7 +114,8 @@ impl IoUring {
         socket.bind(options)?;
         let mut buffers = Buffers::new(options).map_err(Error::system("get memory for frames"))?;
         let ring = Ring::builder().setup_cqsize(2 * u32::from(buffers.count)).build(8).map_err(refused)?;
-        // SAFETY: the buffers' ring is mapped for as long as `ring` lives: fields are dropped in order.
+        // SAFETY: the buffers' ring is mapped for as long as `ring` lives: fields are dropped in
+        // order.
         unsafe { ring.submitter().register_buf_ring_with_flags(buffers.entries() as u64, buffers.count, GROUP, 0) }
             .map_err(Error::system("register buffers (Linux 5.19)"))?;
         for number in 0..buffers.count {
@@ -189,7 +194,8 @@ impl IoUring {
 
 /// The sender's address, as the kernel laid it into a buffer.
 fn sender(bytes: &[u8]) -> Option<libc::sockaddr_ll> {
-    // SAFETY: there are enough bytes (checked first), any bit pattern is a sockaddr_ll, and the read asks for no alignment.
+    // SAFETY: there are enough bytes (checked first), any bit pattern is a sockaddr_ll, and the
+    // read asks for no alignment.
     (bytes.len() >= NAME).then(|| unsafe { bytes.as_ptr().cast::<libc::sockaddr_ll>().read_unaligned() })
 }
 

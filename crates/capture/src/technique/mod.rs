@@ -12,8 +12,9 @@ use crate::hardware::HardwareStamps;
 use crate::link::Link;
 use crate::{About, Error, Options, Receiver, Stamps, Technique};
 
-/// The technique that receives most on this interface and leaves its frames to the host: the ring, or libpcap for links that are
-/// neither Ethernet nor loopback, of which it knows all, and for `any`, which is all interfaces together.
+/// The technique that receives most on this interface and leaves its frames to the host: the ring,
+/// or libpcap for links that are neither Ethernet nor loopback, of which it knows all, and for
+/// `any`, which is all interfaces together.
 ///
 /// # Errors
 /// [`Error::NoInterface`], or the kernel's where it does not say what the link is.
@@ -25,8 +26,9 @@ pub fn best(interface: &str) -> Result<Technique, Error> {
 /// Opens a receiver on an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// [`Error`] says what is wrong with the options, or what this machine refuses. [`Error::Stamps`] where the technique or the
-/// NIC has not got the timestamps that were asked for: they are never replaced by others.
+/// [`Error`] says what is wrong with the options, or what this machine refuses. [`Error::Stamps`]
+/// where the technique or the NIC has not got the timestamps that were asked for: they are never
+/// replaced by others.
 pub fn open(technique: Technique, options: &Options) -> Result<Box<dyn Receiver>, Error> {
     check(technique, options)?;
     let link = match Link::every(&options.interface) {
@@ -37,7 +39,8 @@ pub fn open(technique: Technique, options: &Options) -> Result<Box<dyn Receiver>
         }
         None => Link::by_name(&options.interface)?,
     };
-    // Set before the socket is there, so that its first frame is stamped too; set back when the receiver goes.
+    // Set before the socket is there, so that its first frame is stamped too; set back when the
+    // receiver goes.
     let hardware = match options.stamps.hardware() {
         true => Some(HardwareStamps::on(technique, options)?),
         false => None,

@@ -1,8 +1,8 @@
 //! `TPACKET_V3`: a ring of blocks in memory that the kernel and this program share
 //! (Documentation/networking/packet_mmap.rst).
 //!
-//! The kernel fills a block with frames and hands it over when it is full or its time is up; no system call is needed
-//! while blocks are there.
+//! The kernel fills a block with frames and hands it over when it is full or its time is up; no
+//! system call is needed while blocks are there.
 
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd as _;
@@ -19,13 +19,15 @@ use crate::packet::PacketSocket;
 use crate::packet::messages;
 use crate::{About, Counts, Error, Frame, Options, Receiver, Technique};
 
-/// How long the kernel keeps a block that is not full, in milliseconds: the most that a lone frame waits.
+/// How long the kernel keeps a block that is not full, in milliseconds: the most that a lone frame
+/// waits.
 const BLOCK_MS: u32 = 10;
 
 /// The smallest block. A block holds at least one frame of the snap length with its headers.
 const SMALLEST_BLOCK: usize = 1 << 20;
 
-/// `TP_STATUS_TS_RAW_HARDWARE` (include/uapi/linux/if_packet.h). Any other timestamp of the ring is the kernel's.
+/// `TP_STATUS_TS_RAW_HARDWARE` (include/uapi/linux/if_packet.h). Any other timestamp of the ring is
+/// the kernel's.
 const STAMP_HARDWARE: u32 = 1 << 31;
 
 pub(super) struct RxRing {
@@ -56,14 +58,16 @@ impl RxRing {
         let socket = PacketSocket::open(Technique::RxRing, link, options)?;
         let set = |name, value: i32, what| socket.set(libc::SOL_PACKET, name, &value).map_err(Error::system(what));
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as i32, "use TPACKET_V3")?;
-        // Without it the kernel stamps a frame when it copies it into the ring, later than it could.
+        // Without it the kernel stamps a frame when it copies it into the ring, later than it
+        // could.
         messages::ask(&socket, options.stamps)?;
         if options.stamps.hardware() {
             set(libc::PACKET_TIMESTAMP, libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32, "ask for hardware timestamps")?;
         }
         let block_bytes = (options.snap_length as usize + 4096).next_power_of_two().max(SMALLEST_BLOCK);
         let blocks = (options.buffer_bytes as usize / block_bytes).max(2);
-        // A frame takes only the room that it needs in version 3; the frame size must still divide the block.
+        // A frame takes only the room that it needs in version 3; the frame size must still divide
+        // the block.
         let frame_bytes = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: block_bytes as u32,
@@ -95,7 +99,8 @@ impl RxRing {
     /// The status word of the next block, which the kernel writes last and this program hands back.
     fn status(&self) -> &AtomicU32 {
         let at = self.block * self.block_bytes + STATUS_AT;
-        // SAFETY: the word lies within the mapping, is aligned as blocks are, and both sides access it atomically.
+        // SAFETY: the word lies within the mapping, is aligned as blocks are, and both sides access
+        // it atomically.
         unsafe { &*self.ring.at(at).cast::<AtomicU32>() }
     }
 
@@ -105,7 +110,8 @@ impl RxRing {
             return false;
         }
         let header = self.block * self.block_bytes + BLOCK_HEADER_AT;
-        // SAFETY: the block's header lies within the mapping, and the kernel does not touch a block it handed over.
+        // SAFETY: the block's header lies within the mapping, and the kernel does not touch a block
+        // it handed over.
         let header = unsafe { self.ring.at(header).cast::<libc::tpacket_hdr_v1>().read_unaligned() };
         self.reading = Some(Reading { left: header.num_pkts, at: header.offset_to_first_pkt as usize });
         true
@@ -124,7 +130,8 @@ impl RxRing {
         if reading.left == 0 || !fits(reading.at, size_of::<libc::tpacket3_hdr>() + size_of::<libc::sockaddr_ll>()) {
             return None;
         }
-        // SAFETY: the header lies within a block that is ours (just checked); the read asks for no alignment.
+        // SAFETY: the header lies within a block that is ours (just checked); the read asks for no
+        // alignment.
         let header = unsafe { self.ring.at(base + reading.at).cast::<libc::tpacket3_hdr>().read_unaligned() };
         let address = base + reading.at + size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
         // SAFETY: the address follows the header, within the block (just checked).
@@ -133,7 +140,8 @@ impl RxRing {
         if !fits(start, length) {
             return None;
         }
-        // SAFETY: the bytes lie within a block that stays ours until `end_block`, which needs `&mut self`.
+        // SAFETY: the bytes lie within a block that stays ours until `end_block`, which needs
+        // `&mut self`.
         let data = unsafe { std::slice::from_raw_parts(self.ring.at(base + start), length) };
         let nanos = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let frame =
@@ -156,7 +164,8 @@ impl RxRing {
     }
 }
 
-/// Where `struct tpacket_block_desc` has its status and the rest of its header: behind version and private offset.
+/// Where `struct tpacket_block_desc` has its status and the rest of its header: behind version and
+/// private offset.
 const STATUS_AT: usize = 8;
 const BLOCK_HEADER_AT: usize = 8;
 

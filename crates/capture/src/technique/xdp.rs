@@ -1,4 +1,5 @@
-//! XDP: a program in the driver stamps each frame and copies its first bytes into a ring buffer; the frame goes on.
+//! XDP: a program in the driver stamps each frame and copies its first bytes into a ring buffer;
+//! the frame goes on.
 
 use std::time::Duration;
 

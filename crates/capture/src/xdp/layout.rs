@@ -1,4 +1,5 @@
-//! Where the fields of a structure of our BPF objects are, from the object's own type information: what Rust reads is compared with it.
+//! Where the fields of a structure of our BPF objects are, from the object's own type information:
+//! what Rust reads is compared with it.
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};

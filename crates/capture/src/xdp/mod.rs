@@ -1,7 +1,7 @@
 //! The XDP programs on an interface.
 //!
-//! Everything hangs on file descriptors: when this process ends, by whatever way, the kernel takes the programs off the
-//! interface.
+//! Everything hangs on file descriptors: when this process ends, by whatever way, the kernel takes
+//! the programs off the interface.
 
 #[cfg(test)]
 pub(crate) mod layout;
@@ -52,8 +52,8 @@ pub(crate) struct Attached {
 }
 
 impl Loaded {
-    /// Loads the programs; `last` is what becomes of a frame that matches: `redirect` or `sample`. The ring buffer of samples
-    /// takes `sample_bytes`.
+    /// Loads the programs; `last` is what becomes of a frame that matches: `redirect` or `sample`.
+    /// The ring buffer of samples takes `sample_bytes`.
     pub fn new(
         technique: Technique,
         link: &Link,
@@ -185,8 +185,8 @@ fn load_raw(code: &[Instruction]) -> io::Result<OwnedFd> {
     options.log_level = 1;
     // The programs of one array have to agree in it.
     options.expected_attach_type = libbpf_sys::BPF_XDP;
-    // SAFETY: name and licence end in NUL, the instructions are as many as counted and laid out as struct bpf_insn, and the
-    // options with their log live over the call.
+    // SAFETY: name and licence end in NUL, the instructions are as many as counted and laid out as
+    // struct bpf_insn, and the options with their log live over the call.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_XDP,
@@ -220,11 +220,12 @@ pub(crate) fn attach(program: RawFd, index: u32, flags: u32) -> io::Result<Owned
 
 /// How long a program may take to leave an interface.
 const PROGRAM_LEAVES: Duration = Duration::from_millis(250);
-/// How long a queue may take to be let go: that waits for the kernel's clean-up of other network namespaces.
+/// How long a queue may take to be let go: that waits for the kernel's clean-up of other network
+/// namespaces.
 const QUEUE_LEAVES: Duration = Duration::from_secs(5);
 
-/// Tries again for `patience` where a place is taken: the kernel takes a program off an interface, and lets go of a queue, in a worker
-/// some time after the last descriptor was closed.
+/// Tries again for `patience` where a place is taken: the kernel takes a program off an interface,
+/// and lets go of a queue, in a worker some time after the last descriptor was closed.
 fn unless_busy<T>(patience: Duration, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const PAUSE: Duration = Duration::from_millis(10);
     let until = Instant::now() + patience;

@@ -1,4 +1,5 @@
-//! Reading the ring buffer of samples in place (`kernel/bpf/ringbuf.c`): no copy, and many samples a look.
+//! Reading the ring buffer of samples in place (`kernel/bpf/ringbuf.c`): no copy, and many samples
+//! a look.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -67,7 +68,8 @@ impl Samples {
 
     /// Hands finished records to `each`, at most `most`, and returns how many there were.
     pub fn read(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
-        // SAFETY: the position is the first word of its page, aligned, and accessed atomically by both sides.
+        // SAFETY: the position is the first word of its page, aligned, and accessed atomically by
+        // both sides.
         let consumed = unsafe { &*self.consumer.at(0).cast::<AtomicUsize>() };
         // SAFETY: as above.
         let produced = unsafe { &*self.producer.at(0).cast::<AtomicUsize>() };
@@ -84,8 +86,8 @@ impl Samples {
             // A record is never longer than the ring; one that says so would end reading for good.
             let length = length.min(self.mask + 1 - HEADER);
             if header & DISCARDED == 0 {
-                // SAFETY: the record lies within the data, which is mapped twice in a row; the kernel does not write it until
-                // the consumer's position has passed it.
+                // SAFETY: the record lies within the data, which is mapped twice in a row; the
+                // kernel does not write it until the consumer's position has passed it.
                 each(unsafe { std::slice::from_raw_parts(self.producer.at(at + HEADER), length) });
                 count += 1;
             }

@@ -1,5 +1,5 @@
-//! An AF_XDP socket on one receive queue: memory for frames (UMEM), the fill ring that gives the kernel room, and the receive
-//! ring that gives frames back (Documentation/networking/af_xdp.rst).
+//! An AF_XDP socket on one receive queue: memory for frames (UMEM), the fill ring that gives the
+//! kernel room, and the receive ring that gives frames back (Documentation/networking/af_xdp.rst).
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -19,7 +19,8 @@ pub(crate) const CHUNK: usize = 4096;
 /// Bytes left in front of a frame, for the stamps that the XDP program puts there.
 const HEADROOM: u32 = 64;
 
-/// A ring that the kernel and this process share: indices that only grow, and entries at `index & mask`.
+/// A ring that the kernel and this process share: indices that only grow, and entries at
+/// `index & mask`.
 struct Ring {
     mapping: Mapping,
     producer: usize,
@@ -45,7 +46,8 @@ impl Ring {
     }
 
     fn word(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: the kernel gave this offset for an aligned word of the mapping, which both sides access atomically.
+        // SAFETY: the kernel gave this offset for an aligned word of the mapping, which both sides
+        // access atomically.
         unsafe { &*self.mapping.at(at).cast::<AtomicU32>() }
     }
 
@@ -117,7 +119,8 @@ impl QueueSocket {
         self.fd.as_fd()
     }
 
-    /// Gives a chunk back to the kernel. There are as many chunks as places in the ring, so there is always one.
+    /// Gives a chunk back to the kernel. There are as many chunks as places in the ring, so there
+    /// is always one.
     fn give(&mut self, address: u64) {
         let producer = self.fill.word(self.fill.producer).load(Ordering::Relaxed);
         // SAFETY: the place is this side's until the producer's index has passed it.
@@ -125,7 +128,8 @@ impl QueueSocket {
         self.fill.word(self.fill.producer).store(producer.wrapping_add(1), Ordering::Release);
     }
 
-    /// Hands the frames that are there to `each`, at most `most`: the 16 bytes of stamps in front of a frame, and its bytes.
+    /// Hands the frames that are there to `each`, at most `most`: the 16 bytes of stamps in front
+    /// of a frame, and its bytes.
     pub fn read(&mut self, most: usize, each: &mut dyn FnMut(&[u8; 16], &[u8])) -> usize {
         let produced = self.receive.word(self.receive.producer).load(Ordering::Acquire);
         let mut consumed = self.receive.word(self.receive.consumer).load(Ordering::Relaxed);
@@ -137,7 +141,8 @@ impl QueueSocket {
             let chunk = at - at % CHUNK;
             // The kernel says where in our memory; what would reach out of it is not read.
             if at >= chunk + 16 && at + length <= self.umem.bytes() && at % CHUNK + length <= CHUNK && length > 0 {
-                // SAFETY: the chunk is ours until it is given back, and 16 bytes before `at` lie within it (just checked).
+                // SAFETY: the chunk is ours until it is given back, and 16 bytes before `at` lie
+                // within it (just checked).
                 let stamps = unsafe { &*self.umem.at(at - 16).cast::<[u8; 16]>() };
                 // SAFETY: as above, for `length` bytes from `at` on.
                 let data = unsafe { std::slice::from_raw_parts(self.umem.at(at), length) };
@@ -163,7 +168,8 @@ impl QueueSocket {
     /// What was dropped so far; `None` where the kernel does not say.
     pub fn dropped(&self) -> Option<Dropped> {
         let statistics = sockopt::xdp_statistics(&self.fd).ok()?;
-        // A frame that finds no chunk counts as dropped or as one without a chunk, by the driver's mode.
+        // A frame that finds no chunk counts as dropped or as one without a chunk, by the driver's
+        // mode.
         let empty = if self.zero_copy { 0 } else { statistics.rx_fill_ring_empty_descs.unwrap_or(0) };
         Some(Dropped { frames: statistics.rx_dropped.max(empty) + statistics.rx_ring_full.unwrap_or(0) })
     }
@@ -261,7 +267,8 @@ impl SendingSocket {
         }
     }
 
-    /// Writes a frame of `bytes` into a free chunk and its address into the ring; `false` where no chunk is free.
+    /// Writes a frame of `bytes` into a free chunk and its address into the ring; `false` where no
+    /// chunk is free.
     pub fn lay(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> bool {
         if self.free.is_empty() {
             self.reclaim();
@@ -271,7 +278,8 @@ impl SendingSocket {
         write(unsafe { std::slice::from_raw_parts_mut(self.umem.at(address as usize), CHUNK) });
         let producer = self.transmit.word(self.transmit.producer).load(Ordering::Relaxed);
         let descriptor = libc::xdp_desc { addr: address, len: bytes as u32, options: 0 };
-        // SAFETY: the place is this side's until the producer's index has passed it; there are as many places as chunks.
+        // SAFETY: the place is this side's until the producer's index has passed it; there are as
+        // many places as chunks.
         unsafe { self.transmit.entry::<libc::xdp_desc>(producer).write(descriptor) };
         self.transmit.word(self.transmit.producer).store(producer.wrapping_add(1), Ordering::Release);
         true

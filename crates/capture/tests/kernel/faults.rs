@@ -7,7 +7,8 @@ use crate::wire_pair::{SENDER, WirePair, frame_of, ip};
 use capture::{Direction, Error, Options, Receiver, Technique};
 use tier::{Need, needs};
 
-/// Lengths of the frames of an Ethernet type that no protocol has, in their order; ends when `wanted` came, or none for 20 s.
+/// Lengths of the frames of an Ethernet type that no protocol has, in their order; ends when
+/// `wanted` came, or none for 20 s.
 fn lengths(receiver: &mut dyn Receiver, wanted: usize) -> Vec<u32> {
     let mut lengths = Vec::new();
     let end = Instant::now() + Duration::from_secs(20);
@@ -74,8 +75,8 @@ const PAYLOAD: usize = 60_000;
 /// With the headers of UDP, IPv4 and Ethernet.
 const FRAME: u32 = PAYLOAD as u32 + 8 + 20 + 14;
 
-/// Frames of 60,042 bytes, as UDP sends them over loopback and as segmentation by the NIC gives them: no slot of 2 KiB, page of 4 KiB or
-/// buffer of one MTU holds one.
+/// Frames of 60,042 bytes, as UDP sends them over loopback and as segmentation by the NIC gives
+/// them: no slot of 2 KiB, page of 4 KiB or buffer of one MTU holds one.
 #[test]
 fn frames_larger_than_a_slot_are_received_whole_or_cut_or_counted() {
     needs!(Need::Root, Need::Program("ip"));
@@ -151,7 +152,8 @@ fn all_that_can_receive_beside_each_other_see_every_frame_each() {
     });
 }
 
-/// A packet socket on loopback is handed each frame as sent and as received: one of the two is a frame too many.
+/// A packet socket on loopback is handed each frame as sent and as received: one of the two is a
+/// frame too many.
 #[test]
 fn a_frame_of_loopback_comes_once() {
     needs!(Need::Root, Need::Program("ip"));

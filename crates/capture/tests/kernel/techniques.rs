@@ -1,4 +1,5 @@
-//! Every technique on a veth pair in a network namespace of its own: the same frames give the same bytes.
+//! Every technique on a veth pair in a network namespace of its own: the same frames give the same
+//! bytes.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ fn every_technique_gives_the_same_frames_with_a_software_timestamp() {
         for technique in Technique::ALL {
             let options = Options::of(pair.tap());
             let mut receiver = capture::open(technique, &options).unwrap_or_else(|e| panic!("{technique}: {e}"));
-            // A busy machine may take a while to switch timestamps on: until then frames are counted as unstamped.
+            // A busy machine may take a while to switch timestamps on: until then frames are
+            // counted as unstamped.
             let mut early = 0;
             loop {
                 pair.send(&frame_of(60, u64::from(u32::MAX)));

@@ -35,7 +35,8 @@ impl WirePair {
                     ip(&format!("link set {end} addrgenmode none"));
                     ip(&format!("link set {end} up"));
                 }
-                // Until the kernel has noticed that the wire is there, it drops what is sent into it.
+                // Until the kernel has noticed that the wire is there, it drops what is sent into
+                // it.
                 tier::until("both ends to be up", || {
                     [SENDER, TAP].iter().all(|end| described(end).contains("state UP"))
                 });
@@ -59,14 +60,16 @@ impl WirePair {
         assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
     }
 
-    /// Frames that the tap's interface has received so far: a busy machine drops some on the wire, and counts them apart.
+    /// Frames that the tap's interface has received so far: a busy machine drops some on the wire,
+    /// and counts them apart.
     pub fn arrived(&self) -> u64 {
         let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
         let line = table.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Has the receiving end take frames that XDP redirects to the wire: veth wants NAPI on it, which GRO switches on.
+    /// Has the receiving end take frames that XDP redirects to the wire: veth wants NAPI on it,
+    /// which GRO switches on.
     pub fn take_xdp_frames(&self) {
         let status = Command::new("ethtool").args(["-K", TAP, "gro", "on"]).status().unwrap();
         assert!(status.success());

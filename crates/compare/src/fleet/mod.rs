@@ -1,10 +1,13 @@
-//! A fleet's hours against the same hours of the week before: which hosts, peers and services became slower, and in which leg.
+//! A fleet's hours against the same hours of the week before: which hosts, peers and services
+//! became slower, and in which leg.
 //!
-//! The rhythm of a day and of a week is in no pair of hours. The pairs are what an interval is computed from; one slow hour
-//! follows another, so as far as the ratios of neighbouring hours go together the hours count as fewer ([`Neighbours`]).
+//! The rhythm of a day and of a week is in no pair of hours. The pairs are what an interval is
+//! computed from; one slow hour follows another, so as far as the ratios of neighbouring hours go
+//! together the hours count as fewer ([`Neighbours`]).
 //!
-//! What is compared are sends alike: in both weeks the same hosts with the same peers for the same services, each as often.
-//! Whoever asks has seen to that, and `owners` finds which group a slow-down is of.
+//! What is compared are sends alike: in both weeks the same hosts with the same peers for the same
+//! services, each as often. Whoever asks has seen to that, and `owners` finds which group a
+//! slow-down is of.
 
 mod owners;
 #[cfg(test)]
@@ -68,7 +71,8 @@ pub struct Hour {
     pub seen: u64,
     /// Their mean, nanoseconds.
     pub mean_ns: f64,
-    /// 99 % of them took at most this, nanoseconds; `None` where they are fewer than [`record::fleet::FOR_P99`].
+    /// 99 % of them took at most this, nanoseconds; `None` where they are fewer than
+    /// [`record::fleet::FOR_P99`].
     pub p99_ns: Option<f64>,
 }
 
@@ -98,7 +102,8 @@ impl Hours {
 /// The leg that is all of them together.
 const TOTAL: &str = "total";
 
-/// Gives each of these rows to the group that it is of. Hours of no group that is looked at are skipped.
+/// Gives each of these rows to the group that it is of. Hours of no group that is looked at are
+/// skipped.
 pub fn add(groups: &mut [Hours], rows: impl IntoIterator<Item = FleetHour>) {
     for row in rows {
         let Some(into) = groups.iter_mut().find(|of| of.group == row.group) else { continue };
@@ -121,7 +126,8 @@ pub struct Became {
     pub group: Group,
     /// All its sends, of the week before and of the period.
     pub sends: [u64; 2],
-    /// Its p99, median over the hours, nanoseconds; the change is the ratio over the pairs of hours.
+    /// Its p99, median over the hours, nanoseconds; the change is the ratio over the pairs of
+    /// hours.
     pub p99: Change,
     /// The leg with the largest increase of its mean, where it surely grew.
     pub leg: Option<Grown>,
@@ -149,7 +155,8 @@ pub enum Standing {
     NotSeen,
     /// It did, by itself.
     Itself,
-    /// It did with these, with which it shares sends; none where these are not among the cells that were looked at.
+    /// It did with these, with which it shares sends; none where these are not among the cells that
+    /// were looked at.
     With(Vec<Group>),
     /// Few of its sends did.
     FewOfItsSends,
@@ -197,8 +204,8 @@ fn judged(groups: &[Hours]) -> Vec<Judged<'_>> {
     groups.iter().filter_map(one).collect()
 }
 
-/// Compares both weeks. `without` gives the groups anew, without all sends of some of them: what is slower without the sends
-/// of another is slower by itself.
+/// Compares both weeks. `without` gives the groups anew, without all sends of some of them: what is
+/// slower without the sends of another is slower by itself.
 ///
 /// # Errors
 /// Those of `without`.
@@ -271,7 +278,8 @@ fn standing(judged: &Judged<'_>, owners: &Owners, cells: &[Slow<'_>]) -> Standin
     }
 }
 
-/// By how much a leg grew, over the hours. Hours in which it takes long have the largest increases, so it is sure by the ratios.
+/// By how much a leg grew, over the hours. Hours in which it takes long have the largest increases,
+/// so it is sure by the ratios.
 fn grown(leg: &str, of: &Hours, judgement: Judgement, neighbours: Neighbours) -> Option<Grown> {
     let pairs: Vec<[Hour; 2]> = of.pairs(leg).collect();
     let ratios: Vec<f64> = pairs.iter().map(|[before, after]| (after.mean_ns / before.mean_ns).ln()).collect();

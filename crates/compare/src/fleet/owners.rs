@@ -1,9 +1,11 @@
-//! Which group a slow-down is of. A peer that a slow host sends to has a longer p99 too, and so has each service on that host.
+//! Which group a slow-down is of. A peer that a slow host sends to has a longer p99 too, and so has
+//! each service on that host.
 //!
-//! A group is named only where it is slower also without the sends of all other groups that are named, and nothing else is
-//! slower without the sends of those. Where several choices would do, that one is taken which what host, peer and service have
-//! in common explains best: a host with one slow peer among many has few slow cells, the peer has slow cells alone. What is
-//! slower for few of its sends alone is never named: those can be of a group that is not looked at.
+//! A group is named only where it is slower also without the sends of all other groups that are
+//! named, and nothing else is slower without the sends of those. Where several choices would do,
+//! that one is taken which what host, peer and service have in common explains best: a host with
+//! one slow peer among many has few slow cells, the peer has slow cells alone. What is slower for
+//! few of its sends alone is never named: those can be of a group that is not looked at.
 
 use record::fleet::{FleetCell, Group, GroupKind};
 
@@ -60,7 +62,8 @@ impl Owners {
     }
 }
 
-/// Finds the groups that are slower by themselves. `slower_without` gives those that are slower without the sends of these groups.
+/// Finds the groups that are slower by themselves. `slower_without` gives those that are slower
+/// without the sends of these groups.
 ///
 /// # Errors
 /// Those of `slower_without`.
@@ -84,8 +87,8 @@ pub(super) fn owners<E>(
         true => (false, slower),
         false => (!slower.is_empty(), Vec::new()),
     };
-    // One that was taken early can turn out to be slower for those that came later alone: the smallest first, as it may be within another. The last one was
-    // found without all others.
+    // One that was taken early can turn out to be slower for those that came later alone: the
+    // smallest first, as it may be within another. The last one was found without all others.
     let last = named.last().cloned();
     let size = |group: &Group| cells.iter().filter(|cell| cell.is_of(group)).map(|cell| cell.of.sends).sum::<f64>();
     let mut smallest_first = named.clone();
@@ -103,7 +106,8 @@ pub(super) fn owners<E>(
     Ok(Owners { named, more, of_few })
 }
 
-/// How much nearer to zero the ratios of cells are once what they have in common, their median, is taken off; nothing where it is no slow-down.
+/// How much nearer to zero the ratios of cells are once what they have in common, their median, is
+/// taken off; nothing where it is no slow-down.
 fn explained<'a>(cells: impl Iterator<Item = &'a &'a Slow<'a>>) -> f64 {
     let cells: Vec<&Slow<'_>> = cells.copied().collect();
     let common = middle(&cells, |cell| cell.ratio).max(0.0);

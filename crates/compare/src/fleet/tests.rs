@@ -57,8 +57,8 @@ fn what_became_slower_is_found_with_its_leg_and_by_how_much() {
     assert!(slower(&alike).is_empty() && alike.compared.len() == 2, "{alike:?}");
 }
 
-/// Peers with p99 that wobble by 15 % around the same level in both weeks, and drift: each hour is like the one before by
-/// `memory`. The first one is slower in leg `tcp` by this factor.
+/// Peers with p99 that wobble by 15 % around the same level in both weeks, and drift: each hour is
+/// like the one before by `memory`. The first one is slower in leg `tcp` by this factor.
 fn fleet(number: u64, peers: u64, memory: f64, factor: f64) -> Vec<Hours> {
     let of = |peer: u64| {
         let mut of = hours(GroupKind::Peer, &format!("192.0.2.{peer}"));

@@ -17,10 +17,12 @@ use crate::stall::{SHORTEST, Stall, Verdict};
 impl Connection {
     #[inline]
     pub(super) fn take_ack(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
-        // A sender that is away from the capture, as far as is known: its echoes say when it learns of this.
+        // A sender that is away from the capture, as far as is known: its echoes say when it learns
+        // of this.
         let is_away = self.halves[dir].rtt.base().is_none_or(|l| l >= AWAY);
         let (left, right) = self.halves.split_at_mut(1);
-        // `h` sent this ACK; `p` sent the data that it acknowledges, and is `lag` away from the capture.
+        // `h` sent this ACK; `p` sent the data that it acknowledges, and is `lag` away from the
+        // capture.
         let (h, p) = if dir == 0 { (&mut left[0], &mut right[0]) } else { (&mut right[0], &mut left[0]) };
         if s.flags.contains(Flags::RST) {
             return (0, false);
@@ -36,7 +38,8 @@ impl Connection {
         let old_window = h.window;
         take_window(h, p, s, now, ack);
         if h.zero_since > 0 && h.window > 0 {
-            // That the window opens again was not held back by the receiver for as long as the ACK was under way.
+            // That the window opens again was not held back by the receiver for as long as the ACK
+            // was under way.
             let on_the_way = h.under_way_at_least(s, now);
             let cost = (now - h.zero_since).saturating_sub(on_the_way);
             let occurrence =
@@ -86,13 +89,15 @@ impl Connection {
         }
         let silence = p.unheard_for(now);
         let mut stood_still = None;
-        // Data of the peer's own that repeats an old ACK shows the sender nothing, and brings no retransmission about.
+        // Data of the peer's own that repeats an old ACK shows the sender nothing, and brings no
+        // retransmission about.
         if pure || advanced > 0 || !sacks.is_empty() {
             p.heard_at = now;
         }
         if advanced > 0 {
             if suspected && p.recovery.is_none() {
-                // Duplicate ACKs or SACK blocks, but no retransmission was needed: packets changed places beyond the capture.
+                // Duplicate ACKs or SACK blocks, but no retransmission was needed: packets changed
+                // places beyond the capture.
                 p.rare.reordered_beyond += 1;
                 let extent = p.sacked.highest().unwrap_or(ack).saturating_sub(p.una);
                 p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
@@ -122,7 +127,8 @@ impl Connection {
                 let (time, bytes) = &mut p.rare.recoveries;
                 *time = time.saturating_add(now - r.began.min(now));
                 *bytes = bytes.saturating_add(ack.saturating_sub(r.una));
-                // The window that it leaves is another one: what was in flight before says nothing of it.
+                // The window that it leaves is another one: what was in flight before says nothing
+                // of it.
                 p.rounds.begin_anew(p.next);
             }
         }
@@ -162,7 +168,8 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     h.window_known = known.is_some();
     h.window = u64::from(s.window) << known.unwrap_or(h.least_scale);
     if known.is_none() && p.next > p.una.max(ack) && h.window > 0 && p.count.packets > 8 {
-        // No one sends beyond the window, so what is out shows what the window must at least have been.
+        // No one sends beyond the window, so what is out shows what the window must at least have
+        // been.
         while p.next - p.una.max(ack) > h.window + u64::from(p.segment_size) && h.least_scale < 14 {
             h.least_scale += 1;
             h.window <<= 1;
@@ -177,7 +184,8 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     }
 }
 
-/// The window that a packet after the handshake offers, where its scale is known; none that is closed.
+/// The window that a packet after the handshake offers, where its scale is known; none that is
+/// closed.
 #[inline]
 pub(super) fn take_known_window(h: &mut Half, s: &Segment, scale: u8) {
     h.window = u64::from(s.window) << scale;
@@ -233,7 +241,8 @@ pub(super) fn advance(
     p.una_at = now;
     p.duplicates = 0;
     p.suspect_at = 0;
-    // What one packet on the wire carried: of a frame that offload left whole, that is known only where it is a multiple.
+    // What one packet on the wire carried: of a frame that offload left whole, that is known only
+    // where it is a multiple.
     let carried = match p.last_payload.max(p.previous_payload) {
         whole if p.limit > 0 && whole > p.limit => u32::from(whole.is_multiple_of(p.limit)) * p.limit,
         one => one,
@@ -243,7 +252,8 @@ pub(super) fn advance(
     late
 }
 
-/// Whether a round trip is as long as it is because the path stands still, or did until just now, as far as is known.
+/// Whether a round trip is as long as it is because the path stands still, or did until just now,
+/// as far as is known.
 #[cold]
 fn suspect_stall(
     p: &mut Half,

@@ -6,8 +6,9 @@ use super::Connection;
 use crate::half::Half;
 
 impl Connection {
-    /// A segment that its receiver discards whole: nothing in it is believed. Where its number is that of the next new byte, its sender
-    /// had it in flight, and what was in it is a hole until it is retransmitted.
+    /// A segment that its receiver discards whole: nothing in it is believed. Where its number is
+    /// that of the next new byte, its sender had it in flight, and what was in it is a hole until
+    /// it is retransmitted.
     #[cold]
     pub(super) fn take_damaged(&mut self, dir: usize, s: &Segment, now: u64) {
         let lag = self.knows_lag(dir).then(|| self.lag(dir));

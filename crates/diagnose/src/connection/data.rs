@@ -1,4 +1,5 @@
-//! What a segment's payload was: new, out of order, or retransmitted, and what its sender did by sending it.
+//! What a segment's payload was: new, out of order, or retransmitted, and what its sender did by
+//! sending it.
 
 use std::num::NonZeroU64;
 
@@ -92,8 +93,8 @@ impl Connection {
         Taken { data: Data::New, opens_hole }
     }
 
-    /// Data that reach beyond everything seen so far, from `start` up to `end`, and a sender that is `lag` away; `known_lag` is that where it is
-    /// more than a guess.
+    /// Data that reach beyond everything seen so far, from `start` up to `end`, and a sender that
+    /// is `lag` away; `known_lag` is that where it is more than a guess.
     #[inline(always)]
     pub(super) fn take_new(
         &mut self,
@@ -163,8 +164,8 @@ impl Connection {
         }
     }
 
-    /// A segment that lies wholly below what was seen before: it is asked in turn whether it is a retransmitted SYN, a probe, a packet that
-    /// was overtaken, or else a retransmission.
+    /// A segment that lies wholly below what was seen before: it is asked in turn whether it is a
+    /// retransmitted SYN, a probe, a packet that was overtaken, or else a retransmission.
     #[cold]
     fn take_old(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, (start, end): (u64, u64), first: u64) -> Data {
         let old = Old::new(self, dir, s, (now, lag), (start, end));
@@ -264,7 +265,8 @@ impl Connection {
             && (signs.by_timer() || signs.stuck && again)
             && let Some(recovery) = h.recovery.as_mut().filter(|r| r.class == Class::Timeout)
         {
-            // The timer ran out once more: everything sent until now is to be repaired (RFC 6582, section 4).
+            // The timer ran out once more: everything sent until now is to be repaired (RFC 6582,
+            // section 4).
             recovery.point = h.next;
         }
         let one = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
@@ -283,7 +285,8 @@ impl Connection {
     /// Looks at new data that comes after a pause.
     #[inline]
     pub(super) fn after_pause(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
-        // What waits for a closed window is no pause of the sender's, and probes of it are no new beginning.
+        // What waits for a closed window is no pause of the sender's, and probes of it are no new
+        // beginning.
         let closed = self.halves[1 - dir].zero_since > 0;
         let h = &mut self.halves[dir];
         if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed {
@@ -310,7 +313,8 @@ impl Connection {
         h.rounds.peak = 0;
     }
 
-    /// What the handshake lets a packet of this direction carry, as soon as both sides of it are known.
+    /// What the handshake lets a packet of this direction carry, as soon as both sides of it are
+    /// known.
     #[inline(always)]
     pub(super) fn find_limit(&mut self, dir: usize) {
         if self.halves[dir].limit == 0
@@ -321,12 +325,14 @@ impl Connection {
         }
     }
 
-    /// Without a handshake: the segment size that a frame which offload left whole is a multiple of.
+    /// Without a handshake: the segment size that a frame which offload left whole is a multiple
+    /// of.
     #[cold]
     fn infer_limit(&mut self, dir: usize, s: &Segment) {
         let options = u32::from(s.header_bytes.saturating_sub(20));
         let whole = s.payload;
-        // MTUs of Ethernet, of PPPoE, of common tunnels, and what IPv6 guarantees; IPv4 and IPv6 headers.
+        // MTUs of Ethernet, of PPPoE, of common tunnels, and what IPv6 guarantees; IPv4 and IPv6
+        // headers.
         let found = [1_500, 1_492, 1_480, 1_476, 1_450, 1_420, 1_400, 1_280, 9_000]
             .into_iter()
             .flat_map(|mtu: u32| [40, 60].map(|headers| mtu - headers - options))
@@ -352,11 +358,13 @@ impl Connection {
 
     /// Data leaves right after a late ACK: it had stood waiting for it.
     fn note_stall(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, late: &Late) {
-        // What the peer sent behind its ACK: the application may have had nothing to send until that came.
+        // What the peer sent behind its ACK: the application may have had nothing to send until
+        // that came.
         let question = self.halves[1 - dir].last_data_at;
         let h = &self.halves[dir];
         let answers = question > late.at && now - question.min(now) >= lag - lag / 4;
-        // What comes sooner than an ACK can bring it about was on its way already; and where the window had been full, that was waited for.
+        // What comes sooner than an ACK can bring it about was on its way already; and where the
+        // window had been full, that was waited for.
         let since = now - late.at;
         let filled = h.rare.filled > START && h.rare.filled == h.next;
         if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
@@ -412,7 +420,8 @@ fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Ev
     let Some(r) = h.restart.as_deref_mut().filter(|r| over > r.rounds) else { return };
     if r.first == 0 {
         r.first = last_peak;
-        // RFC 5681, section 4.1: the restart window is the initial window, ten segments since RFC 6928.
+        // RFC 5681, section 4.1: the restart window is the initial window, ten segments since RFC
+        // 6928.
         if r.first > size.saturating_mul(12) || r.prior < r.first.saturating_mul(2) || !more {
             h.restart = None;
             return;

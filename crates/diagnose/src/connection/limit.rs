@@ -17,7 +17,8 @@ pub(super) enum State {
     Known(Limit),
     /// Everything was acknowledged.
     Quiet,
-    /// Data is out, and the last of it was a part-filled segment: the application had no more, or Nagle's algorithm held it.
+    /// Data is out, and the last of it was a part-filled segment: the application had no more, or
+    /// Nagle's algorithm held it.
     Waiting,
     /// The same after a pure ACK has come.
     Answered,
@@ -68,7 +69,8 @@ impl Connection {
         (self.limit_of_flight(dir, false), dir)
     }
 
-    /// What [`Connection::limit_now`] is in a connection that is [`Undisturbed`](super::plain::Undisturbed).
+    /// What [`Connection::limit_now`] is in a connection that is
+    /// [`Undisturbed`](super::plain::Undisturbed).
     #[inline(always)]
     pub(super) fn limit_undisturbed(&self) -> (State, usize) {
         let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);
@@ -76,13 +78,14 @@ impl Connection {
         (if out(dir) == 0 { State::Quiet } else { self.limit_of_flight(dir, true) }, dir)
     }
 
-    /// What limits direction `dir`, which has data out of which no loss is suspected. Where the connection is `undisturbed`, windows are known, and
-    /// both sides are beside the capture.
+    /// What limits direction `dir`, which has data out of which no loss is suspected. Where the
+    /// connection is `undisturbed`, windows are known, and both sides are beside the capture.
     #[inline(always)]
     fn limit_of_flight(&self, dir: usize, undisturbed: bool) -> State {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
         let size = h.segment_size;
-        // The last segment up to the window's edge is part-filled more often than not, so the edge is looked at first.
+        // The last segment up to the window's edge is part-filled more often than not, so the edge
+        // is looked at first.
         let known = undisturbed || p.window_known;
         let at_edge = known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
         if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
@@ -92,7 +95,8 @@ impl Connection {
         let open = known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
         let queue = || if open { self.queue(dir, undisturbed) } else { Queue::None };
         if !h.is_full(h.last_payload) || !undisturbed && h.fin.is_some() {
-            // The last of the data has been sent, but the bottleneck is still at work on what stands in its queue.
+            // The last of the data has been sent, but the bottleneck is still at work on what
+            // stands in its queue.
             let draining = h.in_flight() / 4 >= size.max(1) && queue() == Queue::Stands;
             return if draining { State::Known(Limit::PathRate) } else { State::Waiting };
         }
@@ -110,8 +114,8 @@ impl Connection {
         }
     }
 
-    /// Whether data of direction `dir` wait on the path: both parts of it under load against both at rest. 1 ms and a quarter: what scheduling
-    /// adds on a LAN.
+    /// Whether data of direction `dir` wait on the path: both parts of it under load against both
+    /// at rest. 1 ms and a quarter: what scheduling adds on a LAN.
     #[inline(always)]
     fn queue(&self, dir: usize, undisturbed: bool) -> Queue {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
@@ -131,29 +135,31 @@ impl Connection {
         }
     }
 
-    /// Whether a full flight can be said to be the congestion window's: what the sender had in flight is known, and that the receiver's
-    /// window had room.
+    /// Whether a full flight can be said to be the congestion window's: what the sender had in
+    /// flight is known, and that the receiver's window had room.
     #[inline]
     fn shows_window(&self, dir: usize) -> bool {
         let h = &self.halves[dir];
         let seen = match self.distance(dir) {
             Distance::Near | Distance::Echoes => true,
-            // A window that is sent at once and then waited for leaves no queue, so the path at rest is the path.
+            // A window that is sent at once and then waited for leaves no queue, so the path at
+            // rest is the path.
             Distance::AtRest => h.rounds.is_bursty(),
             Distance::Unknown => false,
         };
         seen && self.has_room(dir)
     }
 
-    /// Whether the receive window is known to have room beyond all that was ever in flight. Where the scale is not known, the window is
-    /// at least what its field says.
+    /// Whether the receive window is known to have room beyond all that was ever in flight. Where
+    /// the scale is not known, the window is at least what its field says.
     #[inline]
     fn has_room(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
         p.window_known || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.segment_size)
     }
 
-    /// Gives the time since the last packet to what limited it, in the light of the packet that ended it.
+    /// Gives the time since the last packet to what limited it, in the light of the packet that
+    /// ended it.
     #[inline(always)]
     pub(super) fn share_out(&mut self, dir: usize, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
         let (state, of) = (self.state.0, usize::from(self.state.1 == TO_CLIENT as u8));
@@ -175,8 +181,8 @@ impl Connection {
         match state {
             State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
             State::Known(limit) => {
-                // New data after more than an RTT, and 2 ms, in which nothing happened: only the application
-                // released it.
+                // New data after more than an RTT, and 2 ms, in which nothing happened: only the
+                // application released it.
                 let h = &self.halves[of];
                 let by_itself = new
                     && facts.knows_lag
@@ -184,8 +190,9 @@ impl Connection {
                     && dir == of
                     && elapsed > h.rtt.smoothed().unwrap_or(0).saturating_add(lag)
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate | Limit::Unknown);
-                // What the path held up is late without the application; and where ACKs of several segments are overdue, a tail-loss probe
-                // of new data (RFC 8985, section 7.3) comes then.
+                // What the path held up is late without the application; and where ACKs of several
+                // segments are overdue, a tail-loss probe of new data (RFC 8985, section 7.3) comes
+                // then.
                 let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
                 let limit = match (by_itself, facts.held_up || overdue) {
                     (true, true) => Limit::Unknown,
@@ -203,7 +210,8 @@ impl Connection {
             }
             State::Unclear(_) => {}
             State::Quiet => {
-                // The last ACK needs `lag` to reach the sender and for the data it releases to come here; longer where ACKs are always held up.
+                // The last ACK needs `lag` to reach the sender and for the data it releases to come
+                // here; longer where ACKs are always held up.
                 let echoed = self.halves[dir].sender.as_ref().and_then(|s| s.base());
                 let travel = if new && s.payload > 0 { elapsed.min(lag.max(echoed.unwrap_or(0))) } else { 0 };
                 let bulk = if facts.was_filled {
@@ -220,7 +228,8 @@ impl Connection {
             State::Waiting | State::Answered
                 if dir != of && s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
             {
-                // A pure ACK: what comes after the last of them shows whether data stood waiting for it, or a segment was lost.
+                // A pure ACK: what comes after the last of them shows whether data stood waiting
+                // for it, or a segment was lost.
                 self.held = elapsed.saturating_add(handed_over);
                 let h = &self.halves[of];
                 let suspect = facts.advanced == 0 && (h.duplicates > 0 || !h.sacked.is_empty());
@@ -235,13 +244,15 @@ impl Connection {
                 let (shows_window, silence) = (self.shows_window(of), self.silence(dir, s, facts));
                 let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
                 let waited = new && dir == of && elapsed <= at_once(lag);
-                // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole flight had no room in
-                // the congestion window or the send buffer, and waited for the ACK's own delay only where that was late.
+                // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
+                // flight had no room in the congestion window or the send buffer, and waited for
+                // the ACK's own delay only where that was late.
                 let no_room = waited && h.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.segment_size;
                 let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
-                    // What the ACK let go, and what came by itself, differ by the distance to the sender.
+                    // What the ACK let go, and what came by itself, differ by the distance to the
+                    // sender.
                     _ if dir == of && new && !knows_lag => budget.add(Limit::Unknown, handed_over + elapsed),
                     (true, true) => {
                         budget.add(Limit::AckWaiting, late);
@@ -287,7 +298,8 @@ impl Connection {
         }
     }
 
-    /// What a time was in which nothing was outstanding, as the capture saw it, until this packet of `dir`.
+    /// What a time was in which nothing was outstanding, as the capture saw it, until this packet
+    /// of `dir`.
     fn silence(&self, dir: usize, s: &Segment, facts: &Facts) -> Limit {
         let h = &self.halves[dir];
         if facts.data != Data::New || s.payload == 0 && !facts.opens_hole {
@@ -298,7 +310,8 @@ impl Connection {
         // Near the receiver, what was sent and lost looks like nothing sent.
         let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(dir) != Distance::Near;
         let first = h.previous_payload == 0 && !h.offered.seen;
-        // Without timestamps, a path that stands still for less than the retransmission timer looks like a sender that pauses, away from it.
+        // Without timestamps, a path that stands still for less than the retransmission timer looks
+        // like a sender that pauses, away from it.
         let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
         let blind = s.options.timestamps.is_none()
             && h.is_full(h.previous_payload)
@@ -324,15 +337,16 @@ impl Connection {
         budgets
     }
 
-    /// The wait for a FIN or RST that no data came before, in a connection that did not close in peace: away from a side, data of
-    /// its that were lost before the capture look the same.
+    /// The wait for a FIN or RST that no data came before, in a connection that did not close in
+    /// peace: away from a side, data of its that were lost before the capture look the same.
     pub(crate) fn unexplained_end(&self) -> u64 {
         let closed = self.halves.iter().all(|h| h.fin.is_some() && h.rare.reset.is_none());
         let beside_both = (0..2).all(|d| self.distance(d) == Distance::Near);
         if closed || beside_both { 0 } else { self.closing_wait }
     }
 
-    /// Held time needs a state that asks the next packet about it; where there is none, it is decided at once.
+    /// Held time needs a state that asks the next packet about it; where there is none, it is
+    /// decided at once.
     #[inline(always)]
     pub(super) fn note_held(&mut self, number: u64) {
         let (of, suspect) = self.held_for;

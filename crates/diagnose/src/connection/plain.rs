@@ -1,9 +1,12 @@
-//! The short way that most packets take: an ACK, or data in order, while nothing is lost, held back or closed.
+//! The short way that most packets take: an ACK, or data in order, while nothing is lost, held back
+//! or closed.
 //!
-//! It does to the connection what the long way does, [`Connection::take_any`], and skips what could not come to anything: repairs, holes, SACK
-//! blocks, windows that close, pauses, steps of the clock, copies, damage, and a sender that learns of ACKs later than the capture. What a packet
-//! has to be is looked at before anything changes; what the connection has to be holds until a packet comes that takes the long way.
-//! A connection of which packets are kept takes the long way always, which is how the tests compare the two.
+//! It does to the connection what the long way does, [`Connection::take_any`], and skips what could
+//! not come to anything: repairs, holes, SACK blocks, windows that close, pauses, steps of the
+//! clock, copies, damage, and a sender that learns of ACKs later than the capture. What a packet
+//! has to be is looked at before anything changes; what the connection has to be holds until a
+//! packet comes that takes the long way. A connection of which packets are kept takes the long way
+//! always, which is how the tests compare the two.
 
 use wire::{Ecn, Flags, Integrity, Segment};
 
@@ -38,7 +41,8 @@ impl Connection {
         (is_undisturbed(a) && is_undisturbed(b)).then_some(Undisturbed { scales })
     }
 
-    /// Takes a plain packet; false where it is none, or the connection is disturbed: then nothing has changed.
+    /// Takes a plain packet; false where it is none, or the connection is disturbed: then nothing
+    /// has changed.
     #[inline(always)]
     pub(super) fn take_plain(&mut self, dir: usize, s: &Segment) -> bool {
         let Some(Undisturbed { scales }) = self.undisturbed else { return false };
@@ -55,7 +59,8 @@ impl Connection {
             return false;
         }
         let (pure, repeats, ack) = (s.payload == 0, h.repeats_ack(s), p.place(s.ack));
-        // What acknowledges nothing new may be a duplicate ACK or a new window, and after a silence the path may have stood still.
+        // What acknowledges nothing new may be a duplicate ACK or a new window, and after a silence
+        // the path may have stood still.
         let silence = p.unheard_for(now);
         let moves_on = ack > p.una && silence < SHORTEST;
         if !repeats && (ack > p.next || !moves_on && (pure || ack != p.una)) {
@@ -122,7 +127,8 @@ fn is_plain(s: &Segment) -> bool {
         && s.integrity != Integrity::Wrong
 }
 
-/// Whether nothing is amiss in a direction, its handshake was seen, and its sender has learnt of every ACK.
+/// Whether nothing is amiss in a direction, its handshake was seen, and its sender has learnt of
+/// every ACK.
 fn is_undisturbed(h: &Half) -> bool {
     let in_order = h.recovery.is_none() && h.duplicates == 0 && h.suspect_at == 0 && h.sacked.is_empty();
     let open = h.window_known && h.zero_since == 0 && h.fin.is_none();

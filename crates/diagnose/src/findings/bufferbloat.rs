@@ -65,7 +65,8 @@ struct Queue {
 fn queue(samples: &Distribution, with_flight: &Correlation) -> Option<Queue> {
     let r = with_flight.r()?;
     let (low, high) = (samples.min()?, samples.quantile(0.9)?);
-    // 30 ms is where interactive use begins to suffer (RFC 7567 speaks of tens of milliseconds as excessive).
+    // 30 ms is where interactive use begins to suffer (RFC 7567 speaks of tens of milliseconds as
+    // excessive).
     let stands = samples.count() >= 32 && r >= 0.6 && high.0 / 2 >= low.0 && high.0 - low.0 >= 30_000_000;
     stands.then_some(Queue { r, low, high, samples: samples.count() })
 }

@@ -1,4 +1,5 @@
-//! Packets were damaged on the way: their TCP checksum is wrong where checksums are right otherwise.
+//! Packets were damaged on the way: their TCP checksum is wrong where checksums are right
+//! otherwise.
 
 use record::Nanos;
 

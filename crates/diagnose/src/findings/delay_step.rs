@@ -1,4 +1,5 @@
-//! The path's own delay changed for good in mid-connection: another route, a handover, a changed shaper.
+//! The path's own delay changed for good in mid-connection: another route, a handover, a changed
+//! shaper.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 use record::conversation::Limit;
@@ -19,7 +20,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if case.sender(dir).rtt.detail.as_ref()?.with_flight.r().is_some_and(|r| r >= 0.5) {
         return None;
     }
-    // While a queue stands, ACKs that come in bunches make round trips longer by one or several times what is between two of them.
+    // While a queue stands, ACKs that come in bunches make round trips longer by one or several
+    // times what is between two of them.
     let bunches = if case.share(dir, Limit::PathRate) < 0.1 { 0 } else { case.sender(dir).rounds.pause() };
     let blocks = &case.sender(dir).rtt.detail.as_ref()?.blocks;
     let blocks = &blocks[..blocks.len().saturating_sub(1)];
@@ -38,7 +40,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         .map(|i| (i, before[i - 1], after[i]))
         .filter(|(_, b, a)| {
             let step = b.0.abs_diff(a.0);
-            // The levels must not overlap, and each must be flat to a quarter of the step: a queue that fills is a slope.
+            // The levels must not overlap, and each must be flat to a quarter of the step: a queue
+            // that fills is a slope.
             step >= 2_000_000 && step > bunches && step >= b.0 / 5 && b.1 - b.0 <= step / 4 && a.1 - a.0 <= step / 4
         })
         .max_by_key(|(_, b, a)| b.0.abs_diff(a.0))?;

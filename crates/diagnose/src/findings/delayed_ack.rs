@@ -1,4 +1,5 @@
-//! A delayed ACK held back a full segment: the congestion window had room for so little that the receiver waited for more.
+//! A delayed ACK held back a full segment: the congestion window had room for so little that the
+//! receiver waited for more.
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;

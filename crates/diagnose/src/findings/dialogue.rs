@@ -20,7 +20,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let turns = case.c.turns[dir];
     let asked = case.receiver(dir);
     if asked.rtt.acknowledged_nearer().is_some() {
-        // The handshake's round trip is the path to the end; what of an answer's time it makes beyond what acknowledges does not show.
+        // The handshake's round trip is the path to the end; what of an answer's time it makes
+        // beyond what acknowledges does not show.
         return None;
     }
     let path = if asked.rtt.handshake != u64::MAX { asked.rtt.handshake } else { asked.rtt.base()? };

@@ -1,4 +1,5 @@
-//! Routers marked packets rather than dropping them (RFC 3168): the queue was long, and the sender slowed down without a loss.
+//! Routers marked packets rather than dropping them (RFC 3168): the queue was long, and the sender
+//! slowed down without a loss.
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use record::conversation::Limit;
@@ -15,7 +16,8 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, p) = (case.sender(dir), case.receiver(dir));
     let (marked, echoed, reduced) = (u64::from(h.rare.ce_marks), u64::from(p.rare.ece), u64::from(h.rare.cwr));
-    // Accurate ECN (RFC 9768) counts in the same bits; of those only the marks themselves are plain.
+    // Accurate ECN (RFC 9768) counts in the same bits; of those only the marks themselves are
+    // plain.
     if marked == 0 && (echoed == 0 || case.is_accurate_ecn()) {
         return None;
     }

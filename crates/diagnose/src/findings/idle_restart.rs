@@ -1,4 +1,5 @@
-//! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux `tcp_slow_start_after_idle`).
+//! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux
+//! `tcp_slow_start_after_idle`).
 
 use record::conversation::Limit;
 

@@ -1,4 +1,5 @@
-//! Something on the way acknowledges in the name of the other end: a proxy, a NAT that ends TCP, an accelerator.
+//! Something on the way acknowledges in the name of the other end: a proxy, a NAT that ends TCP, an
+//! accelerator.
 
 use record::Nanos;
 

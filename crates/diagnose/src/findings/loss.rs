@@ -97,8 +97,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     })
 }
 
-/// What the transfer would gain without the losses: the recoveries, less what their bytes take at the rate outside of them. All of
-/// them where that rate is not known.
+/// What the transfer would gain without the losses: the recoveries, less what their bytes take at
+/// the rate outside of them. All of them where that rate is not known.
 pub(super) fn saving(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> {
     let h = case.sender(dir);
     let (time, bytes) = h.rare.recoveries;

@@ -1,6 +1,7 @@
 //! Findings: conclusions with their evidence, what they cost, and what a remedy is worth.
 //!
-//! A rule is one file that holds one [`Rule`]; adding one touches that file, [`RULES`], and the list of kinds in `record`.
+//! A rule is one file that holds one [`Rule`]; adding one touches that file, [`RULES`], and the
+//! list of kinds in `record`.
 
 use record::Nanos;
 use record::conversation::{Budget, Finding, FindingKind, Limit, Side, Way, Withheld};
@@ -133,7 +134,8 @@ impl<'a> Case<'a> {
             }
         }
         if vantage.is_subflow {
-            // A sender that gives this subflow nothing may be busy on another one, and a full window may wait for what another one lost.
+            // A sender that gives this subflow nothing may be busy on another one, and a full
+            // window may wait for what another one lost.
             idle.forget();
             for budget in &mut budgets {
                 for limit in [Limit::Application, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::AckWaiting] {
@@ -170,8 +172,9 @@ impl<'a> Case<'a> {
         Way::ALL[dir].receiver()
     }
 
-    /// The round trip that a window has to span: what the sender's data usually took (the smallest may be that of a proxy
-    /// or of an empty path), and the part between capture and sender where it is known.
+    /// The round trip that a window has to span: what the sender's data usually took (the smallest
+    /// may be that of a proxy or of an empty path), and the part between capture and sender where
+    /// it is known.
     fn rtt(&self, dir: usize) -> Option<Nanos> {
         let h = self.sender(dir);
         let echoed = h.sender.as_ref().filter(|s| s.is_known());
@@ -187,8 +190,8 @@ impl<'a> Case<'a> {
         server.rare.unclear().plus(&client.rare.unclear()).most(unknown)
     }
 
-    /// How long it was unclear what limited a direction, because several causes look the same. A window that is named for less time than that may
-    /// have been none.
+    /// How long it was unclear what limited a direction, because several causes look the same. A
+    /// window that is named for less time than that may have been none.
     fn unclear_time(&self, dir: usize) -> Nanos {
         self.sender(dir).rare.unclear().total()
     }
@@ -214,8 +217,8 @@ impl<'a> Case<'a> {
             && server.offered.flags.intersects(Flags::AE | Flags::CWR)
     }
 
-    /// Whether there are data in a direction (or anywhere) of which something could be said. Acknowledged bytes are data too where
-    /// the capture holds the ACKs only.
+    /// Whether there are data in a direction (or anywhere) of which something could be said.
+    /// Acknowledged bytes are data too where the capture holds the ACKs only.
     fn carries(&self, dir: usize, anywhere: bool) -> bool {
         let data = |d: usize| {
             let h = &self.c.halves[d];
@@ -224,8 +227,8 @@ impl<'a> Case<'a> {
         if anywhere { data(0) || data(1) } else { data(dir) }
     }
 
-    /// The handshake is not in the capture, and what a sender had in flight came up to the largest window without scaling and no
-    /// further: a hint.
+    /// The handshake is not in the capture, and what a sender had in flight came up to the largest
+    /// window without scaling and no further: a hint.
     pub(crate) fn unscaled_window_in_view(&self) -> bool {
         const LARGEST: u32 = 65_535;
         (0..2).any(|dir| {

@@ -1,4 +1,5 @@
-//! An MTU black hole: full-sized packets vanish while small ones get through (RFC 2923, section 2.1; RFC 4821).
+//! An MTU black hole: full-sized packets vanish while small ones get through (RFC 2923, section
+//! 2.1; RFC 4821).
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;

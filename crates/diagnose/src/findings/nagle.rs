@@ -1,4 +1,5 @@
-//! Nagle's algorithm met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK that the receiver held back.
+//! Nagle's algorithm met a delayed ACK: a part-filled segment, or the FIN, stood waiting for an ACK
+//! that the receiver held back.
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;

@@ -1,4 +1,5 @@
-//! The receiving application read more slowly than data came: its window shrank while the sender filled it.
+//! The receiving application read more slowly than data came: its window shrank while the sender
+//! filled it.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;

@@ -1,4 +1,5 @@
-//! Reordering was taken for loss: segments were retransmitted although the originals arrived (RFC 3708, RFC 3522).
+//! Reordering was taken for loss: segments were retransmitted although the originals arrived (RFC
+//! 3708, RFC 3522).
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;

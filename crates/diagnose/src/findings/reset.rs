@@ -11,7 +11,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::BothDirections],
 };
 
-/// Many firewalls and NAT tables forget a connection after some minutes; RFC 5382 asks for two hours and four minutes.
+/// Many firewalls and NAT tables forget a connection after some minutes; RFC 5382 asks for two
+/// hours and four minutes.
 const LONG_IDLE: u64 = 60_000_000_000;
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

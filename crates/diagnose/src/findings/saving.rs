@@ -5,7 +5,8 @@ use record::conversation::{FindingKind, Limit};
 
 use super::{Case, Drawn, Rate};
 
-/// The time that the connection would take less, at most. `None` where it would not be over sooner, or where that cannot be said.
+/// The time that the connection would take less, at most. `None` where it would not be over sooner,
+/// or where that cannot be said.
 pub(super) fn saving(case: &Case<'_>, dir: usize, kind: FindingKind, drawn: &Drawn) -> Option<Nanos> {
     if !case.vantage.shows_time() {
         return None;
@@ -31,7 +32,8 @@ pub(super) fn saving(case: &Case<'_>, dir: usize, kind: FindingKind, drawn: &Dra
     saved.map(|s| s.min(case.duration)).filter(|s| *s > Nanos::ZERO)
 }
 
-/// A window held `cost` of the transfer: what is left of that where the same bytes go as fast as the path carried bursts.
+/// A window held `cost` of the transfer: what is left of that where the same bytes go as fast as
+/// the path carried bursts.
 fn at_burst_rate(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> {
     let idle = case.time(0, Limit::Application) + case.time(1, Limit::Application);
     let busy = case.duration.saturating_sub(idle + case.time(0, Limit::Handshake)).0.max(1);
@@ -40,7 +42,8 @@ fn at_burst_rate(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> {
     Some(Nanos(cost.0.saturating_sub((at_best * 1e9) as u64)))
 }
 
-/// The same in words: `2.10 s instead of 4.20 s, 32.0 Mbit/s instead of 16.0 Mbit/s`. `None` below one per cent.
+/// The same in words: `2.10 s instead of 4.20 s, 32.0 Mbit/s instead of 16.0 Mbit/s`. `None` below
+/// one per cent.
 pub(super) fn words(case: &Case<'_>, dir: usize, saved: Nanos) -> Option<String> {
     let (now, then) = (case.duration, case.duration.saturating_sub(saved));
     if saved.0 < now.0 / 100 {

@@ -1,9 +1,11 @@
-//! What is in flight stood still without a loss: its send buffer is full, or a congestion control holds the window.
+//! What is in flight stood still without a loss: its send buffer is full, or a congestion control
+//! holds the window.
 
 use super::{Case, Drawn, FindingKind, Rate, Rule, View};
 use record::conversation::Limit;
 
-/// A congestion window in avoidance grows by a segment each round, so ten rounds on one level are something else.
+/// A congestion window in avoidance grows by a segment each round, so ten rounds on one level are
+/// something else.
 pub(super) const FLAT_ROUNDS: u16 = 10;
 
 pub(super) const RULE: Rule = Rule {
@@ -23,7 +25,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         return None;
     }
     let rtt = case.rtt(dir)?;
-    // No sender goes through more rounds than there is time for: what was counted as rounds were none.
+    // No sender goes through more rounds than there is time for: what was counted as rounds were
+    // none.
     if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat().0.into()) > case.duration.0)
     {
         return None;

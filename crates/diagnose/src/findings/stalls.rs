@@ -1,4 +1,5 @@
-//! The path stood still for a while, time and again, with data under way: a radio link that sleeps, scans or roams, a paused machine.
+//! The path stood still for a while, time and again, with data under way: a radio link that sleeps,
+//! scans or roams, a paused machine.
 
 use record::Nanos;
 

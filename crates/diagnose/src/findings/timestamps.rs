@@ -1,4 +1,5 @@
-//! Timestamps missing where they are needed, or their price where headers count (RFC 7323, sections 3 to 5).
+//! Timestamps missing where they are needed, or their price where headers count (RFC 7323, sections
+//! 3 to 5).
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 use record::conversation::Limit;
@@ -24,7 +25,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         if h.count.unique_bytes < 10_000_000 || share < 0.5 {
             return None;
         }
-        // Ethernet with its preamble and gap: 1538 bytes carry 1448 with the option and 1460 without.
+        // Ethernet with its preamble and gap: 1538 bytes carry 1448 with the option and 1460
+        // without.
         return Some(Drawn {
             text: format!(
                 "timestamps cost 12 bytes of every packet: 1448 of 1538 bytes on an Ethernet wire are payload, 1460 would be without ({:.2} %)",

@@ -1,4 +1,5 @@
-//! Many small segments one after the other: the sender writes in small pieces and does not let TCP join them.
+//! Many small segments one after the other: the sender writes in small pieces and does not let TCP
+//! join them.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 use record::conversation::Limit;
@@ -12,7 +13,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-/// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with timestamps.
+/// Ethernet preamble, header, frame check sequence and gap with an IPv4 and a TCP header with
+/// timestamps.
 const OVERHEAD: u64 = 38 + 20 + 32;
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {

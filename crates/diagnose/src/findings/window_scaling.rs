@@ -1,4 +1,5 @@
-//! Window scaling was not in use, and the window of at most 65,535 bytes held the sender back (RFC 7323, section 2).
+//! Window scaling was not in use, and the window of at most 65,535 bytes held the sender back (RFC
+//! 7323, section 2).
 
 use record::Nanos;
 
@@ -25,7 +26,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let culprit = match (client.offered.window_scale, server.offered.window_scale) {
         (Some(_), Some(_)) => return None,
-        // A server must not send the option unless the SYN had it (section 2.2), so its silence says nothing here.
+        // A server must not send the option unless the SYN had it (section 2.2), so its silence
+        // says nothing here.
         (None, _) => ("client", "its SYN has none, and without that the server must not answer with one"),
         (Some(_), None) => ("server", "the SYN offered it, the SYN-ACK does not answer"),
     };

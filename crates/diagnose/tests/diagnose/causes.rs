@@ -31,7 +31,8 @@ macro_rules! cause {
     };
 }
 
-// A queue of the path overflows at the end of slow start. In a short transfer, repairing that may take the largest share.
+// A queue of the path overflows at the end of slow start. In a short transfer, repairing that may
+// take the largest share.
 pub const CAUSES: &[Cause] = &[
     cause!(
         "path_rate",
@@ -60,7 +61,8 @@ pub const CAUSES: &[Cause] = &[
         ["bufferbloat", "loss"],
         ["PathRate", "LossRecovery"]
     ),
-    // The machine stood still for 100 ms while the second was recorded: no packet arrives from 474 to 475, then 6 µs after one another.
+    // The machine stood still for 100 ms while the second was recorded: no packet arrives from 474
+    // to 475, then 6 µs after one another.
     cause!("bufferbloat", "bufferbloat", 'a', [5, 12], ["bufferbloat"], ["path_stalls"], ["PathRate"]),
     cause!("bufferbloat_no_stamps", "bufferbloat, no timestamps", 'a', [5, 9], ["bufferbloat"], [], ["PathRate"]),
     cause!(

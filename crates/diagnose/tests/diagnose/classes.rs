@@ -1,6 +1,8 @@
-//! The classes of retransmissions against the kernel that made them: transfers over lab paths, recorded at both ends with what the
-//! kernel said of each retransmission (`crates/wirelapse/tests/causes/classes.rs`). Rules were made with the files of `tuned`; those of
-//! `unseen` and of `drawn_1` to `drawn_4` (drawn by chance from a seed) come from other paths, seeds and round trips, and no rule was made with them. The tables in `docs/analyze.md` are this
+//! The classes of retransmissions against the kernel that made them: transfers over lab paths,
+//! recorded at both ends with what the kernel said of each retransmission
+//! (`crates/wirelapse/tests/causes/classes.rs`). Rules were made with the files of `tuned`; those
+//! of `unseen` and of `drawn_1` to `drawn_4` (drawn by chance from a seed) come from other paths,
+//! seeds and round trips, and no rule was made with them. The tables in `docs/analyze.md` are this
 //! test's.
 
 use crate::files;
@@ -65,7 +67,8 @@ fn classes_are_the_kernels() {
             }
             for class in truth::TRUTHS {
                 let Some((_, _, f1)) = score.f1(class) else { continue };
-                // With few of a class one mistake is many per cent. What was drawn by chance is measured, and the docs say what is below.
+                // With few of a class one mistake is many per cent. What was drawn by chance is
+                // measured, and the docs say what is below.
                 if f1 < 0.95 && score.of(class) >= 20 && !set.starts_with("drawn") {
                     wrong.push(format!("{set} at the {end}: {class:?} has F1 {f1:.3}"));
                 }
@@ -75,7 +78,8 @@ fn classes_are_the_kernels() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// One trace whose label the sending kernel gave: nine retransmissions, all of timeouts. Those of a lone segment may be probes as well, as a capture sees it.
+/// One trace whose label the sending kernel gave: nine retransmissions, all of timeouts. Those of a
+/// lone segment may be probes as well, as a capture sees it.
 #[test]
 fn a_capture_of_timeouts_is_read_as_the_kernel_counted() {
     let reports = reports(concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/recorded/timeouts.pcap"));

@@ -1,4 +1,5 @@
-//! Conversations made for tests: segments with their times, written down by hand or by a small simulated sender.
+//! Conversations made for tests: segments with their times, written down by hand or by a small
+//! simulated sender.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -68,7 +69,8 @@ impl Script {
         }
     }
 
-    /// A segment of `by` with sequence position `seq` (0 is the SYN) and everything else as it stands.
+    /// A segment of `by` with sequence position `seq` (0 is the SYN) and everything else as it
+    /// stands.
     pub fn raw(&mut self, at: u64, by: By, flags: Flags, seq: u64, payload: u32) -> &mut Segment {
         let number = self.segments.len() as u64 + 1;
         let (me, you) = self.sides(by);
@@ -172,9 +174,10 @@ pub fn has<'a>(report: &'a Report, kind: &str) -> Option<&'a diagnose::Finding> 
     report.findings.iter().find(|f| f.kind.name() == kind)
 }
 
-/// A bulk transfer from the server to the client, seen at the server: a sender with a window, a path with a rate, a delay
-/// and a queue, a receiver that acknowledges every second segment. Deterministic; `lost` names the segments (by place in
-/// the stream, from 0) that vanish after the capture the first time they are sent.
+/// A bulk transfer from the server to the client, seen at the server: a sender with a window, a
+/// path with a rate, a delay and a queue, a receiver that acknowledges every second segment.
+/// Deterministic; `lost` names the segments (by place in the stream, from 0) that vanish after the
+/// capture the first time they are sent.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     pub rtt: u64,
@@ -189,7 +192,8 @@ pub struct Bulk {
     pub receive_window: u64,
     pub restart_after: Option<(u64, u64)>,
     pub extra_delay_from: Option<(u64, u64)>,
-    /// ACKs come in bunches this far apart, as a radio link that collects frames delivers them; 0: each by itself.
+    /// ACKs come in bunches this far apart, as a radio link that collects frames delivers them; 0:
+    /// each by itself.
     pub ack_slot: u64,
 }
 
@@ -355,7 +359,8 @@ impl Path {
         let in_order = self.cum > before;
         self.unanswered += u64::from(in_order);
         self.serial += 1;
-        // A delayed ACK for the odd one in order, at once for everything else (RFC 5681, section 4.2).
+        // A delayed ACK for the odd one in order, at once for everything else (RFC 5681, section
+        // 4.2).
         if in_order && self.cum == before + 1 && self.unanswered < 2 {
             self.acks.push(Reverse((back + 40 * MS, self.serial, self.cum)));
             return;

@@ -1,4 +1,5 @@
-//! Damaged segments: real bytes with real checksums, of which some were changed, over IPv4 and IPv6.
+//! Damaged segments: real bytes with real checksums, of which some were changed, over IPv4 and
+//! IPv6.
 
 use crate::conversation;
 use std::net::{IpAddr, SocketAddr};
@@ -54,8 +55,8 @@ fn download(v6: bool, lost: &[u64]) -> Script {
     script
 }
 
-/// The report on the segments as bytes, each changed by `alter` (given its place in the stream in full segments, and whether it is the
-/// first there).
+/// The report on the segments as bytes, each changed by `alter` (given its place in the stream in
+/// full segments, and whether it is the first there).
 fn report(script: &Script, sums: Sums, alter: impl Fn(&Segment, u64, bool, &mut Vec<u8>)) -> Report {
     let mut follower = Follower::new(Options { keep: Keep::First(1, 100_000), ..Options::default() });
     let mut sent = std::collections::HashSet::new();

@@ -11,7 +11,8 @@ fn bulk(bulk: Bulk) -> Report {
     script.report()
 }
 
-/// Request and reply over 1 ms, then a FIN that leaves `late` after the reply, right behind its ACK.
+/// Request and reply over 1 ms, then a FIN that leaves `late` after the reply, right behind its
+/// ACK.
 fn reply_and_fin(late: u64, fin_after_ack: u64) -> Report {
     let mut s = Script::new();
     let mut t = s.open(0, MS);
@@ -43,7 +44,8 @@ fn nagle_and_delayed_ack() {
 
 #[test]
 fn an_answer_after_a_delayed_ack_is_no_stall() {
-    // Seen at the client. Its application is slow once: the ACK of the answer goes by itself, and the next question after it.
+    // Seen at the client. Its application is slow once: the ACK of the answer goes by itself, and
+    // the next question after it.
     let run = |question: u64, next: u64| {
         let mut s = Script::new();
         let mut t = s.open(0, 20 * MS);
@@ -512,9 +514,11 @@ fn assert_copies(doubled: &Report, plain: &Report, case: &dyn std::fmt::Debug) {
     }
 }
 
-/// A capture on both sides of a router: each packet twice, the second with a TTL that is one lower. More packets than are remembered of
-/// every connection come between the two, and real retransmissions are among them. With the clocks of two merged captures apart, the time between
-/// may be longer than a round trip. The same without identifications (IPv6), and where the server gives its SYN-ACK none.
+/// A capture on both sides of a router: each packet twice, the second with a TTL that is one lower.
+/// More packets than are remembered of every connection come between the two, and real
+/// retransmissions are among them. With the clocks of two merged captures apart, the time between
+/// may be longer than a round trip. The same without identifications (IPv6), and where the server
+/// gives its SYN-ACK none.
 #[test]
 fn copies_behind_a_router_are_copies() {
     for lost in [vec![], vec![20, 21, 40]] {
@@ -535,7 +539,8 @@ fn copies_behind_a_router_are_copies() {
     }
 }
 
-/// The same on a LAN, where five packets of one direction pass within less than the router takes, and in a capture that begins amid a flight.
+/// The same on a LAN, where five packets of one direction pass within less than the router takes,
+/// and in a capture that begins amid a flight.
 #[test]
 fn many_packets_may_lie_between_a_packet_and_its_copy() {
     let mut script = Script::new();
@@ -551,8 +556,9 @@ fn many_packets_may_lie_between_a_packet_and_its_copy() {
     assert_copies(&captured_twice(&script, 400 * US, 1), &script.report(), &"from the middle");
 }
 
-/// A mirror port shows the connection once, and in its midst each packet of a flight a second time: the first of these copies says that there are such,
-/// and those of what came just before it are found too, though others have come since.
+/// A mirror port shows the connection once, and in its midst each packet of a flight a second time:
+/// the first of these copies says that there are such, and those of what came just before it are
+/// found too, though others have come since.
 #[test]
 fn copies_of_packets_before_the_first_copy_are_copies() {
     let mut script = Script::new();
@@ -571,7 +577,8 @@ fn copies_of_packets_before_the_first_copy_are_copies() {
     assert_eq!((report.to_server.capture_copies, report.to_server.retransmitted_packets), (4, 0));
 }
 
-/// A mirror port that copies what enters and what leaves, over IPv6: nothing but the moment distinguishes the two.
+/// A mirror port that copies what enters and what leaves, over IPv6: nothing but the moment
+/// distinguishes the two.
 #[test]
 fn copies_of_ipv6_at_the_same_moment_are_copies() {
     let mut script = Script::new();
@@ -587,7 +594,8 @@ fn copies_of_ipv6_at_the_same_moment_are_copies() {
     assert_eq!(data(&plain), data(&doubled));
 }
 
-/// Segments are retransmitted over another route, over IPv6 and without timestamps: what has another hop limit is no copy for that.
+/// Segments are retransmitted over another route, over IPv6 and without timestamps: what has
+/// another hop limit is no copy for that.
 #[test]
 fn retransmissions_over_another_route_are_no_copies() {
     let mut script = Script::new();
@@ -622,8 +630,8 @@ fn copies_without_an_identification_are_copies_at_the_same_moment() {
     assert_eq!((report.to_server.capture_copies, report.to_server.retransmitted_packets), (1, 0));
 }
 
-/// The server still holds an older connection of the same ports: it answers the SYN with an ACK of that (RFC 5961, section 4), the client
-/// resets that, and the SYN is retransmitted.
+/// The server still holds an older connection of the same ports: it answers the SYN with an ACK of
+/// that (RFC 5961, section 4), the client resets that, and the SYN is retransmitted.
 #[test]
 fn a_syn_answered_by_a_challenge_is_one_connection() {
     let mut script = Script::new();
@@ -646,7 +654,8 @@ fn a_syn_answered_by_a_challenge_is_one_connection() {
     assert_eq!(report.to_server.unique_bytes, 300);
 }
 
-/// From the middle on, a flight that comes up to 65,535 bytes and no further is a hint at a window without scaling, and no more.
+/// From the middle on, a flight that comes up to 65,535 bytes and no further is a hint at a window
+/// without scaling, and no more.
 #[test]
 fn a_flight_of_65_535_bytes_is_a_hint() {
     let mut script = Script::new();
@@ -664,7 +673,8 @@ fn a_flight_of_65_535_bytes_is_a_hint() {
 
 #[test]
 fn behind_what_acknowledges_on_the_way_neither_server_nor_path_is_blamed() {
-    // Seen at the client, 100 ms from a server that takes no time. A NAT near by acknowledges, or the server itself does.
+    // Seen at the client, 100 ms from a server that takes no time. A NAT near by acknowledges, or
+    // the server itself does.
     let run = |acknowledged: u64, sometimes: u64| {
         let mut s = Script::new();
         let mut t = s.open(0, 100 * MS);
@@ -707,7 +717,8 @@ fn behind_what_acknowledges_on_the_way_neither_server_nor_path_is_blamed() {
 
 #[test]
 fn a_timeout_that_a_dsack_shows_to_be_needless_is_no_reordering() {
-    // The capture is beside the client; each answer is acknowledged, and retransmitted before that ACK has reached the server.
+    // The capture is beside the client; each answer is acknowledged, and retransmitted before that
+    // ACK has reached the server.
     let mut s = Script::new();
     (s.client.stamps, s.server.stamps) = (false, false);
     let mut t = s.open(0, 40 * MS);
@@ -740,7 +751,8 @@ fn a_repair_that_takes_long_is_no_pause_of_the_application() {
         s.ack(t + 300 * MS, By::Client);
         t += 300 * MS + US;
     }
-    // The last of a flight is lost, and its retransmission as well; the third try is acknowledged, and the next segment follows at once.
+    // The last of a flight is lost, and its retransmission as well; the third try is acknowledged,
+    // and the next segment follows at once.
     let last = s.server.next;
     s.data(t, By::Server, SIZE as u32);
     s.raw(t + 800 * MS, By::Server, Flags::ACK, last, SIZE as u32);
@@ -761,7 +773,8 @@ fn a_repair_that_takes_long_is_no_pause_of_the_application() {
 
 #[test]
 fn the_longest_pause_is_the_one_that_the_packets_show() {
-    // The server answers, the client thinks, and the server answers again: from one answer to the next is no pause of the server's.
+    // The server answers, the client thinks, and the server answers again: from one answer to the
+    // next is no pause of the server's.
     let mut s = Script::new();
     let mut t = s.open(0, 10 * MS);
     for think in [3_000, 5_000] {
@@ -825,8 +838,9 @@ fn a_retransmitted_syn_ack_names_its_own_first_packet() {
     assert_eq!((f.direction, &f.packets[..], f.cost_ns), (Some(Way::ToClient), &[2, 3][..], Nanos(1_000 * MS)));
 }
 
-/// Seen at the server: the SYN is sent three times over 214 ms, answered at once each time, and then the client acknowledges each of the three
-/// answers. None was lost; a radio link held them up.
+/// Seen at the server: the SYN is sent three times over 214 ms, answered at once each time, and
+/// then the client acknowledges each of the three answers. None was lost; a radio link held them
+/// up.
 #[test]
 fn syn_acks_that_were_all_acknowledged_were_not_lost() {
     let run = |acks: u64| {

@@ -1,9 +1,10 @@
-//! Single packets that the way to the capture holds up: a radio link that repeats or collects frames, a busy machine. What left in time is
-//! nobody's delay, whatever kind of clock the timestamps have; and where they do not show it, nothing is claimed.
+//! Single packets that the way to the capture holds up: a radio link that repeats or collects
+//! frames, a busy machine. What left in time is nobody's delay, whatever kind of clock the
+//! timestamps have; and where they do not show it, nothing is claimed.
 
 use crate::conversation;
-use crate::files;
 use crate::conversation::{By, MS, SIZE, Script, US, has};
+use crate::files;
 use diagnose::{Limit, Report, Side};
 use record::Nanos;
 use wire::Flags;
@@ -26,8 +27,8 @@ fn stamp(s: &mut Script, tick: u64, earlier: u64) {
     segment.options.timestamps = (tick > 0).then(|| (Some((at / tick) as u32), None));
 }
 
-/// 60 times, seen at the client: 100 bytes, their ACK a path later, and 50 bytes that leave right behind it; the answer to them. `late` says
-/// by how much the ACK of each turn is late.
+/// 60 times, seen at the client: 100 bytes, their ACK a path later, and 50 bytes that leave right
+/// behind it; the answer to them. `late` says by how much the ACK of each turn is late.
 fn two_writes(tick: u64, path: u64, at: At, late: impl Fn(u64) -> u64) -> Report {
     let mut s = Script::new();
     let way_back = path / 2;
@@ -177,7 +178,8 @@ fn a_closed_window_is_not_closed_for_longer_because_its_opening_was_held_up() {
 
 #[test]
 fn in_an_upload_the_server_is_not_asked() {
-    // Each piece is acknowledged late and in two: the receiver's window follows when its application has read.
+    // Each piece is acknowledged late and in two: the receiver's window follows when its
+    // application has read.
     let mut s = Script::new();
     let mut t = s.open(0, PATH);
     for _ in 0..20 {
@@ -201,7 +203,8 @@ fn in_an_upload_the_server_is_not_asked() {
 
 #[test]
 fn a_second_tap_behind_a_router_repeats_no_syn() {
-    // Every packet again 400 µs later with a TTL one lower; identifications are 0, as many hosts leave them.
+    // Every packet again 400 µs later with a TTL one lower; identifications are 0, as many hosts
+    // leave them.
     let mut s = Script::new();
     let mut t = s.open(0, PATH);
     for _ in 0..10 {
@@ -228,7 +231,8 @@ fn a_second_tap_behind_a_router_repeats_no_syn() {
     assert_eq!((report.to_server.retransmitted_packets, report.to_client.retransmitted_packets), (0, 0));
 }
 
-/// Set forward once, in the middle of a transfer: with timestamps that shows, and without them the finding says that nothing shows it.
+/// Set forward once, in the middle of a transfer: with timestamps that shows, and without them the
+/// finding says that nothing shows it.
 #[test]
 fn a_clock_that_is_set_forward_makes_no_stall_and_no_pause() {
     let run = |stamps: bool, step: u64| {
@@ -254,7 +258,8 @@ fn a_clock_that_is_set_forward_makes_no_stall_and_no_pause() {
     assert!(run(true, 0).withheld.iter().all(|w| !w.reason.contains("clock")));
 }
 
-/// The same in recordings of causes that are no standstill, at four places: also where the hosts' clocks were not known yet.
+/// The same in recordings of causes that are no standstill, at four places: also where the hosts'
+/// clocks were not known yet.
 #[test]
 fn a_clock_that_is_set_forward_makes_no_stall_in_recordings() {
     for name in

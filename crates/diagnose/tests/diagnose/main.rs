@@ -5,6 +5,7 @@ mod causes;
 mod classes;
 mod conversation;
 mod damage;
+mod documentation;
 mod files;
 mod findings;
 mod held_up;
@@ -13,6 +14,7 @@ mod places;
 mod properties;
 mod real_captures;
 mod short_way;
+mod snapshot;
 #[path = "../truth/mod.rs"]
 mod truth;
 mod two_places;

@@ -1,4 +1,5 @@
-//! Captures that hold only a part: most bytes missed, packets cut with their length lost, a start in the middle, an end in mid-recovery.
+//! Captures that hold only a part: most bytes missed, packets cut with their length lost, a start
+//! in the middle, an end in mid-recovery.
 
 use crate::bytes::{header, ipv4};
 use crate::conversation::{Bulk, By, MS, SIZE, Script, check, has};

@@ -1,9 +1,11 @@
-//! What is said of a connection from every place where people capture: causes that a lab made (`tests/captures`, recorded at both
-//! ends by `crates/wirelapse/tests/causes/record.rs`), seen at the sender, before and after the bottleneck, and at the receiver;
-//! each of these whole, from 30 % on, and in one direction at a time.
+//! What is said of a connection from every place where people capture: causes that a lab made
+//! (`tests/captures`, recorded at both ends by `crates/wirelapse/tests/causes/record.rs`), seen at
+//! the sender, before and after the bottleneck, and at the receiver; each of these whole, from 30 %
+//! on, and in one direction at a time.
 //!
-//! A place is right where the cause is found, withheld where it says why it cannot be known there, and wrong otherwise: nothing said,
-//! or something that is not so. None may be wrong. The table in `docs/analyze.md` is this test's.
+//! A place is right where the cause is found, withheld where it says why it cannot be known there,
+//! and wrong otherwise: nothing said, or something that is not so. None may be wrong. The table in
+//! `docs/analyze.md` is this test's.
 
 use crate::causes::{CAUSES, Cause};
 use crate::files;
@@ -16,8 +18,9 @@ const PLACES: [&str; 4] = ["sender", "before", "after", "receiver"];
 /// What of it there is.
 const CUTS: [&str; 4] = ["whole", "from 30 %", "data only", "ACKs only"];
 
-/// The captures that rules were made with, and those of the same causes with other delays, rates and sizes, with which no rule was
-/// made; and ten causes, drawn by chance, with numbers 0.45 of the way from the first set's to the second's.
+/// The captures that rules were made with, and those of the same causes with other delays, rates
+/// and sizes, with which no rule was made; and ten causes, drawn by chance, with numbers 0.45 of
+/// the way from the first set's to the second's.
 const SETS: [&str; 3] = ["", "unseen/", "between/"];
 
 fn one_way_ms(set: usize, cause: &Cause) -> u64 {
@@ -52,8 +55,9 @@ fn seen(set: usize, cause: &Cause, place: usize, cut: usize) -> Vec<Segment> {
     let all = connection(&recorded(set, cause.name, if near_a { 'a' } else { 'b' }));
     let by_a = |s: &Segment| s.source.ip() < s.destination.ip();
     let mut all: Vec<Segment> = if place == 1 || place == 2 {
-        // On the path, a quarter of the round trip away from the end where it was recorded: what leaves that end comes by later, and
-        // what goes there has come by earlier. The delay is constant, so this is what a capture there holds.
+        // On the path, a quarter of the round trip away from the end where it was recorded: what
+        // leaves that end comes by later, and what goes there has come by earlier. The delay is
+        // constant, so this is what a capture there holds.
         let away = one_way_ms(set, cause) * 500_000;
         let moved = |s: &Segment| {
             let at = s.at.as_nanos();
@@ -78,8 +82,8 @@ fn seen(set: usize, cause: &Cause, place: usize, cut: usize) -> Vec<Segment> {
     all
 }
 
-/// Whether what the cause makes is in this capture at all: some causes act at the beginning alone, and a capture from 30 % on begins
-/// behind it.
+/// Whether what the cause makes is in this capture at all: some causes act at the beginning alone,
+/// and a capture from 30 % on begins behind it.
 fn is_there(cause: &Cause, segments: &[Segment]) -> bool {
     let by_data = |s: &&Segment| (s.source.ip() < s.destination.ip()) == (cause.sender == 'a');
     match cause.name {

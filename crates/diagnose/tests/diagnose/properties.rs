@@ -224,7 +224,8 @@ fn followers_of_parts_joined_say_what_one_says() {
 }
 
 proptest! {
-    /// The same of segments of any kind, with the joined follower going on afterwards as the whole one does.
+    /// The same of segments of any kind, with the joined follower going on afterwards as the whole
+    /// one does.
     #[test]
     fn joining_is_the_same_as_having_seen_all(mut segments in prop::collection::vec(segment(), 1..120), cut in 0usize..120) {
         let mut at = 0u64;

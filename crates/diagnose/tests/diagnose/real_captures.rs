@@ -1,5 +1,6 @@
-//! Claims on real captures that were read packet by packet (the table in `docs/analyze.md`) and found wrong, each with what is so:
-//! on a capture of our own that shows the same, and on the foreign one where it is.
+//! Claims on real captures that were read packet by packet (the table in `docs/analyze.md`) and
+//! found wrong, each with what is so: on a capture of our own that shows the same, and on the
+//! foreign one where it is.
 
 use crate::files;
 use diagnose::{Follower, Options, Report};
@@ -32,7 +33,8 @@ fn a_probe_of_a_window_that_we_closed_begins_nothing_anew() {
     assert!(findings.iter().all(|f| f.kind.name() != "slow_start_after_idle"), "{findings:?}");
 }
 
-/// 9 and 10 are the duplicate ACKs that 7 and 8 brought about, one round trip of 400 ms later; 11 repairs what was lost of 6.
+/// 9 and 10 are the duplicate ACKs that 7 and 8 brought about, one round trip of 400 ms later; 11
+/// repairs what was lost of 6.
 #[test]
 fn a_duplicate_ack_one_round_trip_later_is_no_pause_of_the_server() {
     let reports = own("lost-one.pcap");
@@ -46,7 +48,8 @@ fn a_duplicate_ack_one_round_trip_later_is_no_pause_of_the_server() {
     assert!(recovery >= Nanos(406 * 1_000 + 50_378_000 + 400_078_000), "{recovery:?}");
 }
 
-/// The client sends its request (4) 5.5 ms after the handshake (3); the server thinks for 12.3 ms, and its reset (7) ends no pause.
+/// The client sends its request (4) 5.5 ms after the handshake (3); the server thinks for 12.3 ms,
+/// and its reset (7) ends no pause.
 #[test]
 fn a_server_that_resets_did_not_pause() {
     let reports = own("refused.pcap");
@@ -63,7 +66,8 @@ fn a_probe_of_a_closed_window_begins_nothing_anew() {
     assert!(reports[0].findings.iter().all(|f| f.kind.name() != "slow_start_after_idle"), "{:?}", reports[0].findings);
 }
 
-/// 44 is the duplicate ACK that 42 brought about, one round trip of 411 ms later; 46 repairs what was lost.
+/// 44 is the duplicate ACK that 42 brought about, one round trip of 411 ms later; 46 repairs what
+/// was lost.
 #[test]
 fn an_ack_that_took_a_round_trip_is_no_pause_of_who_sent_it() {
     let reports = read!("Z_pppoe-over-qinq.pcap");
@@ -74,7 +78,8 @@ fn an_ack_that_took_a_round_trip_is_no_pause_of_who_sent_it() {
     assert!(recovery > Nanos::from_millis(9_372 + 411), "{recovery:?}");
 }
 
-/// The client sends its request (4) 5.3 ms after the handshake (3); the server's wait before its RST (7) is not known to be a pause.
+/// The client sends its request (4) 5.3 ms after the handshake (3); the server's wait before its
+/// RST (7) is not known to be a pause.
 #[test]
 fn the_wait_for_a_reset_is_taken_from_who_sent_it() {
     let reports = read!("Z_http_get-to-ssh-server.pcap");

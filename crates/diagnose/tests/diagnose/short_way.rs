@@ -1,5 +1,5 @@
-//! Most packets take a short way through a connection (`connection/plain.rs`); where its packets are kept, all take the long one. What is reported is
-//! the same, byte for byte.
+//! Most packets take a short way through a connection (`connection/plain.rs`); where its packets
+//! are kept, all take the long one. What is reported is the same, byte for byte.
 
 use std::path::{Path, PathBuf};
 

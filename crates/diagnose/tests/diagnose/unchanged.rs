@@ -1,17 +1,17 @@
-//! What is said of a connection does not change unawares. `tests/snapshots` holds the reports on our own captures and on real ones, one
-//! line for each figure of each connection, and on generated traffic the sums over all connections.
+//! What is said of a connection does not change unawares. `tests/snapshots` holds the reports on
+//! our own captures and on real ones, one line for each figure of each connection, and on generated
+//! traffic the sums over all connections.
 //!
-//! A change that makes reading faster must leave every line as it is. One that changes a rule, a text or a key changes them
-//! knowingly: `WIRELAPSE_WRITE_SNAPSHOTS=1` writes the new lines in place of the old ones.
-
-mod snapshot;
+//! A change that makes reading faster must leave every line as it is. One that changes a rule, a
+//! text or a key changes them knowingly: `WIRELAPSE_WRITE_SNAPSHOTS=1` writes the new lines in
+//! place of the old ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::snapshot::compare;
 use diagnose::{Follower, Options};
 use serde_json::Value;
-use snapshot::compare;
 use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::{Packet, PacketReader};
 
@@ -56,7 +56,8 @@ fn in_full(file: &[u8]) -> String {
     text
 }
 
-/// Of each figure its sum and its largest value, or how often each word came, or how many different texts there are; lists by their number.
+/// Of each figure its sum and its largest value, or how often each word came, or how many different
+/// texts there are; lists by their number.
 fn in_sums(file: &[u8]) -> String {
     let mut sums: BTreeMap<String, (u128, u64)> = BTreeMap::new();
     let mut texts: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Why each segment was retransmitted: the kernel's own word, set beside the class that was read from the packets.
+//! Why each segment was retransmitted: the kernel's own word, set beside the class that was read
+//! from the packets.
 
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
@@ -79,13 +80,14 @@ pub const TRUTHS: [Class; 4] = [Class::Timeout, Class::Fast, Class::SackRecovery
 /// The column of what the capture does not show as retransmitted.
 pub const NOT_SEEN: usize = 7;
 
-/// Whether what was read says of the truth what can be known: that a timer ran out, which may have been either of two.
+/// Whether what was read says of the truth what can be known: that a timer ran out, which may have
+/// been either of two.
 fn withheld(truth: Class, read: Class) -> bool {
     read == Class::Timer && matches!(truth, Class::Timeout | Class::TailLossProbe)
 }
 
-/// By truth, then by what was read. The last row holds what the kernel did not retransmit, the last column what the capture does
-/// not show as retransmitted.
+/// By truth, then by what was read. The last row holds what the kernel did not retransmit, the last
+/// column what the capture does not show as retransmitted.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
     pub matrix: [[u32; 8]; 5],
@@ -94,8 +96,9 @@ pub struct Score {
 }
 
 impl Score {
-    /// Each retransmission of the capture meets the latest of the kernel's that covers it and can have come by: `delay` after it
-    /// left, at least. Behind a lossy path (`all` is false) those that are not there were lost.
+    /// Each retransmission of the capture meets the latest of the kernel's that covers it and can
+    /// have come by: `delay` after it left, at least. Behind a lossy path (`all` is false) those
+    /// that are not there were lost.
     pub fn add(&mut self, report: &Report, truth: &Truth, delay: i64, all: bool) {
         // What timers and two clocks may be apart.
         const SLACK: i64 = 1_500_000;
@@ -154,7 +157,8 @@ impl Score {
         TRUTHS.iter().position(|t| *t == class).map_or(0, |row| self.matrix[row].iter().sum())
     }
 
-    /// Precision, recall and their harmonic mean, 0 to 1, of those that were given one class. `None` where there is none of the class.
+    /// Precision, recall and their harmonic mean, 0 to 1, of those that were given one class.
+    /// `None` where there is none of the class.
     pub fn f1(&self, class: Class) -> Option<(f64, f64, f64)> {
         let row = TRUTHS.iter().position(|t| *t == class)?;
         let right = f64::from(self.matrix[row][class as usize]);

@@ -1,6 +1,7 @@
 //! The documentation has every key of every record, and none that is not written.
 //!
-//! `WIRELAPSE_WRITE_DOCS=1` puts the tables of `docs/records.md` in place; without it they are compared.
+//! `WIRELAPSE_WRITE_DOCS=1` puts the tables of `docs/records.md` in place; without it they are
+//! compared.
 
 use std::collections::BTreeSet;
 

@@ -174,8 +174,8 @@ struct Slice {
     arguments: HashMap<String, String>,
 }
 
-/// Replays begins and ends lane by lane and checks what Perfetto needs: time does not run backwards in a lane, and every
-/// end has its begin.
+/// Replays begins and ends lane by lane and checks what Perfetto needs: time does not run backwards
+/// in a lane, and every end has its begin.
 fn slices(trace: &Trace) -> Vec<Slice> {
     let mut open: HashMap<u64, Vec<Slice>> = HashMap::new();
     let mut clock: HashMap<u64, u64> = HashMap::new();

@@ -1,7 +1,8 @@
-//! Perfetto's own schema, in Perfetto's Python package, reads what is written, with no field that it does not know.
+//! Perfetto's own schema, in Perfetto's Python package, reads what is written, with no field that
+//! it does not know.
 //!
-//! The package is looked for in the virtual environment `target/python` of the checkout and then in the `python3` of the
-//! machine.
+//! The package is looked for in the virtual environment `target/python` of the checkout and then in
+//! the `python3` of the machine.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Controlled Delay, RFC 8289: once segments have waited longer than `target` for a whole `interval`, drops (or marks) one at a time, the
-//! next sooner the longer it lasts, until they wait less.
+//! Controlled Delay, RFC 8289: once segments have waited longer than `target` for a whole
+//! `interval`, drops (or marks) one at a time, the next sooner the longer it lasts, until they wait
+//! less.
 
 use super::{Dropped, Fifo, Reason, Segment};
 use crate::direction::CodelSettings;
@@ -53,7 +54,8 @@ impl Codel {
         (Some(segment), now >= self.first_above)
     }
 
-    /// When to drop next (section 5.7): the rate of drops grows with the square root of their number.
+    /// When to drop next (section 5.7): the rate of drops grows with the square root of their
+    /// number.
     fn control_law(&self, at: u64) -> u64 {
         at + (self.interval as f64 / f64::from(self.count.max(1)).sqrt()) as u64
     }
@@ -88,7 +90,8 @@ impl Codel {
         }
         let mut segment = head?;
         self.dropping = true;
-        // Where dropping stopped a short while ago, it goes on at the rate that held the queue then.
+        // Where dropping stopped a short while ago, it goes on at the rate that held the queue
+        // then.
         let delta = self.count.saturating_sub(self.last_count);
         let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
         self.count = if delta > 1 && recent { delta } else { 1 };

@@ -1,5 +1,5 @@
-//! Flow queuing with CoDel, RFC 8290: a queue with CoDel for each flow (by hash), served in turn by deficit round robin; a flow that comes anew
-//! goes before those that have a queue.
+//! Flow queuing with CoDel, RFC 8290: a queue with CoDel for each flow (by hash), served in turn by
+//! deficit round robin; a flow that comes anew goes before those that have a queue.
 
 use std::collections::VecDeque;
 
@@ -89,7 +89,8 @@ impl<T> FqCodel<T> {
             self.bytes -= before - flow.queue.bytes();
             let Some(segment) = next else {
                 list.pop_front();
-                // A new flow that is empty waits its turn among the old ones, so that it cannot come first again at once.
+                // A new flow that is empty waits its turn among the old ones, so that it cannot
+                // come first again at once.
                 if from_new && !self.old.is_empty() {
                     self.old.push_back(index);
                 } else {

@@ -1,7 +1,7 @@
 //! What waits at the bottleneck, and who leaves next: the queue disciplines.
 //!
-//! Pure: no system call, no clock; the caller passes the time, which never goes back. A discipline takes segments in, gives them out one by
-//! one when the wire is free, and says which it drops.
+//! Pure: no system call, no clock; the caller passes the time, which never goes back. A discipline
+//! takes segments in, gives them out one by one when the wire is free, and says which it drops.
 
 mod codel;
 mod fq_codel;
@@ -90,7 +90,8 @@ enum Kind<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue for segments of at most `largest` bytes. `seed` is for the draws of PIE and the hash of FQ-CoDel.
+    /// An empty queue for segments of at most `largest` bytes. `seed` is for the draws of PIE and
+    /// the hash of FQ-CoDel.
     pub fn new(discipline: Discipline, largest: u32, seed: u64) -> Self {
         let kind = match discipline {
             Discipline::Fifo => Kind::Fifo(Fifo::default()),
@@ -119,8 +120,8 @@ impl<T> Queue<T> {
         self.segments == 0
     }
 
-    /// Takes a segment in, where so many bytes may wait at most. FQ-CoDel makes room by dropping from the flow that has the most; the others
-    /// drop the segment that comes.
+    /// Takes a segment in, where so many bytes may wait at most. FQ-CoDel makes room by dropping
+    /// from the flow that has the most; the others drop the segment that comes.
     pub fn enqueue(&mut self, now: u64, segment: Segment<T>, room: u64, dropped: &mut Dropped<T>) {
         let fits = self.bytes() + u64::from(segment.bytes) <= room;
         match &mut self.kind {

@@ -1,11 +1,12 @@
-//! Proportional Integral controller Enhanced, RFC 8033: drops (or marks) at the entry with a chance that follows how long segments wait, compared
-//! with the target and with the last look.
+//! Proportional Integral controller Enhanced, RFC 8033: drops (or marks) at the entry with a chance
+//! that follows how long segments wait, compared with the target and with the last look.
 
 use super::Segment;
 use crate::direction::PieSettings;
 use crate::random::Random;
 
-/// Weights of the deviation from the target and of the change since the last look, for waits in seconds (section 4.2).
+/// Weights of the deviation from the target and of the change since the last look, for waits in
+/// seconds (section 4.2).
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
 /// How long a burst passes before anything is dropped, ns (section 4.4).
@@ -51,7 +52,8 @@ impl Pie {
         if self.next_update == 0 {
             self.next_update = now + self.update;
         }
-        // Looks at a queue that has been empty this long have nothing left to take back: 0.98 to this power is below 10⁻⁸.
+        // Looks at a queue that has been empty this long have nothing left to take back: 0.98 to
+        // this power is below 10⁻⁸.
         let missed = now.saturating_sub(self.next_update) / self.update;
         if missed > 1_000 {
             self.next_update += (missed - 1_000) * self.update;
@@ -87,7 +89,8 @@ impl Pie {
         }
     }
 
-    /// Lets a segment in, marked where that is its fate, or gives it back to be dropped (sections 4.1 and 5.1). `waiting` bytes are in the queue.
+    /// Lets a segment in, marked where that is its fate, or gives it back to be dropped (sections
+    /// 4.1 and 5.1). `waiting` bytes are in the queue.
     pub(super) fn admit<T>(
         &mut self,
         now: u64,

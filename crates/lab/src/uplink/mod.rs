@@ -1,8 +1,10 @@
 //! The way from a lab's hosts to the outside: TCP connections and DNS, carried by the lab's owner.
 //!
-//! A host's connections that are for none of the lab's networks are redirected, within the host, to a port of the owner, which opens the same
-//! connection from the machine's own network and copies bytes. Queries for names go to the machine's resolvers in the same way. So nothing of the
-//! machine is changed, no forwarding and no rule, and a lab without root has it too. Other UDP, and ICMP, do not get out.
+//! A host's connections that are for none of the lab's networks are redirected, within the host, to
+//! a port of the owner, which opens the same connection from the machine's own network and copies
+//! bytes. Queries for names go to the machine's resolvers in the same way. So nothing of the
+//! machine is changed, no forwarding and no rule, and a lab without root has it too. Other UDP, and
+//! ICMP, do not get out.
 
 mod names;
 mod redirect;
@@ -100,12 +102,14 @@ impl Drop for Uplink {
     }
 }
 
-/// Gives the host a default route, what is sent there to the owner, and the owner's sockets. Runs inside the host.
+/// Gives the host a default route, what is sent there to the owner, and the owner's sockets. Runs
+/// inside the host.
 fn prepare() -> io::Result<Ends> {
     let mut netlink = Netlink::open()?;
     // Nothing takes what arrives at its other end.
     netlink.request(veth(INTERFACE, Vec::new()), NLM_F_CREATE | NLM_F_EXCL)?;
-    // Without a link-local address the host solicits no router there; a machine without IPv6 has no such setting.
+    // Without a link-local address the host solicits no router there; a machine without IPv6 has no
+    // such setting.
     std::fs::write(format!("/proc/sys/net/ipv6/conf/{INTERFACE}/addr_gen_mode"), "1").ok();
     let index = links::index_of(&CString::new(INTERFACE)?)?;
     links::up(&mut netlink, links::index_of(c"lo")?)?;
@@ -125,7 +129,8 @@ fn prepare() -> io::Result<Ends> {
     Ok(Ends { redirected, names, names_tcp })
 }
 
-/// A thread that is left without rights: what it reads comes from programs in the hosts and from outside.
+/// A thread that is left without rights: what it reads comes from programs in the hosts and from
+/// outside.
 fn spawn(name: &str, task: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let started = std::thread::Builder::new().name(name.into()).spawn(move || {
         crate::rights::keep(CapabilitySet::empty());
@@ -168,7 +173,8 @@ where
     }
 }
 
-/// Carries one connection until both directions have ended. Where the outside does not take it, the client sees a reset.
+/// Carries one connection until both directions have ended. Where the outside does not take it, the
+/// client sees a reset.
 fn carry(client: TcpStream, to: SocketAddr) {
     let Ok(server) = TcpStream::connect_timeout(&to, PATIENCE) else { return reset(client) };
     for socket in [&client, &server] {

@@ -28,7 +28,8 @@ fn read(text: &str) -> Vec<IpAddr> {
     named.collect()
 }
 
-/// What `/etc/resolv.conf` of a host says: the owner is its resolver, and the rest is the machine's.
+/// What `/etc/resolv.conf` of a host says: the owner is its resolver, and the rest is the
+/// machine's.
 pub(crate) fn resolver_file() -> (String, Vec<u8>) {
     let machine = std::fs::read_to_string(FILE).unwrap_or_default();
     (FILE.into(), of_host(&machine).into_bytes())

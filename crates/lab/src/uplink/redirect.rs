@@ -1,6 +1,8 @@
-//! A rule of nf_tables in a host: TCP connections that would leave by one interface go to a port of the host itself.
+//! A rule of nf_tables in a host: TCP connections that would leave by one interface go to a port of
+//! the host itself.
 //!
-//! The rule is of the host's network namespace, and goes with it. Messages as in include/uapi/linux/netfilter/nf_tables.h.
+//! The rule is of the host's network namespace, and goes with it. Messages as in
+//! include/uapi/linux/netfilter/nf_tables.h.
 
 use std::io;
 
@@ -92,7 +94,8 @@ fn batch(interface: u32, port: u16) -> Vec<u8> {
     .concat()
 }
 
-/// Has the calling thread's network namespace send TCP connections that would leave by this interface to a port of the loopback address.
+/// Has the calling thread's network namespace send TCP connections that would leave by this
+/// interface to a port of the loopback address.
 ///
 /// # Errors
 /// The kernel's: it has no nf_tables, or no redirection in it.

@@ -193,7 +193,8 @@ fn marks_are_seen_by_tcp() {
     assert!(transfer(&lab, IpAddr::V4(Side::B.ipv4()), 4 << 20));
     let a = lab.path().report().a_to_b.achieved.unwrap();
     assert!(a.marked > 0 && a.dropped_queue == 0, "{a:?}");
-    // The receiver's kernel counts the marks that reached it, each segment of a larger frame for itself.
+    // The receiver's kernel counts the marks that reached it, each segment of a larger frame for
+    // itself.
     let counts = |side| {
         let out = tier::limit(lab.host(side).command("cat").unwrap()).arg("/proc/net/netstat").output().unwrap();
         let text = String::from_utf8(out.stdout).unwrap();

@@ -34,7 +34,8 @@ fn every_frame_into_and_out_of_each_device_is_copied_to_the_measuring_host() {
     for device in [Device::Path, Device::Wire, Device::Bridge, Device::Router] {
         let lab = Lab::up_testbed(&Config::default(), device).unwrap_or_else(|e| panic!("{}: {e}", device.name()));
         let mut seen = send(&lab, 20);
-        // A device may announce what it listens to (MLD, RFC 3810), for some seconds after it went up.
+        // A device may announce what it listens to (MLD, RFC 3810), for some seconds after it went
+        // up.
         for _ in 0..5 {
             if seen.iter().any(|frames| *frames > 20) {
                 seen = send(&lab, 20);

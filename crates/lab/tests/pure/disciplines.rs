@@ -28,7 +28,8 @@ impl Outcome {
     }
 }
 
-/// A sender: additive increase each round trip, and halving after a drop or a mark, as Reno does; or a rate that heeds nothing.
+/// A sender: additive increase each round trip, and halving after a drop or a mark, as Reno does;
+/// or a rate that heeds nothing.
 #[derive(Clone, Debug)]
 enum Sender {
     Reno {
@@ -49,7 +50,8 @@ fn reno() -> Sender {
     Sender::Reno { window: 4.0, in_flight: 0.0, halved: 0, ecn: false }
 }
 
-/// Runs the senders over a line of 10 Mbit/s with this discipline and a round trip of 50 ms besides the queue.
+/// Runs the senders over a line of 10 Mbit/s with this discipline and a round trip of 50 ms besides
+/// the queue.
 fn simulate(qdisc: Discipline, mut senders: Vec<Sender>, seconds: u64) -> Vec<Outcome> {
     const ROUND_TRIP: u64 = 50 * MILLISECOND;
     let asked = Direction { rate: BitRate::new(RATE), qdisc, ..Direction::default() };
@@ -127,7 +129,8 @@ fn named(text: &str) -> Discipline {
     parse::discipline(text).unwrap()
 }
 
-/// RFC 8289: a standing queue is brought down to the target and the wire stays busy; a fifo fills what it has.
+/// RFC 8289: a standing queue is brought down to the target and the wire stays busy; a fifo fills
+/// what it has.
 #[test]
 fn codel_holds_the_wait_near_its_target() {
     let second = 1_000 * MILLISECOND;
@@ -143,7 +146,8 @@ fn codel_holds_the_wait_near_its_target() {
     assert!(sent > 0.8 * RATE as f64, "{sent} bit/s");
 }
 
-/// RFC 8289, section 5.3: one drop after an interval above target, and the next ones closer by the square root of their number.
+/// RFC 8289, section 5.3: one drop after an interval above target, and the next ones closer by the
+/// square root of their number.
 #[test]
 fn codel_drops_by_the_control_law() {
     // Twice the rate, heeding nothing.
@@ -185,7 +189,8 @@ fn codel_marks_what_can_be_marked() {
     assert!(without.marked == 0 && without.dropped_early > 0);
 }
 
-/// RFC 8290, section 1: flows share the wire evenly, and a sparse one waits for hardly more than a segment of each.
+/// RFC 8290, section 1: flows share the wire evenly, and a sparse one waits for hardly more than a
+/// segment of each.
 #[test]
 fn fq_codel_shares_evenly_and_lets_sparse_flows_pass() {
     let sparse = Sender::Steady { bytes: 200, every: 20 * MILLISECOND, next: 0 };
@@ -230,7 +235,8 @@ fn fq_codel_overflows_at_the_cost_of_the_fattest() {
     assert!(dropped(2) > 100);
 }
 
-/// RFC 8033: the wait settles near the target of 15 ms, a first burst of 150 ms passes whole, and the wire stays busy.
+/// RFC 8033: the wait settles near the target of 15 ms, a first burst of 150 ms passes whole, and
+/// the wire stays busy.
 #[test]
 fn pie_settles_near_its_target() {
     let second = 1_000 * MILLISECOND;
@@ -284,7 +290,8 @@ fn settings_of_disciplines_are_read() {
     }
 }
 
-/// A recorded link lets 1,504 bytes pass at each of its moments, a large packet in two where one has a part left, and wastes what is not used.
+/// A recorded link lets 1,504 bytes pass at each of its moments, a large packet in two where one
+/// has a part left, and wastes what is not used.
 #[test]
 fn a_recorded_link_serves_at_its_moments() {
     let recording = std::sync::Arc::new(lab::Recording::read("x", "0\n10\n10\n40\n50\n").unwrap());
@@ -295,7 +302,8 @@ fn a_recorded_link_serves_at_its_moments() {
     let mut offer = |line: &mut Line<u32>, ms: u64, tag: u32, packet: u32| {
         line.offer(1_000 + ms * MILLISECOND, Offer { on_wire: packet + 38, markable: false, flow: 0 }, tag, &mut fates);
     };
-    // Nothing is there at 0 ms; at 10 ms four of 740 bytes leave in two turns, and a fifth of 1,500 bytes waits for 40 ms.
+    // Nothing is there at 0 ms; at 10 ms four of 740 bytes leave in two turns, and a fifth of 1,500
+    // bytes waits for 40 ms.
     for (tag, packet) in [(1, 740), (2, 740), (3, 740), (4, 740), (5, 1_500)] {
         offer(&mut line, 5, tag, packet);
     }

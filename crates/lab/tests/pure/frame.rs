@@ -1,5 +1,5 @@
-//! Reading and cutting frames: random bytes never panic, and the pieces of a large frame are what its sender would have
-//! sent one by one.
+//! Reading and cutting frames: random bytes never panic, and the pieces of a large frame are what
+//! its sender would have sent one by one.
 
 use lab::frame::{Shape, VIRTIO};
 use proptest::prelude::*;
@@ -89,7 +89,8 @@ proptest! {
     ) {
         prop_assume!(payload.len() > usize::from(each));
         let mut frame = tcp(v6, options, &payload, each, flags);
-        // `hdr_len`: the headers alone where the kernel sends, some or all of the payload too where it forwards.
+        // `hdr_len`: the headers alone where the kernel sends, some or all of the payload too where
+        // it forwards.
         let hdr_len = frame.len() - VIRTIO - (linear * payload.len() as f64) as usize;
         frame[2..4].copy_from_slice(&(hdr_len as u16).to_ne_bytes());
         let shape = Shape::read(&frame);

@@ -5,7 +5,8 @@ use lab::line::{Fate, Offer};
 use lab::{BitRate, Depth, Direction, Loss, Reorder};
 use proptest::prelude::*;
 
-/// A line of which the wire is given each segment as soon as it comes: in a queue that serves in order, no later one changes its fate.
+/// A line of which the wire is given each segment as soon as it comes: in a queue that serves in
+/// order, no later one changes its fate.
 #[derive(Clone)]
 struct Line(lab::line::Line<()>);
 
@@ -107,7 +108,8 @@ proptest! {
             let mut bits = 0u128;
             for (end, size) in &on_wire[i + 1..] {
                 bits += u128::from(*size) * 8;
-                // Both ends are rounded up to a whole nanosecond, so an interval can be short by one.
+                // Both ends are rounded up to a whole nanosecond, so an interval can be short by
+                // one.
                 prop_assert!(bits * 1_000_000_000 <= u128::from(end - start + 1) * u128::from(rate.bits()));
             }
         }
@@ -168,7 +170,8 @@ proptest! {
     }
 }
 
-/// How far a share of `n` draws may lie from `p`: five standard deviations, passed once in two million runs.
+/// How far a share of `n` draws may lie from `p`: five standard deviations, passed once in two
+/// million runs.
 fn bound(p: f64, n: usize) -> f64 {
     5.0 * (p * (1.0 - p) / n as f64).sqrt()
 }
@@ -235,7 +238,8 @@ fn marks_begin_at_the_threshold_and_spare_what_cannot_be_marked() {
     let mut line = Line::new(asked, 1_500, 1);
     let fates: Vec<_> = (0..12).map(|i| line.offer(0, 1_250, i != 5)).collect();
     let marked: Vec<_> = fates.iter().map(|f| matches!(f, Fate::Arrives(a) if a.marked)).collect();
-    // The fifth finds four milliseconds waiting, the sixth cannot be marked, the eleventh finds no room.
+    // The fifth finds four milliseconds waiting, the sixth cannot be marked, the eleventh finds no
+    // room.
     let expected: Vec<bool> = (0..12).map(|i| (4..10).contains(&i) && i != 5).collect();
     assert_eq!(marked, expected);
     assert_eq!(fates[10..], [Fate::QueueFull; 2]);
@@ -261,7 +265,8 @@ fn packets_above_the_black_holes_size_vanish_and_no_others() {
     }
 }
 
-/// What waits for the wire when the rate changes leaves at the new rate, and without delay where there is none any more.
+/// What waits for the wire when the rate changes leaves at the new rate, and without delay where
+/// there is none any more.
 #[test]
 fn what_waits_meets_the_new_rate() {
     let at = |rate: Option<BitRate>| {

@@ -10,15 +10,16 @@ pub fn unit_name(name: &str) -> String {
     if SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) { name.into() } else { format!("{name}.service") }
 }
 
-/// The cgroups of a systemd unit below `mount`, the root of the hierarchy: several where the managers of several users run one of this name, none
-/// where it does not run.
+/// The cgroups of a systemd unit below `mount`, the root of the hierarchy: several where the
+/// managers of several users run one of this name, none where it does not run.
 pub fn unit_cgroups(mount: &Path, name: &str) -> Vec<PathBuf> {
     let name = unit_name(name);
     outermost(mount, |path| path.rsplit('/').next() == Some(&name))
 }
 
-/// The cgroups of a container or a pod below `mount`: by its id or the first 8 or more digits of it, by a pod's uid, or by the name that the runtime
-/// gives to it in its files below `root`, the root of the file system.
+/// The cgroups of a container or a pod below `mount`: by its id or the first 8 or more digits of
+/// it, by a pod's uid, or by the name that the runtime gives to it in its files below `root`, the
+/// root of the file system.
 pub fn container_cgroups(mount: &Path, root: &Path, name: &str) -> Vec<PathBuf> {
     let lower = name.to_ascii_lowercase();
     let digits = lower.len() >= 8 && lower.bytes().all(|b| b.is_ascii_hexdigit());

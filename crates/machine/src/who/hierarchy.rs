@@ -57,7 +57,8 @@ impl Hierarchy {
         }
     }
 
-    /// The path of the cgroup with this id, relative to the root; `None` where it was not there at the last [`Self::refresh`].
+    /// The path of the cgroup with this id, relative to the root; `None` where it was not there at
+    /// the last [`Self::refresh`].
     pub fn path(&self, id: u64) -> Option<&str> {
         self.paths.get(&id).map(String::as_str)
     }

@@ -10,7 +10,8 @@ use serde_json::Value;
 /// Files of a runtime are a few kB; a larger one is not read.
 const LARGEST: u64 = 4 << 20;
 
-/// What a runtime says of a container; what it does not say, or does not let this user read, is `None`.
+/// What a runtime says of a container; what it does not say, or does not let this user read, is
+/// `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerNames {
     /// The container's name; within a pod it is unique only there.
@@ -42,8 +43,8 @@ impl Names {
         Self { root: root.to_owned() }
     }
 
-    /// What the container with this id is called. Of several runtimes the first that names it counts; the kubelet's own list comes
-    /// first, because every user may read it.
+    /// What the container with this id is called. Of several runtimes the first that names it
+    /// counts; the kubelet's own list comes first, because every user may read it.
     pub fn of(&self, id: &str) -> ContainerNames {
         if id.is_empty() || id.contains(['/', '\0']) || id.starts_with('.') {
             return ContainerNames::default();
@@ -124,7 +125,8 @@ impl Names {
     }
 }
 
-/// `POD_NAMESPACE_CONTAINER-ID.log`: the kubelet's link to a container's log. None of the names can hold an underscore.
+/// `POD_NAMESPACE_CONTAINER-ID.log`: the kubelet's link to a container's log. None of the names can
+/// hold an underscore.
 fn log_name(name: &str) -> Option<(String, ContainerNames)> {
     let (rest, id) = name.strip_suffix(".log")?.rsplit_once('-')?;
     let mut parts = rest.split('_').map(str::to_owned);

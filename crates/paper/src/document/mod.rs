@@ -1,5 +1,5 @@
-//! A report as a document: what it says first, then sections of words, plots and tables. The renderers draw it: [`crate::html`]
-//! as one file, [`crate::terminal`] as text.
+//! A report as a document: what it says first, then sections of words, plots and tables. The
+//! renderers draw it: [`crate::html`] as one file, [`crate::terminal`] as text.
 
 mod counts;
 mod times;
@@ -28,7 +28,8 @@ pub enum Block {
     Table(Table),
     /// A table of pages alone: on a terminal its rows would bury the rest.
     OnPage(Table),
-    /// Histograms of times: for a terminal, where a page has the cumulative curves and boxes beside them.
+    /// Histograms of times: for a terminal, where a page has the cumulative curves and boxes beside
+    /// them.
     Histograms(Histograms),
     /// How often values occur.
     Counts(Counts),

@@ -1,5 +1,5 @@
-//! Names of the places in a page that a link can point to. They are made of the headings, so that a link to a section, a plot or a
-//! table of one report still points there in a later one.
+//! Names of the places in a page that a link can point to. They are made of the headings, so that a
+//! link to a section, a plot or a table of one report still points there in a later one.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use crate::document::{Block, Document};
 /// Longest name made of a heading, characters.
 const LONGEST: usize = 60;
 
-/// A heading without what it has in parentheses: figures such as a number of blocks, which differ from report to report.
+/// A heading without what it has in parentheses: figures such as a number of blocks, which differ
+/// from report to report.
 fn without_asides(heading: &str) -> String {
     let mut depth = 0_usize;
     let outside = heading.chars().filter(|c| {
@@ -20,7 +21,8 @@ fn without_asides(heading: &str) -> String {
     if text.trim().is_empty() { heading.to_owned() } else { text }
 }
 
-/// A heading as the name of a place: lower case, with a dash for each stretch of anything but letters and digits.
+/// A heading as the name of a place: lower case, with a dash for each stretch of anything but
+/// letters and digits.
 fn slug(heading: &str) -> String {
     let words: Vec<String> = heading
         .split(|c: char| !c.is_alphanumeric())

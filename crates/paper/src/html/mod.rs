@@ -1,7 +1,8 @@
 //! A report as one HTML file that needs nothing else: no network, no second file.
 //!
-//! Plots stand in the page as data, and the script that draws them beside D3 (scales, axes, brush). Whatever comes from a run
-//! is text to the browser: it is escaped by construction, and the page's own policy forbids every request.
+//! Plots stand in the page as data, and the script that draws them beside D3 (scales, axes, brush).
+//! Whatever comes from a run is text to the browser: it is escaped by construction, and the page's
+//! own policy forbids every request.
 
 mod anchor;
 
@@ -34,7 +35,8 @@ pub fn page(documents: &[Document], made_by: &str) -> String {
         _ => format!("{} runs", documents.len()),
     };
     let mut place = Place::default();
-    // Only what this program itself brings goes in unescaped: style, library, script, and the plots, which `safe_json` makes harmless.
+    // Only what this program itself brings goes in unescaped: style, library, script, and the
+    // plots, which `safe_json` makes harmless.
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -119,7 +121,8 @@ fn said(clause: &Clause) -> Markup {
     }
 }
 
-/// Which blocks take the whole width: all but plots without names that have a neighbour of their kind to stand beside.
+/// Which blocks take the whole width: all but plots without names that have a neighbour of their
+/// kind to stand beside.
 fn widths(blocks: &[Block]) -> Vec<bool> {
     let narrow = |b: &Block| match b {
         Block::Plot(p) => ![&p.x, &p.y].iter().any(|axis| matches!(axis.scale, Scale::Names { .. })),
@@ -140,7 +143,8 @@ fn link_to(name: &str) -> Markup {
     html! { " " a.anchor href={ "#" (name) } aria-label="Link to this place" { "#" } }
 }
 
-/// A sentence; what stands between backquotes in it is to be typed. Where these are no pairs they are text like any other.
+/// A sentence; what stands between backquotes in it is to be typed. Where these are no pairs they
+/// are text like any other.
 fn prose(text: &str) -> Markup {
     let pieces: Vec<&str> = text.split('`').collect();
     if pieces.len().is_multiple_of(2) {
@@ -202,8 +206,8 @@ fn letters(row: &Row, column: usize) -> usize {
     row.cells.get(column).map_or(0, |cell| cell.to_string().chars().count())
 }
 
-/// A cell. A part stands further to the right than what it is a part of, a bar is as long as its share, and what is absent says why
-/// when pointed at.
+/// A cell. A part stands further to the right than what it is a part of, a bar is as long as its
+/// share, and what is absent says why when pointed at.
 fn cell(cell: &Cell, figures: bool) -> Markup {
     let class = match (figures, cell.indent) {
         (true, _) => Some("n"),
@@ -229,8 +233,8 @@ fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
     let figures = |i: usize| table.columns.get(i).is_some_and(|column| column.figures);
     let widths: Vec<usize> =
         (0..columns).map(|i| table.rows.iter().map(|row| letters(row, i)).max().unwrap_or(0)).collect();
-    // A column of words is as wide as they are, up to a few words, and of longer ones half as wide: what has no room scrolls.
-    // Two columns have room on a telephone too.
+    // A column of words is as wide as they are, up to a few words, and of longer ones half as wide:
+    // what has no room scrolls. Two columns have room on a telephone too.
     let wide = |letters: usize| letters.clamp(8, 24).max(if columns > 2 { letters.min(80) / 2 } else { 0 });
     let room = |i: usize| (!figures(i)).then(|| format!("min-width:{}ch", wide(widths[i])));
     html! {
@@ -312,8 +316,9 @@ mod tests {
         }
     }
 
-    /// What a browser is left with of a page: its tags with the names of their attributes, up to the first element with content that is not
-    /// markup. Names of places and files are made of headings, and differ.
+    /// What a browser is left with of a page: its tags with the names of their attributes, up to
+    /// the first element with content that is not markup. Names of places and files are made of
+    /// headings, and differ.
     fn tags(page: &str) -> Vec<String> {
         let body = page.split_once("<body>").unwrap().1.split_once("<details><summary>Licence").unwrap().0;
         let outside_quotes = |tag: &str| tag.split('"').step_by(2).collect::<Vec<_>>().join("\"");

@@ -1,5 +1,5 @@
-//! A plot as a description: axes, layers and the words around them. The renderers draw the same description: [`crate::html`]
-//! for browsers, [`image`] as SVG and PNG, [`text`] for terminals.
+//! A plot as a description: axes, layers and the words around them. The renderers draw the same
+//! description: [`crate::html`] for browsers, [`image`] as SVG and PNG, [`text`] for terminals.
 
 pub mod image;
 pub mod names;
@@ -90,8 +90,8 @@ pub enum Layer {
         hue: Hue,
         /// The points.
         points: Vec<[f64; 2]>,
-        /// For each point the name of the row that it stands for (see [`crate::document::Row::anchor`]); none
-        /// where there are none.
+        /// For each point the name of the row that it stands for (see
+        /// [`crate::document::Row::anchor`]); none where there are none.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         links: Vec<String>,
     },
@@ -226,7 +226,8 @@ pub struct Plot {
     pub y: Axis,
     /// What is drawn.
     pub layers: Vec<Layer>,
-    /// The letter of each layer of bars that stand end to end, which distinguishes them where colours do not.
+    /// The letter of each layer of bars that stand end to end, which distinguishes them where
+    /// colours do not.
     letters: Vec<Option<char>>,
     /// Whether a terminal draws each line as one row of bars: for many plots of a few lines.
     #[serde(skip)]
@@ -237,7 +238,8 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// A plot of these layers, without the empty ones; `None` where nothing is left. Axes are laid over what is drawn.
+    /// A plot of these layers, without the empty ones; `None` where nothing is left. Axes are laid
+    /// over what is drawn.
     pub fn new(
         id: &str,
         title: impl Into<String>,
@@ -299,7 +301,8 @@ impl Plot {
     }
 }
 
-/// A letter for each layer of bars that has a name, where there are several: one of its name that no other has, or else any.
+/// A letter for each layer of bars that has a name, where there are several: one of its name that
+/// no other has, or else any.
 fn letters(layers: &[Layer]) -> Vec<Option<char>> {
     let name = |layer: &Layer| match layer {
         Layer::Spans { name, .. } if !name.is_empty() => Some(name.clone()),
@@ -321,8 +324,9 @@ pub fn pieces(points: &[[f64; 2]]) -> impl Iterator<Item = &[[f64; 2]]> {
     points.split(|p| !p[0].is_finite() || !p[1].is_finite()).filter(|piece| !piece.is_empty())
 }
 
-/// As many points as a screen shows: of each of its columns the first, the lowest, the highest and the last, so that no extreme is lost. About `most`
-/// of them, x rising; where there are no more they stay as they are.
+/// As many points as a screen shows: of each of its columns the first, the lowest, the highest and
+/// the last, so that no extreme is lost. About `most` of them, x rising; where there are no more
+/// they stay as they are.
 pub fn thinned(points: Vec<[f64; 2]>, most: usize) -> Vec<[f64; 2]> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return points };
     if points.len() <= most {

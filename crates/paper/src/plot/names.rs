@@ -1,6 +1,7 @@
 //! Names that are cut to the room they have: what is left of them still differs.
 
-/// Each name as `cut` leaves it. Those that would read alike lose what they all begin with, and where that does not help they are numbered.
+/// Each name as `cut` leaves it. Those that would read alike lose what they all begin with, and
+/// where that does not help they are numbered.
 pub fn apart<N: AsRef<str>>(names: &[N], cut: &dyn Fn(&str) -> String) -> Vec<String> {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let mut left = without_common_beginning(&names, "", cut);
@@ -39,7 +40,8 @@ fn alike(names: &[&str], shown: &[String]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// How many bytes all of them begin with, in whole pairs of a factor and its level or else whole words, where there are such.
+/// How many bytes all of them begin with, in whole pairs of a factor and its level or else whole
+/// words, where there are such.
 fn common_beginning(names: &[&str]) -> usize {
     let Some((first, rest)) = names.split_first() else { return 0 };
     let same = |name: &&str| {

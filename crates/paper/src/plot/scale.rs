@@ -110,8 +110,8 @@ impl Axis {
         Self::of(label, Unit::Plain, Scale::Names { names: names.into_iter().map(Into::into).collect() })
     }
 
-    /// One that reaches to this value whatever is drawn, and ends there where nothing lies beyond: zero, for bars. Both ends may
-    /// be given.
+    /// One that reaches to this value whatever is drawn, and ends there where nothing lies beyond:
+    /// zero, for bars. Both ends may be given.
     #[must_use]
     pub fn reaching(mut self, value: f64) -> Self {
         self.with = [Some(value), self.with[0]];
@@ -140,7 +140,8 @@ impl Axis {
         self
     }
 
-    /// Where a value lies, 0 at the beginning of the axis and 1 at its end; beyond where it is beyond.
+    /// Where a value lies, 0 at the beginning of the axis and 1 at its end; beyond where it is
+    /// beyond.
     pub fn place(&self, value: f64) -> f64 {
         let [low, high] = self.reach;
         match self.scale {
@@ -242,7 +243,8 @@ mod tests {
             prop_assert!(axis.ticks(6).len() < 100);
         }
 
-        /// What differs on an axis does not read the same: delays of 0.19 and 0.2 ms, sizes of 1,448 and 1,449 bytes, rates that are close.
+        /// What differs on an axis does not read the same: delays of 0.19 and 0.2 ms, sizes of
+        /// 1,448 and 1,449 bytes, rates that are close.
         #[test]
         fn no_two_ticks_read_the_same(
             low in 0.0_f64..1e10, span in -9.0_f64..10.0, about in 1_usize..12, unit in 0_usize..5, log: bool,

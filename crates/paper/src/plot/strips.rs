@@ -13,7 +13,8 @@ const MARKS: [char; 9] = [' ', '.', '.', ':', ':', '+', '+', '#', '#'];
 /// Columns of bars, at most.
 const COLUMNS: usize = 60;
 
-/// Draws the title with the reach of both axes, and a row for each line, all from zero to the highest mean of a column.
+/// Draws the title with the reach of both axes, and a row for each line, all from zero to the
+/// highest mean of a column.
 pub(super) fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
     let lines: Vec<(&str, Hue, &[[f64; 2]])> = plot
         .layers
@@ -58,8 +59,9 @@ fn bar(canvas: &Canvas, value: Option<f64>, top: f64) -> char {
     }
 }
 
-/// What each of so many equal columns from zero to `end` shows: the mean of what falls into it, or, where there are fewer points than columns, the
-/// nearest point. That is none where it is no number or farther than the points lie from each other.
+/// What each of so many equal columns from zero to `end` shows: the mean of what falls into it, or,
+/// where there are fewer points than columns, the nearest point. That is none where it is no number
+/// or farther than the points lie from each other.
 fn means(points: &[[f64; 2]], columns: usize, end: f64) -> Vec<Option<f64>> {
     let placed: Vec<&[f64; 2]> = points.iter().filter(|p| p[0].is_finite()).collect();
     if placed.len() <= columns {

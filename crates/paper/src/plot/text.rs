@@ -1,6 +1,7 @@
 //! Plots in the characters of a terminal.
 //!
-//! Drawn by hand: ratatui's `Chart` and `Canvas` have no logarithmic axes, no rows of names, no intervals, boxes or shades, and no ASCII.
+//! Drawn by hand: ratatui's `Chart` and `Canvas` have no logarithmic axes, no rows of names, no
+//! intervals, boxes or shades, and no ASCII.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -15,7 +16,8 @@ const MARKS: [char; 14] = ['*', '+', 'o', 'x', '#', '%', '@', '=', '&', '~', '^'
 /// What marks a line or points that have no name.
 const UNNAMED: char = '.';
 
-/// Characters with their inks. Lines are drawn finer than characters, in dots of two by four to each.
+/// Characters with their inks. Lines are drawn finer than characters, in dots of two by four to
+/// each.
 struct Grid {
     columns: usize,
     rows: usize,
@@ -63,7 +65,8 @@ impl Grid {
     }
 }
 
-/// Draws the plot with its title and its caption. Names that are wider than two fifths of the canvas stand above their rows.
+/// Draws the plot with its title and its caption. Names that are wider than two fifths of the
+/// canvas stand above their rows.
 pub fn draw(canvas: &Canvas, out: &mut String, plot: &Plot) {
     if plot.strips {
         return super::strips::draw(canvas, out, plot);

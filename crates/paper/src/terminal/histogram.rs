@@ -1,6 +1,7 @@
 //! Histograms of times as text, one above the other over one logarithmic axis.
 //!
-//! Two rows of block characters for each series: plots of libraries take eight rows or more for the same, and a trace has five legs.
+//! Two rows of block characters for each series: plots of libraries take eight rows or more for the
+//! same, and a trace has five legs.
 
 use record::Nanos;
 
@@ -11,7 +12,8 @@ use crate::document::Histograms;
 const HEIGHT: usize = 2;
 const LABEL: usize = 9;
 
-/// Draws the histograms; height is linear in the count and as high as the fullest bin of the series.
+/// Draws the histograms; height is linear in the count and as high as the fullest bin of the
+/// series.
 pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Histograms) {
     let values = || of.series.iter().flat_map(|s| &s.values).map(|v| v.0);
     let (Some(least), Some(most)) = (values().min(), values().max()) else { return };

@@ -56,8 +56,9 @@ pub fn paragraph(canvas: &Canvas, words: &str) -> String {
     out
 }
 
-/// The documents as text where that fits so many rows, one below the other; where it does not, what comes first of each: its headline, as much of
-/// its verdict as there is room for, the first table, as many of the slowest records, and a line that says what `--full` adds.
+/// The documents as text where that fits so many rows, one below the other; where it does not, what
+/// comes first of each: its headline, as much of its verdict as there is room for, the first table,
+/// as many of the slowest records, and a line that says what `--full` adds.
 pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
     // The prompt comes back on a row, and the command's last words take a few.
     let rows = rows.saturating_sub(4);
@@ -133,7 +134,8 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
     out
 }
 
-/// What one screen shows of a piece in so many rows. The first table is always there, if with fewer of its rows.
+/// What one screen shows of a piece in so many rows. The first table is always there, if with fewer
+/// of its rows.
 fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option<String> {
     let drawn = |piece: &Block| {
         let mut drawn = String::new();
@@ -149,7 +151,8 @@ fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option
                 drawn(&Block::Table(Table { shown, elsewhere: elsewhere.into(), ..table.clone() }))
             };
             let whole = Some(drawn(piece)).filter(fits);
-            // A row says what it is by its name alone where rows have no sentences: such a table is short.
+            // A row says what it is by its name alone where rows have no sentences: such a table is
+            // short.
             let fewer = || (1..table.rows.len()).rev().map(of).find(fits);
             whole.or_else(|| {
                 if table.rows.iter().all(|row| row.notes.is_empty()) {

@@ -10,7 +10,8 @@ use crate::document::Table;
 const GAP: usize = 2;
 /// The deepest that sentences under a row are indented.
 const DEEPEST: usize = 8;
-/// In a hidden first column: here a row begins. A character of private use, which no cell can bring there.
+/// In a hidden first column: here a row begins. A character of private use, which no cell can bring
+/// there.
 const BEGINS: char = '\u{e000}';
 
 /// Whether these columns stand beside each other.
@@ -22,8 +23,8 @@ fn width(head: &[String], rows: &[Vec<String>], column: usize) -> usize {
     rows.iter().filter_map(|r| r.get(column)).chain(head.get(column)).map(|c| c.width()).max().unwrap_or(0)
 }
 
-/// Draws the table as wide as its content. Where the canvas is narrower, first cells become brief, then the columns that the table can spare go, and then
-/// cells are broken into lines.
+/// Draws the table as wide as its content. Where the canvas is narrower, first cells become brief,
+/// then the columns that the table can spare go, and then cells are broken into lines.
 pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
     let cell = |text: &str| canvas.plain(&text.replace(['\n', '\t', '\u{1b}'], " "));
     let shown = table.rows.len().min(table.shown.unwrap_or(usize::MAX));
@@ -90,7 +91,8 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
     }
 }
 
-/// The lines of the table, each with [`BEGINS`] before it where a row begins there and a blank where none does.
+/// The lines of the table, each with [`BEGINS`] before it where a row begins there and a blank
+/// where none does.
 fn arranged(canvas: &Canvas, table: &Table, head: &[String], rows: &[Vec<String>], columns: &[usize]) -> String {
     let mut drawn = comfy_table::Table::new();
     drawn.load_style(comfy_table::presets::NOTHING);
@@ -121,8 +123,8 @@ fn arranged(canvas: &Canvas, table: &Table, head: &[String], rows: &[Vec<String>
     drawn.to_string()
 }
 
-/// How wide the columns are: as their content, or, where that is too wide together, the widest ones as narrow as it takes. Words stay whole as long
-/// as another column can still give way.
+/// How wide the columns are: as their content, or, where that is too wide together, the widest ones
+/// as narrow as it takes. Words stay whole as long as another column can still give way.
 fn widths(canvas: &Canvas, head: &[String], rows: &[Vec<String>], columns: &[usize]) -> Vec<usize> {
     let word = |i: usize| {
         let cells = rows.iter().filter_map(|r| r.get(i)).chain(head.get(i));

@@ -1,6 +1,7 @@
 //! The slowest records as text, each as a waterfall of its legs.
 //!
-//! Drawn by hand: a bar begins where the one above it ends, to an eighth of a character, and ratatui's bars all begin at the edge.
+//! Drawn by hand: a bar begins where the one above it ends, to an eighth of a character, and
+//! ratatui's bars all begin at the edge.
 
 use record::Nanos;
 use unicode_width::UnicodeWidthStr as _;
@@ -33,7 +34,8 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Waterfalls) {
     }
 }
 
-/// Its place and time, what it is, and the ends of its connection; what a line has no room for goes below.
+/// Its place and time, what it is, and the ends of its connection; what a line has no room for goes
+/// below.
 fn headline(canvas: &Canvas, out: &mut String, index: usize, item: &Waterfall) {
     let head = canvas.plain(&format!("{}. {}", index + 1, item.total));
     out.push_str(&canvas.paint(Ink::Strong, &head));
@@ -51,7 +53,8 @@ fn headline(canvas: &Canvas, out: &mut String, index: usize, item: &Waterfall) {
 /// The legs one under the other, each where it lies in the whole.
 fn bars(canvas: &Canvas, out: &mut String, item: &Waterfall) {
     let label = item.bars.iter().map(|b| b.name.width()).max().unwrap_or(0).max(8);
-    // Beside the bar stand the leg and its time (16 columns and the label) and why it took long (27), which goes below where it is longer.
+    // Beside the bar stand the leg and its time (16 columns and the label) and why it took long
+    // (27), which goes below where it is longer.
     let columns = (canvas.width.clamp(60, 120) - 43 - label).max(16);
     let mut done = Nanos::ZERO;
     for bar in &item.bars {
@@ -75,7 +78,8 @@ fn bars(canvas: &Canvas, out: &mut String, item: &Waterfall) {
     }
 }
 
-/// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows at least a sliver.
+/// A bar from `from` for `length`, of a whole that is `columns` wide. Whatever took any time shows
+/// at least a sliver.
 fn stroke(from: Nanos, length: Nanos, whole: Nanos, columns: usize, unicode: bool) -> String {
     let scale = columns as f64 * 8.0 / whole.0.max(1) as f64;
     let (start, end) = (from.0 as f64 * scale, (from.0.saturating_add(length.0)) as f64 * scale);

@@ -1,5 +1,6 @@
-//! Streams that end with their task. The shuffle writers of Ballista 55 work on a plan in tasks of the runtime that are held by no one: where a task is given up, those
-//! would work on to the end of the plan.
+//! Streams that end with their task. The shuffle writers of Ballista 55 work on a plan in tasks of
+//! the runtime that are held by no one: where a task is given up, those would work on to the end of
+//! the plan.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -32,8 +33,9 @@ impl GoesOn {
     }
 }
 
-/// The plan of a task with streams that end when it is over: at the top, where all rows pass, and at the bottom, since a join with a condition that few rows
-/// meet gives no rows for a long time. Its joins give way even then.
+/// The plan of a task with streams that end when it is over: at the top, where all rows pass, and
+/// at the bottom, since a join with a condition that few rows meet gives no rows for a long time.
+/// Its joins give way even then.
 ///
 /// # Errors
 /// Those of nodes that do not take other children.

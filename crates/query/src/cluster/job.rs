@@ -35,7 +35,8 @@ use crate::Error;
 /// How often the state of a job is asked for.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// A job of a scheduler. It is cancelled when it is dropped before its end, and so is one that is being submitted.
+/// A job of a scheduler. It is cancelled when it is dropped before its end, and so is one that is
+/// being submitted.
 pub struct Job {
     id: String,
     address: String,
@@ -165,7 +166,8 @@ impl Drop for Job {
     }
 }
 
-/// A query on its way to the scheduler. Where the answer is waited for no more, the job that it names is cancelled.
+/// A query on its way to the scheduler. Where the answer is waited for no more, the job that it
+/// names is cancelled.
 struct Asking {
     /// `None` once it is here.
     answer: Option<JoinHandle<Result<Response<ExecuteQueryResult>, Status>>>,
@@ -186,7 +188,8 @@ impl Drop for Asking {
     }
 }
 
-/// Cancels a job until it is over: the scheduler takes no notice of that while it divides the plan into stages.
+/// Cancels a job until it is over: the scheduler takes no notice of that while it divides the plan
+/// into stages.
 async fn cancelled(mut client: SchedulerGrpcClient<Channel>, job_id: String) {
     while client.cancel_job(CancelJobParams { job_id: job_id.clone() }).await.is_ok() {
         tokio::time::sleep(ASK_EVERY).await;

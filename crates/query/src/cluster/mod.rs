@@ -1,7 +1,8 @@
-//! Queries on a cluster: a scheduler and executors, which are this same binary, with Ballista inside.
+//! Queries on a cluster: a scheduler and executors, which are this same binary, with Ballista
+//! inside.
 //!
-//! The plan is made here, parts and all, and submitted as a **physical** plan. A logical plan would be planned again by the scheduler,
-//! which does not know these tables.
+//! The plan is made here, parts and all, and submitted as a **physical** plan. A logical plan would
+//! be planned again by the scheduler, which does not know these tables.
 //!
 //! There is no authentication: docs/query.md says how to fence a cluster.
 

@@ -1,4 +1,5 @@
-//! The directory of an executor that was given none. It goes with the executor; what one that was killed has left, the next one removes.
+//! The directory of an executor that was given none. It goes with the executor; what one that was
+//! killed has left, the next one removes.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};

@@ -20,7 +20,8 @@ use super::scratch::Scratch;
 use super::stages::Stages;
 use crate::{Error, stores};
 
-/// Seconds without a sign of life after which an executor is lost and its work is done again by others.
+/// Seconds without a sign of life after which an executor is lost and its work is done again by
+/// others.
 const LOST_AFTER: u64 = 20;
 
 /// A scheduler's address.
@@ -88,7 +89,8 @@ pub async fn scheduler(of: Scheduler) -> Result<(), Error> {
 /// Works on queries until it is ended.
 ///
 /// # Errors
-/// [`Error::Wrong`] for an address that is none, [`Error::Cluster`] where the scheduler is not there in time or it cannot listen.
+/// [`Error::Wrong`] for an address that is none, [`Error::Cluster`] where the scheduler is not
+/// there in time or it cannot listen.
 pub async fn executor(of: Executor) -> Result<(), Error> {
     let wrong = || Error::Wrong(format!("{}: write the scheduler's address as HOST:PORT", of.scheduler));
     let (host, port) = of.scheduler.rsplit_once(':').ok_or_else(wrong)?;

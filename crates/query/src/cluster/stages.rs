@@ -1,4 +1,5 @@
-//! The tasks of an executor, which end with their query: an executor that asks for work does not hear that a query was cancelled.
+//! The tasks of an executor, which end with their query: an executor that asks for work does not
+//! hear that a query was cancelled.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,8 @@ use super::MESSAGE;
 use super::bound::{GoesOn, bind};
 use crate::Error;
 
-/// What a task says that would make rows count twice. The scheduler hands on only the text of why a query failed.
+/// What a task says that would make rows count twice. The scheduler hands on only the text of why a
+/// query failed.
 pub const BEGINS_AGAIN: &str = "begins again where an executor went away with its share";
 
 /// How often a task looks whether its query goes on.
@@ -128,14 +130,16 @@ impl QueryStageExecutor for Stage {
     }
 }
 
-/// Whether a task is of a stage that is worked on for a second time, by the name that the executor gives it: `TID JOB/STAGE.ATTEMPT/TASK.ATTEMPT`. Where a
-/// stage begins again, the scheduler keeps what other executors had made of it and hands on both: rows would count twice.
+/// Whether a task is of a stage that is worked on for a second time, by the name that the executor
+/// gives it: `TID JOB/STAGE.ATTEMPT/TASK.ATTEMPT`. Where a stage begins again, the scheduler keeps
+/// what other executors had made of it and hands on both: rows would count twice.
 fn begins_again(task: Option<&str>) -> bool {
     let attempt = || task?.split('/').nth_back(1)?.rsplit_once('.')?.1.parse::<u32>().ok();
     attempt().is_some_and(|attempt| attempt > 0)
 }
 
-/// Waits until a query is over: it has failed, was cancelled, or the scheduler does not know it. A scheduler that does not answer is asked again.
+/// Waits until a query is over: it has failed, was cancelled, or the scheduler does not know it. A
+/// scheduler that does not answer is asked again.
 async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

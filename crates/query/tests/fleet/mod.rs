@@ -1,4 +1,5 @@
-//! A fleet made up: hosts and hours, a run of each, written by the store's own writer. The same numbers give the same fleet.
+//! A fleet made up: hosts and hours, a run of each, written by the store's own writer. The same
+//! numbers give the same fleet.
 
 #![allow(dead_code)]
 
@@ -184,8 +185,9 @@ pub fn write(root: &Path, size: Size) {
     each(size.hosts, 0..size.hours, |host, hour| run(root, host, hour, size));
 }
 
-/// Writes one run of attempts to connect, receives, requests, packets of TCP and datagrams of UDP, so many of each, the first of all at the same moment. Of the packets and
-/// datagrams one in 50 was dropped.
+/// Writes one run of attempts to connect, receives, requests, packets of TCP and datagrams of UDP,
+/// so many of each, the first of all at the same moment. Of the packets and datagrams one in 50 was
+/// dropped.
 pub fn others(root: &Path, number: u64, hour: u64, n: u64) {
     let mut writer = begun(root, number, hour);
     let at = Instant::from_nanos;
@@ -293,8 +295,8 @@ pub fn others(root: &Path, number: u64, hour: u64, n: u64) {
     writer.finish(at(moment(hour, 3_600_000_000_000)), Lost::default(), Coverage::default()).unwrap();
 }
 
-/// Writes histograms beside the runs of one host and hour: a row for each minute, peer, leg and bucket. From hour `slow_from` on, this
-/// host's network takes twice as long.
+/// Writes histograms beside the runs of one host and hour: a row for each minute, peer, leg and
+/// bucket. From hour `slow_from` on, this host's network takes twice as long.
 pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool) {
     let path = directory(root, number, hour);
     let directory = path.join("histograms.parquet");
@@ -349,7 +351,8 @@ pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool)
     writer.close().unwrap();
 }
 
-/// Writes a study of one trial and the run of a capture with one finding, both of the first second of the first day.
+/// Writes a study of one trial and the run of a capture with one finding, both of the first second
+/// of the first day.
 pub fn others_than_traces(root: &Path) {
     let study = root.join("study");
     std::fs::create_dir_all(&study).unwrap();

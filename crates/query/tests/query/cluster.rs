@@ -107,7 +107,8 @@ const ENDLESS: &str = "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host 
 const FRUITLESS: &str =
     "SELECT count(*) AS n FROM sends a JOIN sends b ON a.host = b.host WHERE a.bytes + b.bytes = -1";
 
-/// Interrupts an endless query that all executors work on. They must come to rest, and give right answers then.
+/// Interrupts an endless query that all executors work on. They must come to rest, and give right
+/// answers then.
 fn interrupted(query: &str, executors: usize) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
@@ -153,7 +154,8 @@ fn interrupted(query: &str, executors: usize) {
     }
 }
 
-/// CPU time of an executor's tasks so far, in seconds. They have threads of their own, so what it takes to ask the scheduler for work is not in it.
+/// CPU time of an executor's tasks so far, in seconds. They have threads of their own, so what it
+/// takes to ask the scheduler for work is not in it.
 fn worked(executor: &Server) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{}/task", executor.0.id())).unwrap().map(|thread| thread.unwrap());
     // Threads come and go.
@@ -162,7 +164,8 @@ fn worked(executor: &Server) -> f64 {
     tasks.filter_map(|thread| program::cpu_in(&text(&thread, "stat"))).sum()
 }
 
-/// Whether no task of an executor works, looked at for some seconds: also beside many other programs one that works gets more than this of them.
+/// Whether no task of an executor works, looked at for some seconds: also beside many other
+/// programs one that works gets more than this of them.
 fn rests(executor: &Server) -> bool {
     let before = worked(executor);
     std::thread::sleep(Duration::from_secs(5));
@@ -188,7 +191,8 @@ fn ctrl_c_ends_a_join_without_rows() {
 fn an_executor_is_not_lost_for_being_busy() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
-    // Far longer than the 20 s after which an executor without a sign of life is lost; a query begins anew three times at most.
+    // Far longer than the 20 s after which an executor without a sign of life is lost; a query
+    // begins anew three times at most.
     const BUSY: f64 = 25.0;
     let (_scheduler, address) = scheduler();
     let one = executor(&address, "1");

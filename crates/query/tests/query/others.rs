@@ -1,13 +1,16 @@
-//! Other engines read the same layout and give the same answers: DuckDB row by row, pandas, Polars, ClickHouse (chdb) and Spark (pyspark) for one query.
+//! Other engines read the same layout and give the same answers: DuckDB row by row, pandas, Polars,
+//! ClickHouse (chdb) and Spark (pyspark) for one query.
 //!
-//! They are looked for in the virtual environment `target/python` of the checkout (`setup/python`) and then in the `python3` of the machine.
+//! They are looked for in the virtual environment `target/python` of the checkout (`setup/python`)
+//! and then in the `python3` of the machine.
 
 use crate::fleet;
 use crate::program;
 use std::path::Path;
 use std::process::Command;
 
-/// Asks queries of DuckDB and of this program, and prints where they differ. DuckDB has no column time: views add it.
+/// Asks queries of DuckDB and of this program, and prints where they differ. DuckDB has no column
+/// time: views add it.
 const COMPARE: &str = r#"
 import duckdb, glob, json, subprocess, sys
 program, root, offset = sys.argv[1:4]
@@ -37,7 +40,8 @@ for query in queries:
     else: print('same', len(ours))
 "#;
 
-/// One query by each of the others: n, bytes, the total of total_ns, the greatest connection_id, and n of one host after a join.
+/// One query by each of the others: n, bytes, the total of total_ns, the greatest connection_id,
+/// and n of one host after a join.
 const SAME: &str = r#"
 import glob, json, sys
 reader, root = sys.argv[1:3]

@@ -73,7 +73,8 @@ fn every_view_and_named_query_answers() {
     );
 }
 
-/// Every table that is read from parts has rows here, each with the time of day that its record was written with.
+/// Every table that is read from parts has rows here, each with the time of day that its record was
+/// written with.
 #[test]
 fn rows_of_every_table_have_their_time() {
     let dir = tempfile::tempdir().unwrap();
@@ -480,7 +481,8 @@ fn little_memory_spills_or_says_so() {
     }
 }
 
-/// Clears the screen, sets the title (OSC), moves (a C1 control), and turns the text around (U+202E, U+2066).
+/// Clears the screen, sets the title (OSC), moves (a C1 control), and turns the text around
+/// (U+202E, U+2066).
 const STEERS: &str = "\u{1b}[2J\u{1b}]0;own\u{7}\u{9b}5A\u{202e}txt\u{2066}";
 
 #[test]

@@ -1,4 +1,5 @@
-//! The figures of one direction, each described in one line: its type, what it means, and its name on pages.
+//! The figures of one direction, each described in one line: its type, what it means, and its name
+//! on pages.
 
 use serde::Serialize;
 
@@ -6,7 +7,8 @@ use super::Side;
 use crate::table::{Cell, Kind, Row, Shown, Value};
 use crate::{Nanos, columns, inside, json};
 
-/// Declares records of figures: the struct, its field table, and that it can be a field of another record.
+/// Declares records of figures: the struct, its field table, and that it can be a field of another
+/// record.
 macro_rules! figures {
     ($($(#[$meta:meta])* $record:ident: $table:literal {
         $($name:ident: $type:ty, $(null $null:literal,)? $doc:literal $(, shown $shown:literal)? $(, under $under:literal)?;)*
@@ -153,7 +155,8 @@ impl Cell for HeaderBytes {
         out.push(b'}');
     }
     fn rows(&self, path: &str, _within: Option<Shown>, rows: &mut Vec<Row>) {
-        // A row for each length that there can be (RFC 9293, section 3.1), so that the rows of two directions match.
+        // A row for each length that there can be (RFC 9293, section 3.1), so that the rows of two
+        // directions match.
         rows.extend((20u8..=60).step_by(4).map(|length| Row {
             path: format!("{path}.{length}"),
             label: format!("headers of {length} B").into(),

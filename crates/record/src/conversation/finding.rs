@@ -133,7 +133,8 @@ pub struct Finding {
     pub count: u64,
     /// What it cost in time.
     pub cost_ns: Nanos,
-    /// How much sooner the connection would be over without it, at most. `None` where it would not be, or cannot be said.
+    /// How much sooner the connection would be over without it, at most. `None` where it would not
+    /// be, or cannot be said.
     pub saves_ns: Option<Nanos>,
     /// The limits to which the time belongs that the remedy would save.
     pub shortens: &'static [Limit],

@@ -1,9 +1,10 @@
 //! The time budget: every nanosecond of a connection belongs to exactly one limit.
 //!
-//! The application is separated first, as Siekkinen and others found necessary ("A root cause analysis toolkit for TCP",
-//! Computer Networks 52, 2008); what is left is divided by the state that the sender was in, as T-RAT does (Zhang and
-//! others, "On the characteristics and origins of Internet flow rates", SIGCOMM 2002). Where the two methods look at
-//! whole flights, this one looks at the interval between two packets, so that shares add up exactly.
+//! The application is separated first, as Siekkinen and others found necessary ("A root cause
+//! analysis toolkit for TCP", Computer Networks 52, 2008); what is left is divided by the state
+//! that the sender was in, as T-RAT does (Zhang and others, "On the characteristics and origins of
+//! Internet flow rates", SIGCOMM 2002). Where the two methods look at whole flights, this one looks
+//! at the interval between two packets, so that shares add up exactly.
 
 use serde::Serialize;
 
@@ -26,9 +27,11 @@ pub enum Limit {
     ReceiveWindow,
     /// A loss was being noticed and repaired.
     LossRecovery,
-    /// Data stood ready, but waited for an ACK (Nagle's algorithm, or a delayed ACK for the last full segment).
+    /// Data stood ready, but waited for an ACK (Nagle's algorithm, or a delayed ACK for the last
+    /// full segment).
     AckWaiting,
-    /// A queue stood at the path's bottleneck: a larger window would have made it longer, not the transfer faster.
+    /// A queue stood at the path's bottleneck: a larger window would have made it longer, not the
+    /// transfer faster.
     PathRate,
     /// This capture does not show it.
     Unknown,

@@ -1,8 +1,8 @@
 //! A TCP connection of a capture: what `diagnose` says of it, and its row in a run.
 //!
 //! A figure of each direction is one line in `direction.rs`; its value comes from `diagnose`. JSON,
-//! `docs/keys.md` and the rows of the page of a connection follow. A figure that runs keep as well has
-//! a line in `row.rs`.
+//! `docs/keys.md` and the rows of the page of a connection follow. A figure that runs keep as well
+//! has a line in `row.rs`.
 
 mod direction;
 mod finding;
@@ -123,7 +123,8 @@ pub struct Verdict {
     pub limited: String,
     /// The finding that cost most, where it cost enough.
     pub finding: Option<String>,
-    /// What to do. `None` in a row that an earlier version wrote: its whole line is in `limited` then.
+    /// What to do. `None` in a row that an earlier version wrote: its whole line is in `limited`
+    /// then.
     pub step: Option<String>,
 }
 

@@ -7,7 +7,8 @@ use super::{Budget, Direction, Ending, Limit, Verdict};
 use crate::table::{Cell as _, NO_END, set_address, set_port};
 use crate::{Nanos, columns};
 
-/// One TCP connection of a capture, in the figures that a run keeps. Moments are on the capture's clock.
+/// One TCP connection of a capture, in the figures that a run keeps. Moments are on the capture's
+/// clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationRow {
     /// Its number, from 1.

@@ -9,8 +9,9 @@ pub const HIGHEST: i32 = 273;
 
 const LEN: usize = (HIGHEST - LOWEST + 1) as usize;
 
-/// The upper bound of each bucket from [`LOWEST`] to [`HIGHEST`], nanoseconds, rounded down; the last is [`u64::MAX`]. A whole number of
-/// nanoseconds is in the first bucket with a bound that it does not exceed.
+/// The upper bound of each bucket from [`LOWEST`] to [`HIGHEST`], nanoseconds, rounded down; the
+/// last is [`u64::MAX`]. A whole number of nanoseconds is in the first bucket with a bound that it
+/// does not exceed.
 pub static UPPER_BOUNDS_NS: [u64; LEN] = table();
 
 /// floor(10^9 × 2^(j/8) × 2^90) for j from 0 to 7: a bound of the table is one of these, shifted.
@@ -48,7 +49,8 @@ pub fn bucket_of(value: Nanos) -> Option<i32> {
     (value.0 > 0).then(|| LOWEST + above as i32)
 }
 
-/// The upper bound of a bucket, nanoseconds, rounded down: 0 below [`LOWEST`], [`u64::MAX`] above [`HIGHEST`].
+/// The upper bound of a bucket, nanoseconds, rounded down: 0 below [`LOWEST`], [`u64::MAX`] above
+/// [`HIGHEST`].
 pub fn upper_bound_ns(bucket: i32) -> u64 {
     match usize::try_from(i64::from(bucket) - i64::from(LOWEST)) {
         Ok(at) => UPPER_BOUNDS_NS.get(at).copied().unwrap_or(u64::MAX),
@@ -129,7 +131,8 @@ mod tests {
     fn a_bound_is_in_its_bucket_and_the_next_nanosecond_is_not() {
         for bucket in LOWEST..HIGHEST {
             let bound = upper_bound_ns(bucket);
-            // Several of the lowest buckets end before the next whole nanosecond; the first of them holds it.
+            // Several of the lowest buckets end before the next whole nanosecond; the first of them
+            // holds it.
             if bound > upper_bound_ns(bucket - 1) {
                 assert_eq!(bucket_of(Nanos(bound)), Some(bucket));
             }
@@ -138,7 +141,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against the definition itself, in whole numbers: v is at most 10^9 × 2^(i/8) where v^8 is at most 10^72 × 2^i.
+        /// Against the definition itself, in whole numbers: v is at most 10^9 × 2^(i/8) where v^8
+        /// is at most 10^72 × 2^i.
         #[test]
         fn durations_are_in_the_bucket_of_the_definition(bits in 0..64_u32, random: u64) {
             let value = (random >> bits).max(1);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::Histogram;
 use crate::{IpPrefix, Leg, Nanos, WaitReason};
 
-/// What the sends of a series have in common. A dimension that series are not kept apart by is `None`.
+/// What the sends of a series have in common. A dimension that series are not kept apart by is
+/// `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesKey {
     /// The peer's address, or its network.
@@ -18,7 +19,8 @@ pub struct SeriesKey {
     pub cgroup: Option<u64>,
     /// Name of the program (`comm`).
     pub program: Option<String>,
-    /// Whether this is the series of all sends that found no room for another series; its dimensions are `None`.
+    /// Whether this is the series of all sends that found no room for another series; its
+    /// dimensions are `None`.
     pub overflow: bool,
 }
 
@@ -43,7 +45,8 @@ pub struct Series {
     pub retransmitted_segments: u64,
     /// Segments that this host dropped.
     pub dropped_segments: u64,
-    /// Time that sends waited in TCP, by its chief reason, each reason at its number ([`WaitReason`] as `usize`).
+    /// Time that sends waited in TCP, by its chief reason, each reason at its number
+    /// ([`WaitReason`] as `usize`).
     pub waited: [Nanos; WaitReason::ALL.len()],
 }
 
@@ -72,8 +75,9 @@ impl Series {
         }
     }
 
-    /// What was added since `earlier`, an earlier state of the same series. Where any figure is smaller than it was, the
-    /// series began anew (its key was idle and left), and all of it is returned.
+    /// What was added since `earlier`, an earlier state of the same series. Where any figure is
+    /// smaller than it was, the series began anew (its key was idle and left), and all of it is
+    /// returned.
     pub fn since(&self, earlier: &Self) -> Self {
         self.difference(earlier).unwrap_or_else(|| self.clone())
     }

@@ -1,4 +1,5 @@
-//! The busiest connections by any kind of record but sends: number, bytes, where the time went, and how long it took.
+//! The busiest connections by any kind of record but sends: number, bytes, where the time went, and
+//! how long it took.
 
 use record::Nanos;
 use stats::{Distribution, Quantile};

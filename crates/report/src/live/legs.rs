@@ -9,8 +9,8 @@ use crate::colour::ink_of;
 
 const DASH: &str = "—";
 
-/// A row for each leg; those of requests that none can have, as where the peer was not traced, and those that were not asked for are skipped. `first` names the column of
-/// their names.
+/// A row for each leg; those of requests that none can have, as where the peer was not traced, and
+/// those that were not asked for are skipped. `first` names the column of their names.
 pub(super) fn table(summary: &TraceSummary, kind: TimedKind, first: &str) -> Table {
     let quantiles = Quantile::SHOWN.map(|q| q.to_string());
     let mut head = vec![(first, Align::Left), ("n", Align::Right), ("min", Align::Right)];

@@ -27,7 +27,8 @@ pub use watch::watch;
 /// Rows that the table of a trace takes of the terminal.
 pub const ROWS: u16 = 18;
 
-/// What the legs of receives and their connections take beside them, and then the parts of requests.
+/// What the legs of receives and their connections take beside them, and then the parts of
+/// requests.
 pub const ROWS_OF_RECEIVES: u16 = 12;
 /// As [`ROWS_OF_RECEIVES`].
 pub const ROWS_OF_REQUESTS: u16 = 10;
@@ -49,7 +50,8 @@ impl Piece {
     }
 }
 
-/// Draws the figures of a trace while it goes on, in the whole of the frame. Of the canvas its width is that of the frame.
+/// Draws the figures of a trace while it goes on, in the whole of the frame. Of the canvas its
+/// width is that of the frame.
 pub fn trace(frame: &mut Frame<'_>, canvas: &Canvas, summary: &TraceSummary, facts: &Facts) {
     let mut left = frame.area();
     let canvas = Canvas { width: left.width.into(), ..*canvas };
@@ -91,7 +93,8 @@ fn pieces(canvas: &Canvas, summary: &TraceSummary, facts: &Facts, rows: usize) -
     // A blank line, a heading, a head, a row for the rest, and the losses.
     let used: u16 = out.iter().map(Piece::height).sum();
     let left = rows.saturating_sub(usize::from(used) + 5);
-    // Receives have a table as large as that of the sends, where both have room for two connections.
+    // Receives have a table as large as that of the sends, where both have room for two
+    // connections.
     let (sent, in_all) = match received.n {
         0 => (left, 0),
         _ if summary.total().sends == 0 => (0, left),

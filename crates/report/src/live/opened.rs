@@ -1,4 +1,5 @@
-//! A row of `wirelapse top` that is open: its legs over time, why its sends waited, and the slowest of them.
+//! A row of `wirelapse top` that is open: its legs over time, why its sends waited, and the slowest
+//! of them.
 
 use ratatui::text::{Line, Span};
 use record::{Leg, Nanos, Send, WaitReason};
@@ -56,7 +57,8 @@ fn time(time: Option<Nanos>) -> String {
     time.map_or_else(|| "—".into(), |time| quantity::time_to(time.0 as f64, 2))
 }
 
-/// A row for each leg: figures of all intervals, and the mean of each as a small bar; bars of one leg have one scale.
+/// A row for each leg: figures of all intervals, and the mean of each as a small bar; bars of one
+/// leg have one scale.
 fn legs(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     let all = together(opened);
     let mean = |group: &Group, leg: Leg| {
@@ -144,7 +146,8 @@ fn slowest(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         spans.extend(bar);
         let wait = send.wait.map_or_else(String::new, |wait| format!("  {}", wait.reason));
         let ago = quantity::time_to(slow.ago.0 as f64, 2);
-        // A call that was under way when its stretch began: what it had written by then is not known.
+        // A call that was under way when its stretch began: what it had written by then is not
+        // known.
         let bytes = if send.bytes == 0 { "—".into() } else { quantity::bytes(send.bytes.into()) };
         let words = format!("  {}  {ago} ago{wait}", left(canvas, &bytes, 8));
         let words = " ".repeat(width.saturating_sub(drawn)) + &words;

@@ -10,7 +10,8 @@ use crate::colour::ink_of;
 use paper::Canvas;
 use paper::Ink;
 
-/// A bar of legs, each with its letter: at the beginning where colours distinguish them, all over where there is none.
+/// A bar of legs, each with its letter: at the beginning where colours distinguish them, all over
+/// where there is none.
 pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     let (mut before, mut drawn) = (0.0, 0);

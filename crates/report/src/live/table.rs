@@ -48,8 +48,9 @@ impl Table {
         u16::try_from(self.rows.len()).unwrap_or(u16::MAX)
     }
 
-    /// The widget for this canvas. Where the content is wider, columns that can be spared go, the first left column gives way, and
-    /// the last columns go: a figure is never cut, as a cut one is another figure.
+    /// The widget for this canvas. Where the content is wider, columns that can be spared go, the
+    /// first left column gives way, and the last columns go: a figure is never cut, as a cut one is
+    /// another figure.
     pub fn widget(&self, canvas: &Canvas) -> Widget<'static> {
         let width = |i: usize| {
             self.rows.iter().filter_map(|row| row.get(i)).map(|cell| canvas.plain(&cell.0).width()).max().unwrap_or(0)

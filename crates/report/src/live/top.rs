@@ -183,7 +183,8 @@ struct Column {
     cell: fn(&Group, &Top<'_>) -> String,
 }
 
-/// Columns beside the label and the bar, in their order, each with the width of screen from which on it is shown.
+/// Columns beside the label and the bar, in their order, each with the width of screen from which
+/// on it is shown.
 const COLUMNS: [(usize, Column); 7] = [
     (0, Column { name: "sends/s", width: 8, cell: |row, top| rate(row.per_second(row.figures.sends), top) }),
     (92, Column { name: "bytes/s", width: 9, cell: bytes }),

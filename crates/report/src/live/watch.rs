@@ -10,8 +10,8 @@ use paper::Canvas;
 use paper::Ink;
 use paper::terminal::counts::lines;
 
-/// Draws as many of the histograms as there is room for, those with the most readings first. Of the canvas its width is that of
-/// the frame. `missed` counts readings that did not reach this program.
+/// Draws as many of the histograms as there is room for, those with the most readings first. Of the
+/// canvas its width is that of the frame. `missed` counts readings that did not reach this program.
 pub fn watch(frame: &mut Frame<'_>, canvas: &Canvas, groups: &FieldGroups, missed: u64) {
     let area = frame.area();
     let canvas = Canvas { width: area.width.into(), ..*canvas };

@@ -12,7 +12,8 @@ use super::trace;
 pub use show::{document, text};
 pub use words::{json, json_of_several};
 
-/// Reads a run for comparison: once over its tables, and once more over its requests where their methods and paths are compared.
+/// Reads a run for comparison: once over its tables, and once more over its requests where their
+/// methods and paths are compared.
 ///
 /// # Errors
 /// Those of [`trace::read`].

@@ -1,4 +1,5 @@
-//! The page of a device's delay: what it adds, how that changes over time, and what became of the frames.
+//! The page of a device's delay: what it adds, how that changes over time, and what became of the
+//! frames.
 
 use capture::delay::records::{ClockWord, Delay};
 use capture::delay::{Change, Figures, QUANTILES};

@@ -66,7 +66,8 @@ fn table(capabilities: &[Capability]) -> Table {
     table
 }
 
-/// Interfaces that can do the same share one entry, so that a host with a hundred of them still fits on a page.
+/// Interfaces that can do the same share one entry, so that a host with a hundred of them still
+/// fits on a page.
 fn merged(capabilities: &[&Capability]) -> Vec<Capability> {
     let mut all: Vec<(Capability, Vec<String>)> = Vec::new();
     for &capability in capabilities {

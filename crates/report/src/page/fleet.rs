@@ -1,5 +1,5 @@
-//! The page of a fleet: which hosts, peers and services became slower than the week before, and in which leg.
-//! [`compare::fleet`] finds them.
+//! The page of a fleet: which hosts, peers and services became slower than the week before, and in
+//! which leg. [`compare::fleet`] finds them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! The requests of a client's run and its server's, joined: where their time went at both ends and on each way between.
-//! [`summary::hosts`] joins them.
+//! The requests of a client's run and its server's, joined: where their time went at both ends and
+//! on each way between. [`summary::hosts`] joins them.
 
 use record::{Component, Nanos};
 use summary::hosts::{Clock, Hosts, Piece};

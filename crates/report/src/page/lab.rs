@@ -71,7 +71,8 @@ fn rate(bits: f64) -> String {
     quantity::bit_rate_to(bits, 4)
 }
 
-/// A lab of two hosts as it came up. `notes` are what else is to be known of it, and `end` is what takes it down.
+/// A lab of two hosts as it came up. `notes` are what else is to be known of it, and `end` is what
+/// takes it down.
 pub fn up(name: &str, report: &PathReport, notes: &[String], end: &str) -> Document {
     let mut hosts = Table::new("", ["", "", "", ""]);
     for side in Side::ALL {
@@ -181,7 +182,8 @@ fn row(way: &str, what: impl Into<String>, words: impl Into<String>) -> Vec<Stri
     vec![way.into(), what.into(), words.into()]
 }
 
-/// Each direction: what was asked, what was achieved, what this machine adds, what did not arrive as it was sent, and the steps.
+/// Each direction: what was asked, what was achieved, what this machine adds, what did not arrive
+/// as it was sent, and the steps.
 fn beside(between: [&str; 2], report: &PathReport) -> Table {
     let mut table = Table::new("", ["", "", ""]);
     for (way, direction) in ways(between).iter().zip([&report.a_to_b, &report.b_to_a]) {

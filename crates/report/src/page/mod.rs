@@ -34,7 +34,8 @@ pub(crate) fn facts(title: &str, rows: impl IntoIterator<Item = (&'static str, S
 /// Points that a distribution's curve is drawn with, at most.
 const CURVE_POINTS: usize = 400;
 
-/// Times below this are drawn at it, nanoseconds: on a logarithmic axis they would take more room than all that matters.
+/// Times below this are drawn at it, nanoseconds: on a logarithmic axis they would take more room
+/// than all that matters.
 pub(crate) const SHORTEST: u64 = 100;
 
 /// What has to be said of times below [`SHORTEST`], where there are any.
@@ -43,7 +44,8 @@ pub(crate) fn shortest_note<'a>(mut times: impl Iterator<Item = &'a Distribution
     if any { " Times below 100 ns are drawn at 100 ns." } else { "" }
 }
 
-/// The share of values at or below each time: as many points as a screen can show, and both ends exactly.
+/// The share of values at or below each time: as many points as a screen can show, and both ends
+/// exactly.
 pub(crate) fn curve(times: &Distribution) -> Vec<[f64; 2]> {
     let n = times.n();
     if n == 0 {

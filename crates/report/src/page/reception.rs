@@ -1,4 +1,5 @@
-//! The page of `study reception`: techniques to receive and stamp packets, beside the findings of the study that it repeats.
+//! The page of `study reception`: techniques to receive and stamp packets, beside the findings of
+//! the study that it repeats.
 
 use record::Nanos;
 use stats::Estimate;
@@ -165,7 +166,8 @@ fn of_figure(outcome: &Outcome) -> Option<(usize, usize)> {
     Some((size, outcome.line_rates.iter().position(|rate| *rate == FIGURE_RATE)?))
 }
 
-/// A response of each technique by interface, idle and stressed: as a figure of the source, with its frame size and rate, or over all of them.
+/// A response of each technique by interface, idle and stressed: as a figure of the source, with
+/// its frame size and rate, or over all of them.
 fn by_technique(outcome: &Outcome, response: Response, id: &str, of_source: Option<&str>) -> Section {
     let fixed = of_source.and_then(|_| of_figure(outcome));
     let title = match (of_source, fixed) {
@@ -227,7 +229,8 @@ fn hardware_word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// How each factor moves a response, over all levels of the others: the paper's Figure 4, which is of its ring.
+/// How each factor moves a response, over all levels of the others: the paper's Figure 4, which is
+/// of its ring.
 fn main_effects(outcome: &Outcome) -> Section {
     let mut section = Section::new("Figure 4: main effects of each factor");
     let ring = outcome.techniques.iter().position(|technique| technique == RING);

@@ -1,5 +1,5 @@
-//! The page of a study: verdict, effects beside predictions, trials block by block, series, and the proof that settings and
-//! path were what was asked.
+//! The page of a study: verdict, effects beside predictions, trials block by block, series, and the
+//! proof that settings and path were what was asked.
 
 mod between;
 pub mod plan;
@@ -18,8 +18,8 @@ pub use between::document as between;
 use super::{command, facts};
 use paper::document::{Block, Document, Row, Section, Table, clauses, columns};
 
-/// The page of a study; `name` is what the run is called, where it is kept. `wirelapse study` ends with the same document that
-/// `wirelapse report` shows of its run.
+/// The page of a study; `name` is what the run is called, where it is kept. `wirelapse study` ends
+/// with the same document that `wirelapse report` shows of its run.
 pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -> Document {
     let study = &provenance.study;
     let said = builtin::conclude(study, trials, provenance.seed);
@@ -45,7 +45,8 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     if verdict.is_empty() {
         verdict.push("There are too few trials to say anything.".into());
     }
-    // A long verdict hides its own beginning; the rest stands with the effects, and so does a long sentence, whole.
+    // A long verdict hides its own beginning; the rest stands with the effects, and so does a long
+    // sentence, whole.
     let mut rest = verdict.split_off(verdict.len().min(6));
     let long = verdict.iter_mut().filter_map(|sentence| Some(std::mem::replace(sentence, headline(sentence)?)));
     rest.splice(0..0, long.collect::<Vec<_>>());
@@ -109,7 +110,8 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
 /// Words of a sentence that comes first, at most.
 const WORDS: usize = 30;
 
-/// The beginning of a sentence that is too long to come first, up to where it can end; `None` where it is not.
+/// The beginning of a sentence that is too long to come first, up to where it can end; `None` where
+/// it is not.
 fn headline(sentence: &str) -> Option<String> {
     let words = |text: &str| text.split_whitespace().count();
     if words(sentence) <= WORDS {

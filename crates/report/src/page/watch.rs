@@ -1,4 +1,5 @@
-//! What a watch of a field shows: a histogram for each group of connections, and its figures in a sentence.
+//! What a watch of a field shows: a histogram for each group of connections, and its figures in a
+//! sentence.
 
 use quantity::{bit_rate, bytes, count, counted};
 use record::{Field, Nanos, Scale, Unit};
@@ -10,10 +11,12 @@ use paper::document::{Block, Counts, Document, Section};
 
 /// Histograms that people are shown at most, those with the most readings first.
 pub const SHOWN: usize = 8;
-/// Empty rows that are shown beyond the lowest and the highest value, so that a lone value is seen in its place.
+/// Empty rows that are shown beyond the lowest and the highest value, so that a lone value is seen
+/// in its place.
 const AROUND: usize = 2;
 
-/// The histograms as a document, so many of them at most; `by` names what the groups are, and `missed` counts readings that did not reach this program.
+/// The histograms as a document, so many of them at most; `by` names what the groups are, and
+/// `missed` counts readings that did not reach this program.
 pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64, most: usize) -> Document {
     let field = groups.field();
     let sorted = groups.sorted();
@@ -53,7 +56,8 @@ pub(crate) fn heading(field: Field, group: &str) -> String {
     if group.is_empty() { format!("{field}{unit}") } else { format!("{field} of {group}{unit}") }
 }
 
-/// The rows from a little below the lowest value to a little above the highest one; `None` without a value.
+/// The rows from a little below the lowest value to a little above the highest one; `None` without
+/// a value.
 pub(crate) fn counts(histogram: &FieldHistogram) -> Option<Counts> {
     let rows: Vec<(u64, u64)> = histogram.rows().collect();
     let [below, above] = histogram.beyond();

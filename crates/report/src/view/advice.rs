@@ -13,8 +13,10 @@ const SOME: f64 = 0.1;
 /// The share of the time with the peer's window full that is more than a connection's beginning.
 const WINDOW_FULL: f64 = 0.05;
 
-/// One sentence on what to look at or change next, where one leg took half of the time or more and the trace says why; it names the place where that is
-/// decided, and where it cannot know, the measurement that can. Where programs waited for room in the send buffer for most of the trace, it is on that.
+/// One sentence on what to look at or change next, where one leg took half of the time or more and
+/// the trace says why; it names the place where that is decided, and where it cannot know, the
+/// measurement that can. Where programs waited for room in the send buffer for most of the trace,
+/// it is on that.
 pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<String> {
     let total = summary.total();
     if blocked && let Some(reason) = most(&total.buffer_waits()) {
@@ -60,7 +62,8 @@ fn most(waits: &[(WaitReason, WaitStats)]) -> Option<WaitReason> {
     (all > 0 && quantity::share(stats.time.0.into(), all) >= MOST).then_some(*reason)
 }
 
-/// By the reason that held sends for most of the time, and whether round trips took longer than at rest meanwhile.
+/// By the reason that held sends for most of the time, and whether round trips took longer than at
+/// rest meanwhile.
 fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<String> {
     let next = match reason {
         WaitReason::CongestionWindow | WaitReason::SendBuffer if slower => {
@@ -106,7 +109,8 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<St
     Some(next.to_owned())
 }
 
-/// By who paces. A congestion control that does so sends at the rate at which the peer got data, whatever sets that.
+/// By who paces. A congestion control that does so sends at the rate at which the peer got data,
+/// whatever sets that.
 fn paced(summary: &TraceSummary) -> String {
     let connections = summary.connections();
     let is_paced = |sends: &SendFigures| {
@@ -146,7 +150,8 @@ fn is_steady(times: &Distribution) -> Option<bool> {
     Some(tail <= least.saturating_add(least / 4))
 }
 
-/// The same of requests, where one component took half of their time or more; nothing where most of them overlap.
+/// The same of requests, where one component took half of their time or more; nothing where most of
+/// them overlap.
 pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> {
     let (of, total) = (summary.requests().of(role), summary.total());
     let took = |c: Component| of.component(c).sum();
@@ -198,14 +203,16 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
     Some(next.to_owned())
 }
 
-/// What a program takes at most to be woken up where nothing is wrong, ns: longer than a tick of any kernel (10 ms), it did something else.
+/// What a program takes at most to be woken up where nothing is wrong, ns: longer than a tick of
+/// any kernel (10 ms), it did something else.
 const WOKEN_UP: u64 = 10_000_000;
 
 /// The same of receives, where the program let half of them wait.
 pub(crate) fn of_receives(summary: &TraceSummary) -> Option<String> {
     let times = summary.times(TimedKind::Receives);
     let of = |name: &str| times.iter().find(|(leg, _)| leg.name == name).map(|(_, times)| *times);
-    // Without the moment when they were readable, what waits for bytes before it is in the same leg.
+    // Without the moment when they were readable, what waits for bytes before it is in the same
+    // leg.
     let (socket, wakeup) = (of("socket")?, of("wakeup")?);
     (socket.n() > 0 && wakeup.quantile(Quantile::P50)? > WOKEN_UP).then(|| {
         "what came was readable, and this program had not read it yet: it was busy, reads slowly on purpose, or waited for a CPU. Look at its \
@@ -257,8 +264,9 @@ mod tests {
         }
     }
 
-    /// Forty sends over a path of 20 ms that waited for one reason for 100 ms in TCP, or (`blocked`) before they were written, with round trips
-    /// of so many milliseconds, and the peer's window full for such a share of the time.
+    /// Forty sends over a path of 20 ms that waited for one reason for 100 ms in TCP, or
+    /// (`blocked`) before they were written, with round trips of so many milliseconds, and the
+    /// peer's window full for such a share of the time.
     fn held(reason: WaitReason, blocked: bool, round_trip: u64, control: &str, window_full: f64) -> TraceSummary {
         let mut summary = followed(control);
         for at in (1..=40).map(|i| i * 100) {

@@ -15,7 +15,8 @@ pub(crate) fn partial(coverage: &Coverage) -> Option<String> {
     })
 }
 
-/// What has no record though it was made while it was watched, by its cause, for the headline: nothing where all has one.
+/// What has no record though it was made while it was watched, by its cause, for the headline:
+/// nothing where all has one.
 pub(crate) fn unrecorded(lost: &Lost) -> Option<String> {
     let connections = vec![
         (lost.connections_full, "there was no room to follow them"),

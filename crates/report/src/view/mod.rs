@@ -59,7 +59,8 @@ pub struct Facts {
     pub lasted: Nanos,
     /// Why there is no NIC stamp, where that is known.
     pub no_nic: Option<String>,
-    /// What has to be known of how the calls that write were observed; nothing where they were not timed.
+    /// What has to be known of how the calls that write were observed; nothing where they were not
+    /// timed.
     pub calls: Vec<String>,
     /// What has to be known of how the setup of connections was observed.
     pub connects: Vec<String>,

@@ -14,8 +14,8 @@ use summary::{SendFigures, TraceSummary};
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
-/// The most important clause first: all that is to say of a trace of sends alone; of several kinds what was found of each, and what was
-/// dropped.
+/// The most important clause first: all that is to say of a trace of sends alone; of several kinds
+/// what was found of each, and what was dropped.
 pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
     let mut all = by_family(summary, facts);
     if all.len() == 1 {
@@ -48,7 +48,8 @@ fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<Claus
     all
 }
 
-/// What is to say of one kind; nothing where there is none of it. What was found comes before its details.
+/// What is to say of one kind; nothing where there is none of it. What was found comes before its
+/// details.
 pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKind) -> Vec<Clause> {
     let total = summary.total();
     match kind {
@@ -156,8 +157,8 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
     out
 }
 
-/// The median and the tail, as far as `n` carries them. Of a sample the median is an estimate and has an interval; where
-/// every send was recorded it is what it is.
+/// The median and the tail, as far as `n` carries them. Of a sample the median is an estimate and
+/// has an interval; where every send was recorded it is what it is.
 fn spread(times: &Distribution, sampled: bool) -> String {
     let show = |ns: u64| quantity::whole(Nanos(ns));
     let Some(median) = times.quantile(Quantile::P50) else {
@@ -177,8 +178,9 @@ fn spread(times: &Distribution, sampled: bool) -> String {
     text
 }
 
-/// What the shape of the network leg shows, and what it cannot. Only the tail bounds nearly all of it: the largest percentile that
-/// so many sends give, or of fewer the maximum. It is the distance only where the minimum RTT takes as long (`at_distance`).
+/// What the shape of the network leg shows, and what it cannot. Only the tail bounds nearly all of
+/// it: the largest percentile that so many sends give, or of fewer the maximum. It is the distance
+/// only where the minimum RTT takes as long (`at_distance`).
 fn network(times: &Distribution, at_distance: bool) -> Option<String> {
     let (min, median) = (times.min()?, times.quantile(Quantile::P50)?);
     let least = quantity::whole(Nanos(min));
@@ -219,8 +221,8 @@ fn buffer_time(total: &SendFigures) -> u128 {
     total.buffer_waits().iter().map(|w| u128::from(w.1.time.0)).sum()
 }
 
-/// How long programs waited for room in the send buffer, and why there was none. Less than a hundredth of the sends' time is not worth a
-/// sentence.
+/// How long programs waited for room in the send buffer, and why there was none. Less than a
+/// hundredth of the sends' time is not worth a sentence.
 fn buffer(total: &SendFigures) -> Option<String> {
     let time = buffer_time(total);
     if time == 0 || time * 100 < total.time() {

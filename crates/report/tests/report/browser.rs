@@ -1,4 +1,5 @@
-//! Pages in a real browser: Debian's Chromium without a screen, in a network namespace without interfaces.
+//! Pages in a real browser: Debian's Chromium without a screen, in a network namespace without
+//! interfaces.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,8 @@ use tier::Need;
 const HOSTILE: &str =
     "</script><script>document.title='taken'</script><img src=http://192.0.2.1/x onerror=document.title='taken'>\"'";
 
-/// Counts what goes wrong from before the page's own scripts on, and what was asked for, and writes it where the test reads it.
+/// Counts what goes wrong from before the page's own scripts on, and what was asked for, and writes
+/// it where the test reads it.
 const WATCH: &str = "<script>
 const wrong = [];
 addEventListener('error', e => wrong.push('error: ' + e.message));
@@ -198,7 +200,8 @@ fn a_page_draws_everything_asks_for_nothing_and_runs_nothing_of_a_run() {
     assert!(std::fs::read(pdf).unwrap().starts_with(b"%PDF"));
 }
 
-/// Saves a plot both ways, follows a point to its row, and writes what came of it where the test reads it.
+/// Saves a plot both ways, follows a point to its row, and writes what came of it where the test
+/// reads it.
 const USE: &str = "<script>
 setTimeout(() => {
   const root = document.documentElement.dataset, saved = [];

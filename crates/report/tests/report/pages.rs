@@ -166,7 +166,8 @@ fn each_kind_is_compared_by_its_own_legs() {
     ] {
         let kind = found.of(family).unwrap();
         let total = kind.total.as_ref().unwrap().difference_ns.unwrap();
-        // Those on the second connection are later by 390 µs: half of all; of requests, some of the others have no parts.
+        // Those on the second connection are later by 390 µs: half of all; of requests, some of the
+        // others have no parts.
         let truth = 390_000.0 * 1_000.0 / kind.n[1] as f64;
         assert!((total.value / truth - 1.0).abs() < 0.02, "{family:?}: {total:?}");
         let most = kind.explained.iter().find(|e| e.leg == leg).unwrap();
@@ -319,7 +320,8 @@ fn said_of(of: &Several) -> Vec<String> {
 
 /// The nth request of a client, with this path; it takes so long, and up to a tenth more.
 fn request(i: u64, path: Option<&str>, takes: u64) -> Request {
-    // As good as chance (the last step of SplitMix64, Steele et al. 2014): a rule with a period would vary less than chance does.
+    // As good as chance (the last step of SplitMix64, Steele et al. 2014): a rule with a period
+    // would vary less than chance does.
     let mixed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -409,7 +411,8 @@ fn a_path_that_became_slow_is_named_and_every_request_is_counted_once() {
 #[test]
 fn where_nothing_changed_no_path_is_named_and_where_too_little_is_known_that_is_said() {
     let paths = ["/a", "/b", "/c", "/d", "/e"];
-    // Ten pairs of runs with other times of the same kind, five paths each: one interval of 95 % in twenty would be off.
+    // Ten pairs of runs with other times of the same kind, five paths each: one interval of 95 % in
+    // twenty would be off.
     for pair in 0..10 {
         let of = |side: u64| {
             move |i: u64| Some(request(i + 7_919 * (2 * pair + side), Some(paths[(i % 5) as usize]), 2_000_000))

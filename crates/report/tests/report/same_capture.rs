@@ -1,4 +1,5 @@
-//! `analyze` and the report of the run that it keeps are the same text, and the page of a capture says what the terminal says.
+//! `analyze` and the report of the run that it keeps are the same text, and the page of a capture
+//! says what the terminal says.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! A trace ends with the text that `wirelapse report` shows of its run.
 //!
-//! What a run does not hold, and the text of its report lacks: which interfaces have hardware timestamps switched off (`Facts::no_nic`), and
-//! the number of slow records that was asked for (`--slowest`).
+//! What a run does not hold, and the text of its report lacks: which interfaces have hardware
+//! timestamps switched off (`Facts::no_nic`), and the number of slow records that was asked for
+//! (`--slowest`).
 
 use paper::{Canvas, terminal};
 use record::{Coverage, Instant, Lost, Nanos, Sampling};

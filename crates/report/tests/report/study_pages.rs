@@ -1,4 +1,5 @@
-//! Pages of studies that nature could make: whatever was measured, no figure is absurd, no name is there twice, every link has its place.
+//! Pages of studies that nature could make: whatever was measured, no figure is absurd, no name is
+//! there twice, every link has its place.
 
 use record::trial::Response;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! A study ends with the text that `wirelapse report` shows of its run, and its page has the same sentences.
+//! A study ends with the text that `wirelapse report` shows of its run, and its page has the same
+//! sentences.
 
 use paper::{Canvas, html, terminal};
 use record::trial::{Measure, Response};
@@ -65,7 +66,8 @@ fn the_end_of_a_study_its_report_and_its_page_say_the_same() {
     }
 }
 
-/// Trials of every combination of a study, with every response that there is: those of an odd level are off by a factor, and each by noise.
+/// Trials of every combination of a study, with every response that there is: those of an odd level
+/// are off by a factor, and each by noise.
 fn made_up(study: &Study, factor: f64, noise: f64) -> Vec<Trial> {
     let mut trials = Vec::new();
     for (part, plan) in study.plans.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What people see: it fits the canvas, says what the records say, and nothing that they do not carry.
+//! What people see: it fits the canvas, says what the records say, and nothing that they do not
+//! carry.
 
 use paper::{Canvas, terminal};
 use record::{Coverage, Event, Instant, Leg, Lost, Nanos, Ratio, Sampling};
@@ -53,7 +54,8 @@ fn summary(events: &[Event]) -> TraceSummary {
     summary
 }
 
-/// `WIRELAPSE_SHOW=1 cargo test -p wirelapse-report --test report -- --nocapture look` prints it, to be looked at.
+/// `WIRELAPSE_SHOW=1 cargo test -p wirelapse-report --test report -- --nocapture look` prints it,
+/// to be looked at.
 #[test]
 fn the_whole_report_fits_and_says_what_dominated() {
     let s = figures(&synthetic::trace(14, 300));
@@ -110,7 +112,8 @@ fn receives_and_the_rest_fit_too_and_have_tables_by_connection() {
             let connections =
                 text.split("# Receives").nth(1).unwrap().split("Connections, busiest first").nth(1).unwrap();
             let rows = connections.lines().skip(2).take(2);
-            // In ASCII the arrow is one column wider, and beside a name this long 80 columns have no room for the bytes.
+            // In ASCII the arrow is one column wider, and beside a name this long 80 columns have
+            // no room for the bytes.
             let bytes = unicode || width > 80;
             rows.for_each(|row| {
                 assert!(row.contains("300") && (row.contains("424 KiB") || !bytes), "{row}\n{connections}");
@@ -156,7 +159,8 @@ fn a_leg_shorter_than_the_bound_on_its_error_is_in_no_distribution() {
         Event::Send(send) => Some(send),
         _ => None,
     });
-    // Both of its inner stages are timed between the packets around: nothing is known of the qdisc, but the rest is long enough.
+    // Both of its inner stages are timed between the packets around: nothing is known of the qdisc,
+    // but the rest is long enough.
     for send in sends.take(40) {
         send.stamps.driver = send.stamps.sched;
         send.stamps.sched_error = Nanos::from_micros(1);

@@ -1,6 +1,7 @@
 //! Readers that know nothing of this program read the tables: DuckDB, pandas and Polars.
 //!
-//! They are looked for in the virtual environment `target/python` of the checkout and then in the `python3` of the machine.
+//! They are looked for in the virtual environment `target/python` of the checkout and then in the
+//! `python3` of the machine.
 
 use crate::any;
 use std::path::Path;
@@ -86,7 +87,8 @@ fn answer(python: &Path, script: &str, reader: &str, run: &Path) -> serde_json::
     serde_json::from_slice(&got.stdout).unwrap()
 }
 
-/// The tables of a study that was killed after two parts: every other trial at 5 ms, each with a series and probes.
+/// The tables of a study that was killed after two parts: every other trial at 5 ms, each with a
+/// series and probes.
 fn check_study(reader: &str, modules: &str) {
     tier::needs!(tier::Need::Program("python3"));
     let Some(python) = python(reader, modules) else { return };
@@ -183,7 +185,8 @@ fn check(reader: &str, modules: &str) {
     assert_eq!(answer(python, CHECK, reader, &path), want, "{reader}");
 }
 
-/// Of each column: how many values there are, and their sum, or the least of them where they are words.
+/// Of each column: how many values there are, and their sum, or the least of them where they are
+/// words.
 const COLUMNS: &str = r"
 import json, sys
 reader, run, wanted = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
@@ -209,7 +212,8 @@ for table, columns in wanted.items():
 print(json.dumps(out))
 ";
 
-/// Receives, requests, packets and datagrams, 600 of each, a third of them without their last stage.
+/// Receives, requests, packets and datagrams, 600 of each, a third of them without their last
+/// stage.
 fn check_the_rest(reader: &str, modules: &str) {
     tier::needs!(tier::Need::Program("python3"));
     let Some(python) = python(reader, modules) else { return };

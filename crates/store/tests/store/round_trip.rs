@@ -172,11 +172,13 @@ fn truncated_malformed_and_unsupported_are_distinguished() {
     }
 }
 
-/// `/dev/full` cannot stand in for a directory, so a small file system is mounted where root may do that.
+/// `/dev/full` cannot stand in for a directory, so a small file system is mounted where root may do
+/// that.
 #[test]
 fn a_full_disk_says_so_and_keeps_what_was_finished() {
     tier::needs!(tier::Need::Root, tier::Need::Program("unshare"));
-    // The mount lives in a mount namespace of a child that runs this very test binary, and goes away with it.
+    // The mount lives in a mount namespace of a child that runs this very test binary, and goes
+    // away with it.
     if std::env::var_os("WIRELAPSE_TEST_FULL_DISK").is_none() {
         let status = std::process::Command::new("unshare")
             .args(["--mount", "--"])

@@ -1,4 +1,5 @@
-//! A run that version 1 of the layout wrote is still read. `tests/version-1` was written by a Wirelapse of that version.
+//! A run that version 1 of the layout wrote is still read. `tests/version-1` was written by a
+//! Wirelapse of that version.
 
 use std::path::Path;
 

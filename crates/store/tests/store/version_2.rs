@@ -1,5 +1,5 @@
-//! A run that version 2 of the layout wrote is still read. `tests/version-2` was written by a Wirelapse of that version, of the capture
-//! `loss.pcap` of the crate `wire`.
+//! A run that version 2 of the layout wrote is still read. `tests/version-2` was written by a
+//! Wirelapse of that version, of the capture `loss.pcap` of the crate `wire`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Which congestion control gives what, at which delay, loss and queue: goodput, retransmissions, queueing delay, and
-//! fairness between two flows of one congestion control and against each other.
+//! Which congestion control gives what, at which delay, loss and queue: goodput, retransmissions,
+//! queueing delay, and fairness between two flows of one congestion control and against each other.
 
 use super::Builtin;
 use crate::account;
@@ -22,7 +22,8 @@ pub(super) const BUILTIN: Builtin = Builtin {
     concludes_between_hosts: false,
 };
 
-/// The congestion controls that this kernel has loaded; the ones that are always built in where the list cannot be read.
+/// The congestion controls that this kernel has loaded; the ones that are always built in where the
+/// list cannot be read.
 fn available() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let mut names: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -76,7 +77,8 @@ fn questions(quick: bool) -> Vec<(Question, Plan)> {
     }
     let queues: (&str, &[&str]) = ("queue", &["10ms", "100ms"]);
     let losses: (&str, &[&str]) = ("loss", &["0%", "0.1%/0%", "1%/0%"]);
-    // A building and a country; then a continent and the other side of the world, where slow start alone takes seconds.
+    // A building and a country; then a continent and the other side of the world, where slow start
+    // alone takes seconds.
     let near: (&str, &[&str]) = ("delay", &["500us", "5ms"]);
     let far: (&str, &[&str]) = ("delay", &["50ms", "150ms"]);
     let some: (&str, &[&str]) = ("delay", &["500us", "10ms"]);
@@ -190,7 +192,8 @@ fn range(values: &[f64], words: impl Fn(f64) -> String) -> Option<String> {
     Some(if low == high { middle } else { format!("{middle} ({low} … {high})") })
 }
 
-/// How each congestion control's goodput, queueing and retransmissions compare over all paths of a plan.
+/// How each congestion control's goodput, queueing and retransmissions compare over all paths of a
+/// plan.
 fn single(given: Given<'_>) -> Vec<String> {
     let names = &given.plan.factors[0].levels;
     let levels_of = |factor: &str| given.plan.factors.iter().position(|f| f.name == factor);
@@ -217,7 +220,8 @@ fn single(given: Given<'_>) -> Vec<String> {
         for (l, level) in given.plan.factors[f].levels.iter().enumerate() {
             let of_name = |i: usize| -> Option<String> {
                 let combinations = analysis::combinations(given.plan).into_iter().filter(|c| {
-                    // Queueing is reported without loss: with it, queues are empty for lack of data.
+                    // Queueing is reported without loss: with it, queues are empty for lack of
+                    // data.
                     let lossless = levels_of("loss").is_none_or(|loss| c[loss] == 0);
                     c[0] == i && c[f] == l && (factor == "loss" || lossless)
                 });
@@ -288,7 +292,8 @@ fn shares(given: Given<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     for (i, name) in names.iter().enumerate() {
         for (j, rival) in names.iter().enumerate().skip(i + 1) {
-            // Who was started as the rival makes no difference but chance: both orders describe the pair.
+            // Who was started as the rival makes no difference but chance: both orders describe the
+            // pair.
             let of_rival = |c: Vec<usize>| {
                 let share = given.estimate(&c, Response::RivalShare)?.value;
                 match (c[0], c[1]) {

@@ -43,7 +43,8 @@ impl Builtin {
         Study { name: self.name.into(), builtin: true, plans: (self.plans)(quick), host: None }
     }
 
-    /// As something to run between this host and the server at `host`, with sysctls of this host changed or not.
+    /// As something to run between this host and the server at `host`, with sysctls of this host
+    /// changed or not.
     pub fn study_between_hosts(&self, quick: bool, host: &str, sysctls: bool) -> Study {
         let plans = (self.between_hosts)(quick);
         Study { name: self.name.into(), builtin: true, plans, host: Some((host.into(), sysctls)) }

@@ -1,7 +1,8 @@
 //! At which message size does a transaction stall, and which timer releases it?
 //!
-//! Swept over sizes dense around half the largest segment and the whole one, where kernels have had their rules: Linux 2.2
-//! delayed the ACK of segments below half the MSS, and held a FIN until it came.
+//! Swept over sizes dense around half the largest segment and the whole one, where kernels have had
+//! their rules: Linux 2.2 delayed the ACK of segments below half the MSS, and held a FIN until it
+//! came.
 
 use super::Builtin;
 use crate::account;
@@ -36,7 +37,8 @@ const ALL: [u32; 32] = [
 /// Trials at a size, below which chance alone could set two sizes apart.
 const FEWEST: usize = 3;
 
-/// Exchanges of a fraction of a second vary on a busy machine; a stall is a matter of several times.
+/// Exchanges of a fraction of a second vary on a busy machine; a stall is a matter of several
+/// times.
 const SMALLEST: f64 = 1.3;
 
 /// The reference's exchanges a second, with Linux 2.2.1.
@@ -53,7 +55,8 @@ fn plans(quick: bool) -> Vec<Plan> {
         fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
         response: Response::Transactions,
         repetitions: if quick { 3 } else { 4 },
-        // Nine exchanges that each wait for a delayed ACK: a step of several times is seen in fewer.
+        // Nine exchanges that each wait for a delayed ACK: a step of several times is seen in
+        // fewer.
         duration: Nanos::from_millis(400),
         warm_up: Nanos::from_millis(100),
         frames: 1_500,
@@ -197,8 +200,8 @@ fn grouped<T>(items: impl IntoIterator<Item = (String, T)>) -> Vec<(String, Vec<
     groups
 }
 
-/// One curve for each combination of write pattern and option: its steps, and for each what the packets say of the slow
-/// side.
+/// One curve for each combination of write pattern and option: its steps, and for each what the
+/// packets say of the slow side.
 fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: &mut Said) {
     let sizes: Vec<f64> = plan.factors[2].levels.iter().filter_map(|l| l.parse().ok()).collect();
     let mut head: Vec<String> = vec!["response bytes".into()];
@@ -222,8 +225,8 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
                 .collect();
             let mut steps =
                 stats::steps(&points, stats::Search { smallest_ratio: SMALLEST, ..stats::Search::default() });
-            // The search fits slopes to either side, which few sizes leave to chance: what counts is what was measured
-            // at the two sizes next to the break.
+            // The search fits slopes to either side, which few sizes leave to chance: what counts
+            // is what was measured at the two sizes next to the break.
             let at = |size: f64| {
                 let values: Vec<f64> = points.iter().filter(|p| p.0 == size).map(|p| p.1).collect();
                 stats::median(&values).filter(|m| *m > 0.0)
@@ -292,14 +295,14 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
     c.tables.push(table);
 }
 
-/// Whether the rate changes by more than the bytes account for: where each byte costs the same, it falls by the ratio of the sizes
-/// at most, as it nearly does from 8 to 16 KiB, and never rises.
+/// Whether the rate changes by more than the bytes account for: where each byte costs the same, it
+/// falls by the ratio of the sizes at most, as it nearly does from 8 to 16 KiB, and never rises.
 fn breaks(ratio: f64, before: f64, beyond: f64) -> bool {
     ratio.max(before / beyond / ratio) >= SMALLEST
 }
 
-/// Whether every trial at one size is above every one at the other: a machine with other work makes single trials slow at any
-/// size, and a step that some trials do not show is none.
+/// Whether every trial at one size is above every one at the other: a machine with other work makes
+/// single trials slow at any size, and a step that some trials do not show is none.
 fn apart(points: &[(f64, f64)], one: f64, other: f64) -> bool {
     let of = |size: f64| points.iter().filter(move |p| p.0 == size).map(|p| p.1);
     let least = |size: f64| of(size).fold(f64::INFINITY, f64::min);
@@ -388,7 +391,8 @@ mod tests {
     fn a_step_is_there_in_every_trial_or_not_at_all() {
         let calm = [(723.0, 22.5), (723.0, 22.4), (723.0, 22.6), (724.0, 900.0), (724.0, 880.0), (724.0, 910.0)];
         assert!(apart(&calm, 723.0, 724.0) && apart(&calm, 724.0, 723.0));
-        // The median says a factor of three; one trial that was held up at either size says nothing of the size.
+        // The median says a factor of three; one trial that was held up at either size says nothing
+        // of the size.
         let busy = [(723.0, 870.0), (723.0, 300.0), (723.0, 290.0), (724.0, 900.0), (724.0, 880.0), (724.0, 310.0)];
         assert!(!apart(&busy, 723.0, 724.0));
     }

@@ -1,8 +1,8 @@
 //! What do TCP timestamps cost, and what does turning them off lose?
 //!
-//! Twelve bytes of every segment's header: 1448/1538 against 1460/1538 of a saturated Ethernet, 0.83 %. What they give is
-//! a round-trip sample for each ACK, also of retransmitted data, and protection against wrapped sequence numbers, so a
-//! lossy path is measured too.
+//! Twelve bytes of every segment's header: 1448/1538 against 1460/1538 of a saturated Ethernet,
+//! 0.83 %. What they give is a round-trip sample for each ACK, also of retransmitted data, and
+//! protection against wrapped sequence numbers, so a lossy path is measured too.
 
 use record::trial::Response;
 use std::collections::BTreeMap;
@@ -56,8 +56,9 @@ fn plans(quick: bool) -> Vec<Plan> {
     ]
 }
 
-/// Bytes both ways and probes beside them: what the reference draws with flent. Two CPUs carry this rate both ways
-/// through the lab's path; where a machine does not, the path says so and the trial counts nowhere.
+/// Bytes both ways and probes beside them: what the reference draws with flent. Two CPUs carry this
+/// rate both ways through the lab's path; where a machine does not, the path says so and the trial
+/// counts nowhere.
 fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
     let fixed = [("workload", "ping-under-load"), ("rate", "1gbit"), ("delay", "1ms"), ("congestion", "cubic")];
     Plan {
@@ -94,8 +95,9 @@ const LOADED: usize = 3;
 const REFERENCE_ON: [f64; 10] = [9.39, 9.4, 9.4, 9.4, 9.39, 9.4, 9.39, 9.39, 9.38, 9.39];
 const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48, 9.46, 9.47];
 
-/// The upload beside the download, and what its receive window lets through in a round trip. The buffer behind that window grows with
-/// the round trips that the receiver times, and timestamps that come back are what it times them by (`tcp_rcv_rtt_measure_ts()`).
+/// The upload beside the download, and what its receive window lets through in a round trip. The
+/// buffer behind that window grows with the round trips that the receiver times, and timestamps
+/// that come back are what it times them by (`tcp_rcv_rtt_measure_ts()`).
 fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     let figures = ["goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
     let title = format!("{}: upload and its receive window (medians)", plan.name);
@@ -224,7 +226,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     c
 }
 
-/// TCP header lengths of frames with payload: the first 256 of each setting as the reference has them, and all.
+/// TCP header lengths of frames with payload: the first 256 of each setting as the reference has
+/// them, and all.
 fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
     let mut tables = Vec::new();
     for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part < LOSSY) {
@@ -351,7 +354,8 @@ mod tests {
     fn an_upload_at_its_windows_ceiling_is_reported() {
         let plan = under_load("both", false, SYSCTL);
         let mut c = Conclusion::default();
-        // 1,300,000 bytes in 13 ms are 800 Mbit/s; of 9 MB the path lets no more through than it carries.
+        // 1,300,000 bytes in 13 ms are 800 Mbit/s; of 9 MB the path lets no more through than it
+        // carries.
         ceilings(&plan, &[trial(0, 930e6, 9_000_000), trial(1, 790e6, 1_300_000)], &mut c);
         assert_eq!(c.verdict.len(), 1, "{:?}", c.verdict);
         let words = "tcp_timestamps=0 (both) is held by its receive window: 1.240 MiB in a round trip of 13.00 ms let 800.0 Mbit/s through";

@@ -1,7 +1,7 @@
 //! What is window scaling worth at which delay, and what memory does it cost?
 //!
-//! Without it a window is at most 65,535 bytes, so a round trip carries no more. Turning it off at one side is enough: both
-//! SYNs must carry the option (RFC 7323, section 2.2).
+//! Without it a window is at most 65,535 bytes, so a round trip carries no more. Turning it off at
+//! one side is enough: both SYNs must carry the option (RFC 7323, section 2.2).
 
 use super::Builtin;
 use crate::account;
@@ -40,7 +40,8 @@ fn plans(quick: bool) -> Vec<Plan> {
         .map(|(delays, seconds, warm_up)| Plan {
             name: format!("1 Gbit/s, {} each way", delays.join(", ")),
             factors: vec![Factor::new("delay", *delays), Factor::new(SYSCTL, [1, 0])],
-            // A queue that holds a round trip, and buffers that hold the path: what limits is to be the window's field.
+            // A queue that holds a round trip, and buffers that hold the path: what limits is to be
+            // the window's field.
             fixed: [
                 ("rate", "1gbit"),
                 ("queue", "200ms"),
@@ -76,7 +77,8 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
     }]
 }
 
-/// The reference's results: delay each way that stands for its round trip, Mbit/s with scaling and without.
+/// The reference's results: delay each way that stands for its round trip, Mbit/s with scaling and
+/// without.
 const REFERENCE: [(&str, f64, f64); 2] = [("190us", 912.0, 784.0), ("12.7ms", 734.0, 19.8)];
 
 /// For each delay, goodput and receive window over time, with scaling and without.

@@ -1,5 +1,5 @@
-//! The load that is observed: one long-lived connection over the loopback of a separate network namespace, its sender bound to
-//! one CPU and its receiver to another.
+//! The load that is observed: one long-lived connection over the loopback of a separate network
+//! namespace, its sender bound to one CPU and its receiver to another.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -79,9 +79,11 @@ pub struct Slice {
     pub count: u64,
     /// Those a second.
     pub rate: f64,
-    /// CPU time of the sending thread for each, ns. The kernel's work on loopback up to the receiver's socket is in it.
+    /// CPU time of the sending thread for each, ns. The kernel's work on loopback up to the
+    /// receiver's socket is in it.
     pub cpu_ns: f64,
-    /// CPU time of all processes of the machine for each, from a rest before the warm-up to one after the slice, ns.
+    /// CPU time of all processes of the machine for each, from a rest before the warm-up to one
+    /// after the slice, ns.
     pub machine_ns: f64,
     /// 99th percentile of the round trip, ns; of exchanges only.
     pub p99_ns: Option<f64>,
@@ -100,7 +102,8 @@ fn step(step: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { step, source }
 }
 
-/// A new network namespace for the calling thread and those that it starts from then on, with loopback up.
+/// A new network namespace for the calling thread and those that it starts from then on, with
+/// loopback up.
 pub(super) fn own_network() -> Result<(), Error> {
     machine::enter_new_network().map_err(step("make a network namespace (this needs root)"))?;
     let up = netlink::Netlink::open()
@@ -115,7 +118,8 @@ fn unpaced(socket: &TcpStream) -> Result<(), Error> {
 }
 
 impl Connection {
-    /// Opens it in the calling thread's network namespace. The receiver is a thread that ends with the connection.
+    /// Opens it in the calling thread's network namespace. The receiver is a thread that ends with
+    /// the connection.
     pub fn open(load: Load, cpus: Cpus) -> Result<Self, Error> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(step("listen on loopback"))?;
         let address = listener.local_addr().map_err(step("listen on loopback"))?;

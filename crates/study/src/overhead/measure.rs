@@ -29,8 +29,8 @@ pub struct Progress {
 /// Measures. Stops early where `go_on` says so, with what there is until then. Needs root.
 ///
 /// # Errors
-/// [`Error::System`] where the machine refuses what every way needs. A way that this machine cannot run is no error: the outcome
-/// names it, and why.
+/// [`Error::System`] where the machine refuses what every way needs. A way that this machine cannot
+/// run is no error: the outcome names it, and why.
 pub fn run(
     plan: &Plan,
     tell: &mut (dyn FnMut(&Progress) + Send),

@@ -1,4 +1,5 @@
-//! What a measurement of cost shows: a table a load, each figure with its interval, and whether the bars hold.
+//! What a measurement of cost shows: a table a load, each figure with its interval, and whether the
+//! bars hold.
 
 use record::Nanos;
 use serde::Serialize;
@@ -17,7 +18,8 @@ pub(super) struct Pair {
 
 const CONFIDENCE: f64 = 0.95;
 
-/// Nothing against nothing may reach no further than this to either side, per cent: beyond, no verdict is given.
+/// Nothing against nothing may reach no further than this to either side, per cent: beyond, no
+/// verdict is given.
 pub const TRUSTED: f64 = 1.0;
 
 /// Everything that was measured.
@@ -46,7 +48,8 @@ pub struct LoadCosts {
     pub rate: f64,
     /// CPU time of the sender for each, ns, the same.
     pub cpu_ns: f64,
-    /// CPU time of all processes of the machine for each, the receiver's, the observer's and kernel threads too, ns, the same.
+    /// CPU time of all processes of the machine for each, the receiver's, the observer's and kernel
+    /// threads too, ns, the same.
     pub machine_ns: f64,
     /// 99th percentile of the round trip, ns, the same; of exchanges only.
     pub p99_ns: Option<f64>,
@@ -54,12 +57,15 @@ pub struct LoadCosts {
     pub rows: Vec<Row>,
     /// Every send less the floor, in points of the rate without anything.
     pub above_floor: Option<Estimate>,
-    /// Histograms of every send less its records, in points of the rate without anything: above zero where histograms cost less.
+    /// Histograms of every send less its records, in points of the rate without anything: above
+    /// zero where histograms cost less.
     pub saved: Option<Estimate>,
-    /// The same of the CPU time of all processes for each, ns: below zero where histograms cost less.
+    /// The same of the CPU time of all processes for each, ns: below zero where histograms cost
+    /// less.
     pub saved_ns: Option<Estimate>,
-    /// What histograms of one stretch in 100 add to the sender's CPU time for each, per cent, by their two parts: what there is between the stretches, and a
-    /// hundredth of how much more those of every send take. Each part is there in every slice, so a median shows it.
+    /// What histograms of one stretch in 100 add to the sender's CPU time for each, per cent, by
+    /// their two parts: what there is between the stretches, and a hundredth of how much more those
+    /// of every send take. Each part is there in every slice, so a median shows it.
     pub histograms_sampled: Option<Estimate>,
     /// Ways that this machine cannot run.
     pub missing: Vec<Missing>,
@@ -265,8 +271,8 @@ impl LoadCosts {
                 self.histograms_sampled,
                 cpu,
                 within,
-                // What a slice has more can be the kernel's work after attaching, which programs that stay attached do not cause
-                // (`examples/histograms_cost.rs`).
+                // What a slice has more can be the kernel's work after attaching, which programs
+                // that stay attached do not cause (`examples/histograms_cost.rs`).
                 |_| false,
             ),
         ]

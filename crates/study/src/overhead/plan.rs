@@ -10,10 +10,11 @@ use crate::Error;
 const FEWEST_BLOCKS: u32 = 6;
 /// What attaching and detaching a way takes, about.
 const ATTACH: Duration = Duration::from_millis(8);
-/// How long the load rests after a way was attached or detached. The kernel goes on working on that for some 30 ms, and streams are slower
-/// meanwhile by a tenth.
+/// How long the load rests after a way was attached or detached. The kernel goes on working on that
+/// for some 30 ms, and streams are slower meanwhile by a tenth.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How much longer than planned a load goes on at most, where a busy machine makes its blocks longer.
+/// How much longer than planned a load goes on at most, where a busy machine makes its blocks
+/// longer.
 const PATIENCE: u32 = 10;
 
 /// What to measure, and for how long.
@@ -25,13 +26,15 @@ pub struct Plan {
     pub ways: Vec<&'static Way>,
     /// How long a slice is, without its warm-up.
     pub slice: Duration,
-    /// How long the load rests before each slice, so that what attaching and detaching leave to do is done.
+    /// How long the load rests before each slice, so that what attaching and detaching leave to do
+    /// is done.
     pub settle: Duration,
     /// How long the load runs before each slice, observed alike, and is not counted.
     pub warm_up: Duration,
     /// How long each load is measured.
     pub length: Duration,
-    /// How long at most, where a busy machine makes the blocks that figures need take longer than `length`.
+    /// How long at most, where a busy machine makes the blocks that figures need take longer than
+    /// `length`.
     pub at_most: Duration,
     /// Where the random draws begin.
     pub seed: u64,
@@ -40,8 +43,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Every way there is, under sends of 1, 16 and 128 KiB and under request and response; the quick form, fewer ways for few seconds
-    /// of each load.
+    /// Every way there is, under sends of 1, 16 and 128 KiB and under request and response; the
+    /// quick form, fewer ways for few seconds of each load.
     ///
     /// # Errors
     /// [`Error::Setting`] where there are not two CPUs to run on.
@@ -73,7 +76,8 @@ impl Plan {
     /// Why this is too short for figures, where it is: with the length that would do.
     pub fn too_short(&self) -> Option<String> {
         let pairs: u32 = self.ways.iter().map(|way| way.pairs()).sum();
-        // Each pair is two slices with what comes before them, and what it takes to attach and detach.
+        // Each pair is two slices with what comes before them, and what it takes to attach and
+        // detach.
         let block = (self.settle + self.warm_up + self.slice) * pairs * 2 + ATTACH * pairs;
         let needed = block * FEWEST_BLOCKS;
         (self.length < needed).then(|| {
@@ -93,7 +97,8 @@ impl Plan {
         self.at_most = self.at_most.min(each);
     }
 
-    /// Whether a load goes on after so many blocks in so much time: for the time planned, and longer where there are too few blocks for figures.
+    /// Whether a load goes on after so many blocks in so much time: for the time planned, and
+    /// longer where there are too few blocks for figures.
     pub(super) fn goes_on(&self, blocks: u32, elapsed: Duration) -> bool {
         blocks == 0 || elapsed < self.length || (blocks < FEWEST_BLOCKS && elapsed < self.at_most)
     }

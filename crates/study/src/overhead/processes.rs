@@ -1,5 +1,5 @@
-//! CPU time of all processes of the machine, kernel threads too: it has what the observers, the receiver and the kernel's own threads take,
-//! which the sender's own does not.
+//! CPU time of all processes of the machine, kernel threads too: it has what the observers, the
+//! receiver and the kernel's own threads take, which the sender's own does not.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ impl CpuTimes {
         Self(pids.filter_map(|pid: i32| Some((pid, cpu_time(pid)?))).collect())
     }
 
-    /// What all of them have had since then, ns. Of a process that has ended meanwhile, nothing is known.
+    /// What all of them have had since then, ns. Of a process that has ended meanwhile, nothing is
+    /// known.
     pub fn elapsed(&self) -> u64 {
         let now = Self::now();
         let since = |(pid, time): (&i32, &u64)| time.saturating_sub(self.0.get(pid).copied().unwrap_or(0));
@@ -22,7 +23,8 @@ impl CpuTimes {
     }
 }
 
-/// By the clock that the kernel has for each process: exact, where `/proc/stat` counts in hundredths of a second.
+/// By the clock that the kernel has for each process: exact, where `/proc/stat` counts in
+/// hundredths of a second.
 fn cpu_time(pid: i32) -> Option<u64> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

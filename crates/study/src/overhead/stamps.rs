@@ -14,14 +14,17 @@ use crate::Error;
 pub(super) enum Stamps {
     /// Nothing.
     None,
-    /// All stages of every send, read with one `recvmsg` a message after each send: what a program does that knows no better.
+    /// All stages of every send, read with one `recvmsg` a message after each send: what a program
+    /// does that knows no better.
     Plain,
-    /// All stages of every send, made and never read: the queue is full, and the kernel makes each stamp and throws it away.
+    /// All stages of every send, made and never read: the queue is full, and the kernel makes each
+    /// stamp and throws it away.
     Unread,
-    /// All stages of every send, taken off the queue in batches after so many sends, with no room for what they say: the least that
-    /// reading can cost.
+    /// All stages of every send, taken off the queue in batches after so many sends, with no room
+    /// for what they say: the least that reading can cost.
     Unseen(u32),
-    /// All stages of every send, read in batches by the library after so many sends and put to their sends.
+    /// All stages of every send, read in batches by the library after so many sends and put to
+    /// their sends.
     Batched(u32),
     /// The same of the stage `ack` alone.
     Ack(u32),
@@ -148,7 +151,8 @@ fn read_plainly(socket: &TcpStream) -> Result<(), Error> {
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: every pointer of `message` is to memory that outlives the call, of the length beside it.
+        // SAFETY: every pointer of `message` is to memory that outlives the call, of the length
+        // beside it.
         if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) } < 0 {
             return Ok(());
         }

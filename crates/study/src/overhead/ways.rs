@@ -21,7 +21,8 @@ pub struct Way {
     pub name: &'static str,
     /// What the reference reports for it, where it does.
     pub reference: Option<&'static str>,
-    /// Whether its cost falls into few slices and much at a time, so that the mean shows it and the median does not.
+    /// Whether its cost falls into few slices and much at a time, so that the mean shows it and the
+    /// median does not.
     pub(super) rare: bool,
     /// Whether its cost is so small that it takes many slices.
     small: bool,
@@ -112,7 +113,8 @@ pub const EVERY: &str = "every";
 /// Histograms of every send.
 pub const HISTOGRAMS: &str = "histograms";
 
-/// Histograms with no stretch that is looked at: what is left of them between the stretches of a sample.
+/// Histograms with no stretch that is looked at: what is left of them between the stretches of a
+/// sample.
 pub const HISTOGRAMS_BETWEEN: &str = "histograms_between";
 
 /// All of them. A further way of tracing is one more entry.

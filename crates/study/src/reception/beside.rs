@@ -1,4 +1,5 @@
-//! The source's findings beside what was measured here: whether they agree, and why not where they do not.
+//! The source's findings beside what was measured here: whether they agree, and why not where they
+//! do not.
 
 use serde::Serialize;
 use stats::{Comparison, Estimate};
@@ -16,7 +17,8 @@ pub struct Figure {
     pub values: Vec<f64>,
 }
 
-/// A response over the trials with levels that `keep` accepts, one value for each block: their mean.
+/// A response over the trials with levels that `keep` accepts, one value for each block: their
+/// mean.
 pub fn figure(outcome: &Outcome, response: Response, keep: impl Fn(&Levels) -> bool) -> Figure {
     let of = |block: u32| {
         let trials = outcome.trials.iter().filter(|t| t.block == block && keep(&t.levels));
@@ -168,7 +170,8 @@ fn said(outcome: &Outcome, ranked: &[(usize, Figure, f64)]) -> String {
     if all.is_empty() { "not measured".into() } else { all.join(", ") }
 }
 
-/// Whether the first is seen to differ from the second: the interval of the ratio of their pairs excludes 1.
+/// Whether the first is seen to differ from the second: the interval of the ratio of their pairs
+/// excludes 1.
 fn differs(one: &Figure, other: &Figure, seed: u64) -> Option<bool> {
     Comparison::of(&one.values, &other.values, seed).map(|c| c.seen())
 }
@@ -205,7 +208,8 @@ fn lowest(outcome: &Outcome) -> Beside {
     let lowest = ranked.last().filter(|_| separated(outcome, &ranked));
     let agrees = lowest.and_then(|last| match calls.contains(&Some(last.0)) {
         true => Some(true),
-        // Another one is lowest: that contradicts the source only where it is seen to be below the system calls.
+        // Another one is lowest: that contradicts the source only where it is seen to be below the
+        // system calls.
         false => {
             let best_call = ranked.iter().find(|r| calls.contains(&Some(r.0)))?;
             differs(&last.1, &best_call.1, outcome.seed).and_then(|differs| differs.then_some(false))
@@ -227,7 +231,8 @@ fn lowest(outcome: &Outcome) -> Beside {
 /// An effect below this is none: a quarter.
 const SMALL_EFFECT: f64 = 0.25;
 
-/// Whether CPU load raises a deviation; `None` where the interval holds both an effect that counts and none.
+/// Whether CPU load raises a deviation; `None` where the interval holds both an effect that counts
+/// and none.
 fn raised(comparison: &Comparison) -> Option<bool> {
     match comparison.seen() {
         true => Some(comparison.ratio.value > 0.0),
@@ -235,7 +240,8 @@ fn raised(comparison: &Comparison) -> Option<bool> {
     }
 }
 
-/// Whether CPU load leaves a deviation about as it is: not much higher, and not much lower; `None` where the interval holds both.
+/// Whether CPU load leaves a deviation about as it is: not much higher, and not much lower; `None`
+/// where the interval holds both.
 fn unmoved(comparison: &Comparison) -> Option<bool> {
     let small = 1.0 / (1.0 + SMALL_EFFECT) - 1.0..SMALL_EFFECT;
     let ratio = &comparison.ratio;
@@ -290,7 +296,8 @@ fn load(outcome: &Outcome, name: &'static str, affected: bool) -> Beside {
 /// A share that is smaller by less than this is as good: a twentieth.
 const SMALL_LOSS: f64 = 0.05;
 
-/// Whether CPU load leaves a technique's deviation as it is, and its share matched is about the highest; `None` where that cannot be known.
+/// Whether CPU load leaves a technique's deviation as it is, and its share matched is about the
+/// highest; `None` where that cannot be known.
 fn is_compromise(outcome: &Outcome, technique: usize, ranked: &[(usize, Figure, f64)]) -> Option<bool> {
     let steady = stressed(outcome, technique).as_ref().and_then(unmoved);
     let (own, best) = (ranked.iter().find(|r| r.0 == technique)?, ranked.first()?);
@@ -355,7 +362,8 @@ pub(super) mod tests {
     use super::*;
     use crate::reception::{Lossless, Measured, Series, Trial};
 
-    /// Five blocks of rx-ring, recvmmsg and xdp, idle and stressed: shares and deviations as given, with a wobble of 1 %.
+    /// Five blocks of rx-ring, recvmmsg and xdp, idle and stressed: shares and deviations as given,
+    /// with a wobble of 1 %.
     pub fn outcome(shares: [f64; 3], stressed: [f64; 3]) -> Outcome {
         let mut trials = Vec::new();
         for block in 0..5u32 {

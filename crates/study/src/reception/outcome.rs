@@ -39,7 +39,8 @@ pub struct Measured {
     pub mean_ns: Option<f64>,
     /// Standard deviation of the delay, ns; absent below two matched frames.
     pub deviation_ns: Option<f64>,
-    /// CPU time of the two receiving threads for each frame that they received, ns. The kernel's work before them is not in it.
+    /// CPU time of the two receiving threads for each frame that they received, ns. The kernel's
+    /// work before them is not in it.
     pub cpu_ns: Option<f64>,
 }
 
@@ -122,7 +123,8 @@ impl Response {
 pub struct Trial {
     /// Its block, from 0.
     pub block: u32,
-    /// Levels of technique, frame size, rate, CPU and interface, from 0, in the order of [`Outcome`]'s lists.
+    /// Levels of technique, frame size, rate, CPU and interface, from 0, in the order of
+    /// [`Outcome`]'s lists.
     #[serde(deserialize_with = "levels")]
     pub levels: Levels,
     /// What it gave.
@@ -213,11 +215,13 @@ impl Series {
 /// The experiment with a step in the device's delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepTrial {
-    /// How much the delay was raised after a third of the frames and lowered again after two thirds.
+    /// How much the delay was raised after a third of the frames and lowered again after two
+    /// thirds.
     #[serde(rename = "put_in_ns")]
     pub put_in: Nanos,
-    /// By how much it was raised, and then lowered, by the path's own account: what was asked, and how much later than that it delivered the
-    /// middle frame of each third. Absent where the path does not know, and in what older versions kept.
+    /// By how much it was raised, and then lowered, by the path's own account: what was asked, and
+    /// how much later than that it delivered the middle frame of each third. Absent where the path
+    /// does not know, and in what older versions kept.
     #[serde(default, rename = "delivered_ns")]
     pub delivered: Option<[f64; 2]>,
     /// The matched frames that had entered the path when it was changed.
@@ -255,7 +259,8 @@ pub struct Outcome {
     pub missing: Vec<Missing>,
     /// Effects on each response.
     pub effects: Vec<(Response, Effects)>,
-    /// Frames of 64 bytes a second that the source can send into the testbed while nothing receives.
+    /// Frames of 64 bytes a second that the source can send into the testbed while nothing
+    /// receives.
     pub source_per_second: f64,
     /// The highest lossless rate of each technique.
     pub lossless: Vec<Lossless>,

@@ -39,7 +39,8 @@ pub struct Plan {
 pub enum Interface {
     /// One end of a pair of virtual Ethernet devices: XDP programs run in its driver.
     Veth,
-    /// A macvlan device on top of such an end, as containers have: XDP programs run in the network stack (generic mode).
+    /// A macvlan device on top of such an end, as containers have: XDP programs run in the network
+    /// stack (generic mode).
     Macvlan,
 }
 
@@ -56,7 +57,8 @@ impl Interface {
 /// What a frame takes on the wire beside its bytes: preamble, start of frame and gap (IEEE 802.3).
 const BETWEEN_FRAMES: u64 = 20;
 
-/// Levels of technique, frame size, rate, CPU and interface, from 0, in the order of the plan's lists.
+/// Levels of technique, frame size, rate, CPU and interface, from 0, in the order of the plan's
+/// lists.
 pub type Levels = [usize; 5];
 
 /// CPU levels: idle, stressed.
@@ -125,7 +127,8 @@ impl Plan {
         self.techniques.len() * self.frame_sizes.len() * self.line_rates.len() * CPU.len() * self.interfaces.len()
     }
 
-    /// The combinations of a block, in its random order: levels of technique, frame size, rate, CPU and interface.
+    /// The combinations of a block, in its random order: levels of technique, frame size, rate, CPU
+    /// and interface.
     pub fn block(&self, block: u32) -> Vec<Levels> {
         let mut all = Vec::with_capacity(self.combinations());
         for technique in 0..self.techniques.len() {

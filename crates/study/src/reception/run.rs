@@ -24,13 +24,15 @@ pub struct Progress {
     pub label: &'static str,
 }
 
-/// The delay of the lab's path, and by how much it is raised in the middle. With a frame every 50 µs ([`Plan::step`]), the path is never to
-/// deliver one at the moment at which another comes in: which of the two it does first changes its delay by microseconds. So the step is the
-/// time between two frames, and the delay is no multiple of it.
+/// The delay of the lab's path, and by how much it is raised in the middle. With a frame every 50
+/// µs ([`Plan::step`]), the path is never to deliver one at the moment at which another comes in:
+/// which of the two it does first changes its delay by microseconds. So the step is the time
+/// between two frames, and the delay is no multiple of it.
 const DELAY: Nanos = Nanos(1_020_000);
 const STEP: Nanos = Nanos(50_000);
 
-/// Runs the study. `tell` hears before each trial; where `go_on` says no, what was measured until then is the outcome.
+/// Runs the study. `tell` hears before each trial; where `go_on` says no, what was measured until
+/// then is the outcome.
 ///
 /// # Errors
 /// [`Error::System`] where the testbed cannot be made: it takes root.
@@ -98,7 +100,8 @@ fn in_testbed(
             tell(&Progress { share: done / all, label: "techniques, sizes, rates and CPU" });
             done += 1.0;
             let amount = Amount { frames: None, duration: Some(plan.trial) };
-            // A technique that worked and does not now is missing from the block, and the block from the effects.
+            // A technique that worked and does not now is missing from the block, and the block
+            // from the effects.
             if let Ok((measured, _)) = trial::run(&plan.setting(levels), amount, go_on)? {
                 outcome.trials.push(Trial { block, levels, measured });
             }
@@ -162,7 +165,8 @@ fn works(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Syn
     Ok(())
 }
 
-/// Leaves an interface out of the plan on which not every technique works, with the reason: effects are of whole blocks.
+/// Leaves an interface out of the plan on which not every technique works, with the reason: effects
+/// are of whole blocks.
 fn interfaces(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
     if !plan.interfaces.contains(&Interface::Macvlan) {
         return Ok(());
@@ -219,7 +223,8 @@ fn source(plan: &Plan, go_on: &(dyn Fn() -> bool + Sync)) -> Result<f64, Error> 
     Ok(sent.frames as f64 * 1e9 / (sent.took.0 as f64).max(1.0))
 }
 
-/// Searches the highest rate at which no frame is lost (RFC 2544 section 26.1), halving the interval in the logarithm.
+/// Searches the highest rate at which no frame is lost (RFC 2544 section 26.1), halving the
+/// interval in the logarithm.
 fn lossless(
     technique: Technique,
     plan: &Plan,
@@ -239,7 +244,8 @@ fn lossless(
     })
 }
 
-/// The highest rate without loss, whether it is the source's own limit, and the trials that it took.
+/// The highest rate without loss, whether it is the source's own limit, and the trials that it
+/// took.
 fn search<E>(
     reach: f64,
     trials: u32,
@@ -253,7 +259,8 @@ fn search<E>(
     for _ in 0..trials {
         let middle = (low * high).sqrt();
         match try_at(Some(middle))?.filter(whole) {
-            // What was sent is what counts: a source that is short of CPU sends fewer than it was asked for.
+            // What was sent is what counts: a source that is short of CPU sends fewer than it was
+            // asked for.
             Some(measured) => {
                 best = Some(best.map_or(measured.per_second, |b: f64| b.max(measured.per_second)));
                 low = middle;
@@ -276,7 +283,8 @@ fn step(plan: &Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Sync)) {
     match through_lab(&config, (frames, per_second), &changes, go_on) {
         Ok((measured, recording, at, path)) => {
             let series = Series::of(&recording.figures(Default::default(), Default::default()), measured.sent);
-            // On the axis of the series, which is of matched frames: those that are lost are on neither.
+            // On the axis of the series, which is of matched frames: those that are lost are on
+            // neither.
             let at_frames = [0, 1].map(|i| at.get(i).map_or(0, |time| recording.seen_before(*time) as u64));
             outcome.step = Some(StepTrial { put_in: STEP, delivered: delivered(&path), at_frames, series });
         }
@@ -292,11 +300,12 @@ fn delivered(path: &PathReport) -> Option<[f64; 2]> {
     Some([raised - before, after - raised])
 }
 
-/// What a run through a lab's path gives: figures, matched frames, the time of each change, and the path's own report.
+/// What a run through a lab's path gives: figures, matched frames, the time of each change, and the
+/// path's own report.
 type ThroughLab = (Measured, capture::delay::Recording, Vec<u64>, PathReport);
 
-/// Sends frames of 256 bytes from host a to host b of a lab, received at both ends of the path through the ring. Each of
-/// `changes` is made once so many frames have been sent.
+/// Sends frames of 256 bytes from host a to host b of a lab, received at both ends of the path
+/// through the ring. Each of `changes` is made once so many frames have been sent.
 fn through_lab(
     config: &Config,
     (frames, per_second): (u64, f64),
@@ -392,7 +401,8 @@ mod tests {
         let (m, recording, _, report) = through_lab(&config, (5_000, 5_000.0), &[], &|| true).unwrap();
         let path = report.a_to_b.achieved.as_ref().unwrap();
         assert_eq!((m.sent, m.dropped, m.unstamped), (5_000, [0, 0], 0));
-        // On a busy machine the device of the sending host drops what the path does not read in time.
+        // On a busy machine the device of the sending host drops what the path does not read in
+        // time.
         let missing = path.lost + path.missed_frames + path.refused;
         assert_eq!((m.lost, m.duplicated), (missing, path.duplicated), "{m:?}\n{path:?}");
         assert_eq!(m.matched, path.delivered);

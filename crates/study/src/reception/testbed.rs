@@ -1,8 +1,11 @@
-//! The testbed: source, tap, device, tap, sink, with a copy of every frame at both taps on two interfaces that measure.
+//! The testbed: source, tap, device, tap, sink, with a copy of every frame at both taps on two
+//! interfaces that measure.
 //!
-//! All of it is veth pairs in a network namespace of the calling thread, joined by the kernel's `mirred` action: what arrives from
-//! the source is copied to the first of [`Bed::taps`] and goes on into the device, a plain pair; what leaves it is copied to the second and
-//! dropped, as a sink would. There is one such chain for each kind of interface. The namespace goes with its last thread, however that ends.
+//! All of it is veth pairs in a network namespace of the calling thread, joined by the kernel's
+//! `mirred` action: what arrives from the source is copied to the first of [`Bed::taps`] and goes
+//! on into the device, a plain pair; what leaves it is copied to the second and dropped, as a sink
+//! would. There is one such chain for each kind of interface. The namespace goes with its last
+//! thread, however that ends.
 
 use std::ffi::CStr;
 use std::io;
@@ -19,7 +22,8 @@ pub(super) const SOURCE: &str = "source";
 
 /// The chain of one kind of interface.
 pub(super) struct Bed {
-    /// Where the source sends, the copies leave, and the device begins: pairs of devices in the order of the chain.
+    /// Where the source sends, the copies leave, and the device begins: pairs of devices in the
+    /// order of the chain.
     pairs: [[&'static CStr; 2]; 4],
     /// Where the source sends.
     pub source: &'static str,
@@ -63,7 +67,8 @@ impl Bed {
     }
 }
 
-/// Puts the calling thread into a new network namespace and makes the testbed there. Threads that it starts are in it too.
+/// Puts the calling thread into a new network namespace and makes the testbed there. Threads that
+/// it starts are in it too.
 pub(super) fn enter() -> Result<(), Error> {
     let step = |step| move |source| Error::System { step, source };
     machine::enter_new_network().map_err(step("make a network namespace (it takes root)"))?;
@@ -82,8 +87,9 @@ pub(super) fn add_macvlan() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a source in the calling thread's network namespace: what is sent on [`SOURCE`] leaves by `device`, where packet sockets see it.
-/// Frames that are sent on `device` past its queue are seen by no packet socket.
+/// Makes a source in the calling thread's network namespace: what is sent on [`SOURCE`] leaves by
+/// `device`, where packet sockets see it. Frames that are sent on `device` past its queue are seen
+/// by no packet socket.
 pub(super) fn feed(device: &CStr) -> io::Result<()> {
     mirror::make_pairs(&VETH.pairs[..1])?;
     mirror::every_frame(c"split", Hook::Arrival, &[Action::Move(device)])?;

@@ -49,7 +49,8 @@ pub(super) fn options(interface: &str, stamps: Stamps) -> Options {
     Options { snap_length: SNAP, stamps, ..Options::of(interface) }
 }
 
-/// Receives until `over`, and until nothing is left. `ready` hears that the receiver is open, or why it is not.
+/// Receives until `over`, and until nothing is left. `ready` hears that the receiver is open, or
+/// why it is not.
 pub(super) fn receive(
     technique: Technique,
     interface: &str,
@@ -128,7 +129,8 @@ fn spin(stop: &AtomicBool) {
     }
 }
 
-/// Sends frames into the testbed by a way that has the kernel forward each of them on the sender's CPU before the next one.
+/// Sends frames into the testbed by a way that has the kernel forward each of them on the sender's
+/// CPU before the next one.
 pub(super) fn send(
     interface: &str,
     setting: &Setting,
@@ -162,7 +164,8 @@ pub(super) fn send_counted(
     sent.map_err(|e| Error::Setting(format!("frames cannot be generated: {e}")))
 }
 
-/// Runs one trial in the testbed of the calling thread; a technique that does not work here gives its reason.
+/// Runs one trial in the testbed of the calling thread; a technique that does not work here gives
+/// its reason.
 pub(super) fn run(
     setting: &Setting,
     amount: Amount,

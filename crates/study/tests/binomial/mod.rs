@@ -12,7 +12,8 @@ fn at_most(hits: u32, n: u32, share: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// The shares that `hits` of `n` are compatible with, with that confidence (Clopper and Pearson 1934).
+/// The shares that `hits` of `n` are compatible with, with that confidence (Clopper and Pearson
+/// 1934).
 pub fn interval(hits: u32, n: u32, confidence: f64) -> (f64, f64) {
     if hits > n / 2 {
         let (low, high) = interval(n - hits, n, confidence);

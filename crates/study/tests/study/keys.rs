@@ -31,7 +31,8 @@ fn version_1(block: u32, level: usize) -> Value {
     })
 }
 
-/// Objects whose keys are names of the user's or the kernel's, not ours; a path's report is described with the lab.
+/// Objects whose keys are names of the user's or the kernel's, not ours; a path's report is
+/// described with the lab.
 const NAMES: [&str; 5] = ["responses", "header_bytes", "first_header_bytes", "counters", "path"];
 
 fn keys(value: &Value, into: &mut BTreeSet<String>) {

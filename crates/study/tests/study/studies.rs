@@ -1,4 +1,5 @@
-//! Studies run for real in labs: a difference put in is found, a run goes on where it was, settings are proved.
+//! Studies run for real in labs: a difference put in is found, a run goes on where it was, settings
+//! are proved.
 
 use record::trial::Response;
 use std::cell::Cell;
@@ -33,10 +34,12 @@ fn one_percent_put_in_by_the_lab_is_found_and_covered() {
     assert!(counting >= 8, "{:?}", trials.iter().flat_map(|t| &t.broken).collect::<Vec<_>>());
     let said = builtin::conclude(&study, &trials, 1);
     let c = said.compared[0].comparison;
-    // A busy machine widens the interval; it may not move it off the truth by more than a fifth of the difference.
+    // A busy machine widens the interval; it may not move it off the truth by more than a fifth of
+    // the difference.
     let near = c.ratio.low - 0.002 <= -0.01 && -0.01 <= c.ratio.high + 0.002;
     assert!(near, "{}", said.verdict.join("\n"));
-    // Where the machine was so busy that 1 % could not have been seen, the verdict says how much could.
+    // Where the machine was so busy that 1 % could not have been seen, the verdict says how much
+    // could.
     let visible = c.smallest_seen < 0.01;
     assert!(c.ratio.high < 0.0 || !visible, "{}", said.verdict.join("\n"));
     assert!(c.ratio.high < 0.0 || said.verdict[0].contains("could have seen is"), "{}", said.verdict.join("\n"));
@@ -125,7 +128,8 @@ fn a_budget_and_an_interruption_end_it_early() {
     assert!(trials.iter().all(Trial::counts) && trials.len() < 6, "{trials:?}");
 }
 
-/// As programs that set nothing: Nagle's algorithm holds the second write until the delayed ACK of the first, 40 ms.
+/// As programs that set nothing: Nagle's algorithm holds the second write until the delayed ACK of
+/// the first, 40 ms.
 #[test]
 fn sockets_are_as_the_kernel_has_them_unless_a_plan_says_otherwise() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
@@ -150,11 +154,13 @@ fn datagrams_that_a_path_cannot_carry_are_found_lost() {
     let trials = run_all(&study);
     for trial in &trials {
         assert!(trial.series.len() >= 3 && trial.series.iter().all(|p| p.srtt_ns == Nanos::ZERO), "{:?}", trial.series);
-        // Nor is there a window: the packets' is that of the connection on which the test is asked for.
+        // Nor is there a window: the packets' is that of the connection on which the test is asked
+        // for.
         assert!(trial.series.iter().all(|p| p.receive_window_bytes.is_none()), "{:?}", trial.series);
         assert_eq!(trial.response(Response::ReceiveWindow), None);
     }
-    // A sender that was held catches up in a burst, which a queue of 10 ms does not hold: the median trial is the path's.
+    // A sender that was held catches up in a burst, which a queue of 10 ms does not hold: the
+    // median trial is the path's.
     let median = |level: &str, response: Response| {
         let of_level = trials.iter().filter(|t| t.counts() && t.labels[0] == level);
         let mut values: Vec<f64> = of_level.map(|t| t.response(response).unwrap()).collect();

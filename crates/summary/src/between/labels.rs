@@ -15,7 +15,8 @@ const COMPARED: usize = 20;
 /// The percentiles by which they are.
 pub(super) const QUANTILES: [Quantile; 2] = [Quantile::P50, Quantile::P99];
 
-/// How long requests took, in memory that grows with the range of the times and never with their number: 0.1 % apart, as [`Precision::Fine`].
+/// How long requests took, in memory that grows with the range of the times and never with their
+/// number: 0.1 % apart, as [`Precision::Fine`].
 #[derive(Debug, Default)]
 struct Times {
     n: u64,
@@ -47,7 +48,8 @@ impl Stretch for Times {
     }
 }
 
-/// The requests of one run as one end saw them, of those methods and paths that most of them have. Only those with a known length are counted.
+/// The requests of one run as one end saw them, of those methods and paths that most of them have.
+/// Only those with a known length are counted.
 #[derive(Debug, Default)]
 pub(super) struct ByLabel {
     each: BTreeMap<Label, Stretches<Times>>,
@@ -75,8 +77,8 @@ impl ByLabel {
     }
 }
 
-/// The requests of one run, at both ends. They are read once more, when it is known which methods and paths most of them have:
-/// what is compared is whole then, however many there are.
+/// The requests of one run, at both ends. They are read once more, when it is known which methods
+/// and paths most of them have: what is compared is whole then, however many there are.
 #[derive(Debug)]
 pub struct ByLabels([ByLabel; 2]);
 
@@ -122,7 +124,8 @@ pub struct LabelShift {
     pub label: Label,
     /// Requests of each run.
     pub n: [u64; 2],
-    /// How far they moved. The intervals of all methods and paths hold together in 95 % of comparisons.
+    /// How far they moved. The intervals of all methods and paths hold together in 95 % of
+    /// comparisons.
     pub moved: Vec<Moved>,
 }
 
@@ -172,7 +175,8 @@ pub(super) fn compare([first, second]: [&ByLabel; 2]) -> Option<Labels> {
 }
 
 impl LabelShift {
-    /// The percentile that moved and by how much it did, in all its requests: the median where that did.
+    /// The percentile that moved and by how much it did, in all its requests: the median where that
+    /// did.
     pub fn most(&self) -> Option<&Moved> {
         self.moved.iter().find(|moved| moved.is_seen())
     }

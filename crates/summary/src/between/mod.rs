@@ -1,5 +1,5 @@
-//! Two traces side by side, or several of each side: by how much each leg of each kind moved, which leg explains the
-//! difference, and in which peers and connections it sits.
+//! Two traces side by side, or several of each side: by how much each leg of each kind moved, which
+//! leg explains the difference, and in which peers and connections it sits.
 
 mod labels;
 mod several;
@@ -75,15 +75,18 @@ pub struct Explained {
     pub mean_ns: [f64; 2],
     /// Second less first, with its interval; `None` where there is too little.
     pub difference_ns: Option<Estimate>,
-    /// Of the difference of the total: the shares of all legs add up to 1. `None` where no difference of the total is seen.
+    /// Of the difference of the total: the shares of all legs add up to 1. `None` where no
+    /// difference of the total is seen.
     pub share: Option<f64>,
 }
 
-/// The network leg of sends, or the network of requests, divided at the minimum RTT that TCP measured on each connection. The ACK of a send comes later than
-/// that where the peer delays it, where it leaves with an answer, or where a queue stands on the path.
+/// The network leg of sends, or the network of requests, divided at the minimum RTT that TCP
+/// measured on each connection. The ACK of a send comes later than that where the peer delays it,
+/// where it leaves with an answer, or where a queue stands on the path.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PathSplit {
-    /// The connections' minimum RTT in each run, nanoseconds: a mean in which each send counts once.
+    /// The connections' minimum RTT in each run, nanoseconds: a mean in which each send counts
+    /// once.
     pub least_rtt_ns: [f64; 2],
     /// What network legs took beyond it, nanoseconds.
     pub beyond_ns: [f64; 2],
@@ -109,7 +112,8 @@ pub struct Peer {
     pub n: [u64; 2],
     /// Mean total time in each run, nanoseconds.
     pub mean_ns: [Option<f64>; 2],
-    /// Part of the difference because this peer's records themselves took another time, nanoseconds.
+    /// Part of the difference because this peer's records themselves took another time,
+    /// nanoseconds.
     pub slower_ns: f64,
     /// Part of it because this peer had another share of the records.
     pub mix_ns: f64,
@@ -130,8 +134,8 @@ pub struct Contribution {
     pub n: u64,
     /// Their mean total time, nanoseconds.
     pub mean_ns: f64,
-    /// What they took beyond the mean of the first run, over all records of the second: the contributions of all connections add
-    /// up to the difference.
+    /// What they took beyond the mean of the first run, over all records of the second: the
+    /// contributions of all connections add up to the difference.
     pub part_ns: f64,
     /// The same as a share of the difference; `None` where no difference of the total is seen.
     pub share: Option<f64>,
@@ -151,11 +155,13 @@ pub struct Compared {
     pub explained: Vec<Explained>,
     /// The mean total time of both and its difference.
     pub total: Option<Explained>,
-    /// Of sends: the network leg divided at the minimum RTT; `None` for others, and where no round trip was measured.
+    /// Of sends: the network leg divided at the minimum RTT; `None` for others, and where no round
+    /// trip was measured.
     pub path: Option<PathSplit>,
     /// Of sends: what they waited for, the largest change first.
     pub waited: Vec<Waited>,
-    /// Of requests: each method and path by itself; `None` for others, and where they are not known in both runs.
+    /// Of requests: each method and path by itself; `None` for others, and where they are not known
+    /// in both runs.
     pub labels: Option<Labels>,
     /// Where it sits, the largest part first.
     pub peers: Vec<Peer>,
@@ -181,7 +187,8 @@ impl Compared {
         })
     }
 
-    /// The quantile of the total that speaks for the run: the median where it moved, else the one that did most.
+    /// The quantile of the total that speaks for the run: the median where it moved, else the one
+    /// that did most.
     pub fn moved(&self) -> Option<&Moved> {
         compare::largest(&self.total_leg()?.moved, |moved| &moved.change, |moved| moved.quantile == Quantile::P50)
     }
@@ -197,7 +204,8 @@ impl Compared {
         self.explained.iter().filter(|e| e.share.is_some()).max_by(|x, y| by(x).total_cmp(&by(y)))
     }
 
-    /// What sends waited for in TCP, where that leg explains most and this accounts for at least half of its change.
+    /// What sends waited for in TCP, where that leg explains most and this accounts for at least
+    /// half of its change.
     pub fn reason(&self) -> Option<&Waited> {
         let leg = self.most().filter(|e| e.leg == Leg::Tcp.name())?;
         let waited = self.waited.iter().find(|w| w.leg == leg.leg)?;
@@ -205,8 +213,9 @@ impl Compared {
         (change(waited.mean_ns) / change(leg.mean_ns) >= 0.5).then_some(waited)
     }
 
-    /// What changed most in the call that writes, and what sends waited for in it: it comes before the total, so that its change
-    /// is in no other figure. `None` where that is little beside the total: a copy alone takes microseconds.
+    /// What changed most in the call that writes, and what sends waited for in it: it comes before
+    /// the total, so that its change is in no other figure. `None` where that is little beside the
+    /// total: a copy alone takes microseconds.
     pub fn in_the_call(&self) -> Option<(&Moved, Option<&Waited>)> {
         let name = Leg::Call.name();
         let call = self.legs.iter().find(|l| self.kind == TimedKind::Sends && l.leg == name)?;
@@ -261,7 +270,8 @@ pub fn two(a: &Side, b: &Side) -> Comparison {
     let any = TimedKind::ALL.into_iter().any(has);
     let kinds: Vec<Compared> = TimedKind::ALL
         .into_iter()
-        // Sends are what a trace is of: that there are none to compare is said too, where nothing else is.
+        // Sends are what a trace is of: that there are none to compare is said too, where nothing
+        // else is.
         .filter(|kind| has(*kind) || *kind == TimedKind::Sends && !any)
         .map(|kind| compared(a, b, kind))
         .collect();

@@ -1,5 +1,5 @@
-//! Several traces of one setting against several of another. What runs of one setting differ by is the noise that one pair of runs cannot
-//! show: here each run is one value.
+//! Several traces of one setting against several of another. What runs of one setting differ by is
+//! the noise that one pair of runs cannot show: here each run is one value.
 
 use std::fmt;
 
@@ -74,9 +74,11 @@ pub struct Runs {
     pub n: [Vec<u64>; 2],
     /// The figures.
     pub figures: Vec<Figure>,
-    /// Of requests: each method and path that every run has, of those with the most requests; what changed comes first.
+    /// Of requests: each method and path that every run has, of those with the most requests; what
+    /// changed comes first.
     pub labels: Vec<LabelRuns>,
-    /// The network leg divided at the minimum RTT; `None` where there is none, and where no round trip was measured.
+    /// The network leg divided at the minimum RTT; `None` where there is none, and where no round
+    /// trip was measured.
     #[serde(skip)]
     pub path: Option<PathSplit>,
 }
@@ -89,7 +91,8 @@ pub struct LabelRuns {
     pub label: Label,
     /// Requests in each run of the two sides.
     pub n: [Vec<u64>; 2],
-    /// Their p50 and p99, where every run has requests enough. The intervals of all methods and paths hold together.
+    /// Their p50 and p99, where every run has requests enough. The intervals of all methods and
+    /// paths hold together.
     pub figures: Vec<Figure>,
 }
 
@@ -218,8 +221,8 @@ impl Runs {
         self.figures.iter().filter(|f| f.leg == total && f.change.by.is_some()).collect()
     }
 
-    /// The figure that speaks for the runs: of those that changed the median, else the largest; where none did, the median or the
-    /// first. `None` where there are too few records.
+    /// The figure that speaks for the runs: of those that changed the median, else the largest;
+    /// where none did, the median or the first. `None` where there are too few records.
     pub fn main(&self) -> Option<&Figure> {
         let of_total = self.of_total();
         let changed = compare::largest(&of_total, |f| &f.change, |f| f.is_median());
@@ -231,8 +234,8 @@ impl Runs {
         self.main().map_or(Verdict::TooFew, |figure| figure.change.verdict())
     }
 
-    /// The leg with the largest change of its mean in the direction of the total's, where both are seen, and which share of that
-    /// it is.
+    /// The leg with the largest change of its mean in the direction of the total's, where both are
+    /// seen, and which share of that it is.
     pub fn most(&self) -> Option<(&Figure, f64)> {
         let mean = |side: &Vec<f64>| stats::mean(side).unwrap_or(0.0);
         let moved = |f: &Figure| mean(&f.runs.values[1]) - mean(&f.runs.values[0]);

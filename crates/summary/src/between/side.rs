@@ -75,7 +75,8 @@ pub(super) struct Gathered {
 pub(super) struct Sends {
     /// Sends with a `tcp` leg, and the time that each reason accounts for in it.
     pub in_tcp: ByReason,
-    /// Sends with a `call` leg, and the time that they waited for room in the send buffer, by what held the queue.
+    /// Sends with a `call` leg, and the time that they waited for room in the send buffer, by what
+    /// held the queue.
     pub in_call: ByReason,
     /// By connection: the network legs, and the minimum RTT that TCP measured.
     paths: HashMap<ConnectionId, Path>,
@@ -127,8 +128,9 @@ impl Sends {
         path.least = path.least.min(least.0);
     }
 
-    /// The mean minimum RTT of the connections, and the mean of what the network legs took beyond it, nanoseconds: each send counts
-    /// once. `None` where no connection has a round trip that was measured.
+    /// The mean minimum RTT of the connections, and the mean of what the network legs took beyond
+    /// it, nanoseconds: each send counts once. `None` where no connection has a round trip that was
+    /// measured.
     pub(super) fn path(&self) -> Option<[f64; 2]> {
         let n: u64 = self.paths.values().map(|p| p.n).sum();
         let least: f64 = self.paths.values().map(|p| p.least as f64 * p.n as f64).sum();

@@ -1,6 +1,8 @@
-//! A run cut into stretches of records that follow one another: what is alike for a while is drawn together.
+//! A run cut into stretches of records that follow one another: what is alike for a while is drawn
+//! together.
 
-/// Stretches that a run is divided into, at most; half as many at least, once it has records enough.
+/// Stretches that a run is divided into, at most; half as many at least, once it has records
+/// enough.
 const STRETCHES: usize = 64;
 /// Records of a stretch to begin with: 40 records are stretches enough for an interval.
 const RECORDS: u64 = 4;

@@ -1,14 +1,17 @@
 //! How far one host's clock is ahead of another's, from the traffic between them.
 //!
-//! A byte is never on its way for less than no time. So each one that goes from the first host to the second bounds from above how far the
-//! second clock is ahead, and each one that comes back bounds it from below. While both clocks run steadily the difference is a straight
-//! line in time, and every line between all those bounds lies between the lower convex hull of the upper ones and the upper convex hull of the
-//! lower ones. The estimate is the middle of the two, and half their distance the bound on its error: about half the minimum RTT of the
-//! path. Which way took longer cannot be known from the traffic.
+//! A byte is never on its way for less than no time. So each one that goes from the first host to
+//! the second bounds from above how far the second clock is ahead, and each one that comes back
+//! bounds it from below. While both clocks run steadily the difference is a straight line in time,
+//! and every line between all those bounds lies between the lower convex hull of the upper ones and
+//! the upper convex hull of the lower ones. The estimate is the middle of the two, and half their
+//! distance the bound on its error: about half the minimum RTT of the path. Which way took longer
+//! cannot be known from the traffic.
 
 use record::{Instant, Monotonic, Nanos};
 
-/// A quartz is off by up to 100 ppm, and a time daemon changes its rate by up to 500 ppm (`adjtimex`).
+/// A quartz is off by up to 100 ppm, and a time daemon changes its rate by up to 500 ppm
+/// (`adjtimex`).
 const FASTEST: f64 = 600e-6;
 /// Crossings that a stretch of time has at least: with fewer it is not divided any more.
 const FEWEST: usize = 8;
@@ -62,7 +65,8 @@ struct Stretch {
 }
 
 impl Clocks {
-    /// From all crossings of both directions; `None` where a direction has none, or where no steady clocks explain them.
+    /// From all crossings of both directions; `None` where a direction has none, or where no steady
+    /// clocks explain them.
     pub fn of(crossings: &[Crossing]) -> Option<Self> {
         let first = crossings.first()?;
         let (origin, base) = (crossings.iter().map(|c| c.at()).min()?, first.ahead());

@@ -14,8 +14,8 @@ const SLOWEST: usize = 10;
 pub enum Piece {
     /// One of the components that add up to it.
     Component(Component),
-    /// Of the network, the way from the client to the server. How the network's time divides between its two ways rests on the
-    /// clocks; together they are one component.
+    /// Of the network, the way from the client to the server. How the network's time divides
+    /// between its two ways rests on the clocks; together they are one component.
     There,
     /// Of the network, the way from the server to the client.
     Back,
@@ -24,7 +24,8 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// All of them, in the order in which a request passes them; the ways of the network after it, and the whole last.
+    /// All of them, in the order in which a request passes them; the ways of the network after it,
+    /// and the whole last.
     pub fn all() -> impl Iterator<Item = Self> {
         let ways = |component| if component == Component::Network { &[Self::There, Self::Back][..] } else { &[] };
         let with_ways =
@@ -75,14 +76,16 @@ pub struct Figure {
     pub sum_ns: u64,
     /// Of the whole.
     pub share: f64,
-    /// The largest bound on the error of one that the clocks leave, nanoseconds: 0 but for the network's two ways.
+    /// The largest bound on the error of one that the clocks leave, nanoseconds: 0 but for the
+    /// network's two ways.
     pub error_ns: u64,
 }
 
 /// The server's clock by the client's.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Clock {
-    /// How far it was ahead in the middle of the requests, nanoseconds; negative where it was behind.
+    /// How far it was ahead in the middle of the requests, nanoseconds; negative where it was
+    /// behind.
     pub ahead_ns: i64,
     /// The bound on the error of that, to either side.
     pub error_ns: u64,

@@ -1,10 +1,12 @@
 //! Two hosts' traces of the same connections, put together.
 //!
-//! **Does:** finds the connections that both traced, by their addresses and ports, or, where NAT has changed those, by the sequence
-//! numbers and sizes of what was asked and answered. Reconciles the two clocks from the traffic ([`Clocks`]) and divides each request
-//! as where both ends were traced on one host, and the network's time by direction.
+//! **Does:** finds the connections that both traced, by their addresses and ports, or, where NAT
+//! has changed those, by the sequence numbers and sizes of what was asked and answered. Reconciles
+//! the two clocks from the traffic ([`Clocks`]) and divides each request as where both ends were
+//! traced on one host, and the network's time by direction.
 //!
-//! **Does not:** read runs. A NAT that rewrites sequence numbers too leaves nothing to find its connections by.
+//! **Does not:** read runs. A NAT that rewrites sequence numbers too leaves nothing to find its
+//! connections by.
 //!
 //! **Guarantees:** pure; no negative time; the components of a request add up to its whole.
 
@@ -39,7 +41,8 @@ pub enum FoundBy {
 /// A request that both hosts saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// As the client has it, with the components of both ends. Durations of the peer are by the peer's clock.
+    /// As the client has it, with the components of both ends. Durations of the peer are by the
+    /// peer's clock.
     pub request: Request,
     /// The server's id of the connection.
     pub at_server: ConnectionId,
@@ -104,8 +107,8 @@ pub fn join(client: &Host, server: &Host) -> Join {
     Join { joined, clocks, connections, asked: asked.len() as u64, shared, undivided }
 }
 
-/// Which of the server's connections each of the client's is: the one with the most exchanges in common, among those with the same
-/// addresses and ports where there are any.
+/// Which of the server's connections each of the client's is: the one with the most exchanges in
+/// common, among those with the same addresses and ports where there are any.
 fn connections(
     client: &Host,
     server: &Host,

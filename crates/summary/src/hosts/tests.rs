@@ -5,7 +5,8 @@ use record::{Component, Moments, Opening, Owner, SeqNumber};
 
 use super::*;
 
-/// A request by the true time: when it was written, its way there, the server's three legs, and the way back.
+/// A request by the true time: when it was written, its way there, the server's three legs, and the
+/// way back.
 type Times = (u32, u32, [u32; 3], u32);
 
 fn connection(id: u64, local: &str, remote: &str) -> Connection {
@@ -36,7 +37,8 @@ fn request(connection: u64, role: Role, at: u32, moments: Moments) -> Request {
     }
 }
 
-/// What both hosts have of these requests, one after another on one connection; the server's clock is `server` of the true time.
+/// What both hosts have of these requests, one after another on one connection; the server's clock
+/// is `server` of the true time.
 fn hosts(times: &[Times], client_at: &str, server: impl Fn(u64) -> u64) -> (Host, Host) {
     let ends = ["192.0.2.1:40000", "198.51.100.7:443"];
     let mut client = Host { connections: vec![connection(3, ends[0], ends[1])], ..Host::default() };

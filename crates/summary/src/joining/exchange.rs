@@ -5,8 +5,8 @@ use record::{
     WaitReason,
 };
 
-/// An ACK that comes this much later than the minimum RTT was probably delayed by the peer: delayed ACKs are sent after
-/// 40 ms (Linux, at the least) to 500 ms (RFC 9293, section 3.8.6.3).
+/// An ACK that comes this much later than the minimum RTT was probably delayed by the peer: delayed
+/// ACKs are sent after 40 ms (Linux, at the least) to 500 ms (RFC 9293, section 3.8.6.3).
 const DELAYED_ACK: Nanos = Nanos::from_millis(35);
 
 /// A connection that stands longer than this before its first byte was made in advance.
@@ -29,7 +29,8 @@ pub(super) struct Exchange {
     /// Bytes among them without a report of their arrival.
     untold: bool,
     pub owner: Owner,
-    /// How long the program waited for room in the send buffer between its writes, by what held the queue.
+    /// How long the program waited for room in the send buffer between its writes, by what held the
+    /// queue.
     full: [Nanos; WaitReason::ALL.len()],
     /// What the last write waited for in TCP.
     held: Option<Wait>,
@@ -47,7 +48,8 @@ fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
 }
 
 impl Exchange {
-    /// The connection was made for this exchange, where the program writes no later than this after it is established.
+    /// The connection was made for this exchange, where the program writes no later than this after
+    /// it is established.
     pub fn connected(&mut self, syn: Moment, established: Moment) {
         let m = &mut self.moments;
         if between(Some(established), m.sent).is_some_and(|gap| gap <= MADE_FOR_IT) {
@@ -55,8 +57,9 @@ impl Exchange {
         }
     }
 
-    /// Notes whether bytes of the answer arrived after this write began and did not acknowledge it: the peer sent them without having all
-    /// of it. A packet acknowledges whatever its sender had received, and TCP takes the ACK up before it makes the bytes readable.
+    /// Notes whether bytes of the answer arrived after this write began and did not acknowledge it:
+    /// the peer sent them without having all of it. A packet acknowledges whatever its sender had
+    /// received, and TCP takes the ACK up before it makes the bytes readable.
     pub fn note_overlap(&mut self, send: &Send) -> bool {
         let m = &self.moments;
         let during = m.last_arrived.is_some_and(|arrived| Some(arrived) > began(send));
@@ -129,8 +132,8 @@ impl Exchange {
         }
     }
 
-    /// The components of its time, with the peer's end where that was traced; `None` where a stamp is missing or the
-    /// order is impossible.
+    /// The components of its time, with the peer's end where that was traced; `None` where a stamp
+    /// is missing or the order is impossible.
     pub fn components(&self, role: Role, least: Option<Nanos>, peer: Option<&Moments>) -> Option<(Components, Basis)> {
         match role {
             _ if self.overlaps(role) => None,
@@ -170,7 +173,8 @@ impl Exchange {
 
     fn at_server(&self) -> Option<Components> {
         let m = &self.moments;
-        // An answer that began before the whole request was there is no exchange with components that follow one another.
+        // An answer that began before the whole request was there is no exchange with components
+        // that follow one another.
         let to_write = between(self.ready(), m.sent)?;
         let wakeup = between(self.ready(), m.read).unwrap_or_default().min(to_write);
         Some(Components {
@@ -183,7 +187,8 @@ impl Exchange {
         })
     }
 
-    /// What is known without the peer: all but the way from the driver to the first byte of the answer.
+    /// What is known without the peer: all but the way from the driver to the first byte of the
+    /// answer.
     fn own_components(&self) -> Option<Components> {
         let m = &self.moments;
         let before = between(m.connected, m.sent).unwrap_or_default();

@@ -1,10 +1,12 @@
-//! What was read of the beginnings of a connection's packets, until the exchange that they are of has ended.
+//! What was read of the beginnings of a connection's packets, until the exchange that they are of
+//! has ended.
 
 use std::collections::VecDeque;
 
 use record::{Direction, Head, Http, Label, Message, Protocol, Role, Says};
 
-/// So many beginnings wait at the most: an exchange has one in each direction, but for what is pipelined or was not joined.
+/// So many beginnings wait at the most: an exchange has one in each direction, but for what is
+/// pipelined or was not joined.
 const WAITING: usize = 64;
 
 /// The beginnings that wait, in the order in which they came.

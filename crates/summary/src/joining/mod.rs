@@ -1,16 +1,20 @@
 //! Requests and answers, recognised by the order of what is sent and received on a connection.
 //!
-//! **Does:** joins the sends and receives of a connection to exchanges. The bytes that the client writes until the first byte
-//! of an answer arrives are a request, and what arrives until it writes again is the answer; seen from the server likewise.
-//! Where both ends of a connection are among the events, the two views of one exchange are joined by their addresses and by
-//! sequence numbers. Both ends of such a connection are on this host, so their stamps are on one `CLOCK_MONOTONIC`.
+//! **Does:** joins the sends and receives of a connection to exchanges. The bytes that the client
+//! writes until the first byte of an answer arrives are a request, and what arrives until it writes
+//! again is the answer; seen from the server likewise. Where both ends of a connection are among
+//! the events, the two views of one exchange are joined by their addresses and by sequence numbers.
+//! Both ends of such a connection are on this host, so their stamps are on one `CLOCK_MONOTONIC`.
 //!
-//! Labels come from elsewhere: what packets say at their beginning is an event, and is joined to the exchange that begins with that very byte.
+//! Labels come from elsewhere: what packets say at their beginning is an event, and is joined to
+//! the exchange that begins with that very byte.
 //!
-//! **Does not:** read any protocol. Requests that are sent before the answer to the one before has begun are one request here,
-//! and an answer that overlaps the next request is cut at that request; both are said to overlap and are not divided.
+//! **Does not:** read any protocol. Requests that are sent before the answer to the one before has
+//! begun are one request here, and an answer that overlaps the next request is cut at that request;
+//! both are said to overlap and are not divided.
 //!
-//! **Guarantees:** pure; bounded memory for each followed connection; every send and receive is in an exchange, or counted.
+//! **Guarantees:** pure; bounded memory for each followed connection; every send and receive is in
+//! an exchange, or counted.
 
 mod exchange;
 mod heads;
@@ -32,8 +36,8 @@ const AFTER_CLOSE: Nanos = Nanos::from_secs(1);
 const REMEMBERED: usize = 64;
 /// Connections that have ended and are kept for the same reason.
 const CLOSED: usize = 1024;
-/// Connections with beginnings of packets that are not announced yet: an accepted one is announced when its request is read. One that no process
-/// of the target uses never is.
+/// Connections with beginnings of packets that are not announced yet: an accepted one is announced
+/// when its request is read. One that no process of the target uses never is.
 const UNANNOUNCED: usize = 1024;
 
 #[derive(Debug)]
@@ -42,7 +46,8 @@ struct Side {
     /// Not known before the first event where it is `None`.
     role: Option<Role>,
     least: Option<Nanos>,
-    /// When the SYN was sent and when the connection was established, until its first exchange has taken it.
+    /// When the SYN was sent and when the connection was established, until its first exchange has
+    /// taken it.
     set_up: Option<(Instant<Monotonic>, Instant<Monotonic>)>,
     open: Option<Exchange>,
     /// By the ends of request and answer.
@@ -56,7 +61,8 @@ pub struct Requests {
     sides: HashMap<ConnectionId, Side>,
     by_ends: HashMap<(SocketAddr, SocketAddr), ConnectionId>,
     closed: VecDeque<(ConnectionId, Option<Instant<Monotonic>>)>,
-    /// Beginnings of packets of connections that are not announced yet, and those connections in the order in which they came.
+    /// Beginnings of packets of connections that are not announced yet, and those connections in
+    /// the order in which they came.
     unannounced: HashMap<ConnectionId, Heads>,
     order: VecDeque<ConnectionId>,
     /// Whether a request is to have a label.
@@ -66,11 +72,13 @@ pub struct Requests {
     unlabelled: u64,
 }
 
-/// Linux draws the ports of clients from here on, unless it is set otherwise (net.ipv4.ip_local_port_range).
+/// Linux draws the ports of clients from here on, unless it is set otherwise
+/// (net.ipv4.ip_local_port_range).
 const CLIENT_PORTS: u16 = 32_768;
 
-/// Who asks: whoever connected. Of a connection that was found, the end with a port below those of clients is the server; where
-/// that does not decide, the end that is first seen to send is the client.
+/// Who asks: whoever connected. Of a connection that was found, the end with a port below those of
+/// clients is the server; where that does not decide, the end that is first seen to send is the
+/// client.
 fn role(connection: &Connection) -> Option<Role> {
     let local = connection.local.port() >= CLIENT_PORTS;
     let remote = connection.remote.port() >= CLIENT_PORTS;
@@ -199,14 +207,16 @@ impl Requests {
     /// Ends every exchange that is open.
     pub fn finish(&mut self, each: &mut dyn FnMut(Request)) {
         let mut open: Vec<_> = self.sides.iter().filter(|(_, side)| side.open.is_some()).map(|(id, _)| *id).collect();
-        // Clients first would do as well: an exchange is found by its other end whether open or ended. The order is for the reader.
+        // Clients first would do as well: an exchange is found by its other end whether open or
+        // ended. The order is for the reader.
         open.sort_by_key(|id| self.sides[id].open.as_ref().and_then(|e| e.moments.sent.min(e.moments.arrived)));
         for id in open {
             self.end(id, each);
         }
     }
 
-    /// Requests that are not divided into components, those without the label that they were to have, and events that belong to none; all other counters are zero.
+    /// Requests that are not divided into components, those without the label that they were to
+    /// have, and events that belong to none; all other counters are zero.
     pub fn lost(&self) -> Lost {
         Lost {
             request_incomplete: self.incomplete,

@@ -83,8 +83,8 @@ fn components(request: &Request) -> Vec<(Component, u64)> {
     Component::ALL.into_iter().filter_map(|p| Some((p, components.get(p)?.0 / MS))).filter(|p| p.1 > 0).collect()
 }
 
-/// A request of 10 bytes, on the wire at 1, at the server at 6 and answered from 30 on; the answer of 100 bytes is with the
-/// client at 36 and read at 40.
+/// A request of 10 bytes, on the wire at 1, at the server at 6 and answered from 30 on; the answer
+/// of 100 bytes is with the client at 36 and read at 40.
 fn client_end(ack: u64) -> [Event; 2] {
     [send(CLIENT, 100, 10, [0, 1, ack]), receive(CLIENT, 900, 100, [36, 37, 40])]
 }
@@ -183,8 +183,8 @@ fn both_ends_split_the_peers_part() {
     assert_eq!(lost, Lost::default());
 }
 
-/// A server writes its answer in two calls: the second waits 20 ms for room in the send buffer, and its bytes 5 ms more for Nagle's
-/// algorithm.
+/// A server writes its answer in two calls: the second waits 20 ms for room in the send buffer, and
+/// its bytes 5 ms more for Nagle's algorithm.
 #[test]
 fn waiting_for_tcp_is_neither_the_programs_time_nor_the_kernels() {
     let waiting = |buffer: Option<u64>, sched: u64| {
@@ -333,11 +333,13 @@ fn an_answer_that_does_not_acknowledge_the_write_before_it_makes_exchanges_of_re
         overlapping
     };
     let crossing = || receive(CLIENT, 1_000, 100, [24, 25, 26]);
-    // It was read before the ACK came, so its event comes first, and it is of the first exchange; the ACK shows that both overlap.
+    // It was read before the ACK came, so its event comes first, and it is of the first exchange;
+    // the ACK shows that both overlap.
     assert_eq!(after(crossing(), 32, true), [true, true]);
     // It was read after the ACK, so its event comes after that of the write.
     assert_eq!(after(receive(CLIENT, 1_000, 100, [24, 25, 36]), 32, false), [false, true]);
-    // It acknowledged the write: the ACK is taken up before the bytes are readable. That is the second's answer.
+    // It acknowledged the write: the ACK is taken up before the bytes are readable. That is the
+    // second's answer.
     assert_eq!(after(receive(CLIENT, 1_000, 100, [24, 26, 36]), 25, false), [false, false]);
     // It arrived before the write, though it was read after it: of the first exchange alone.
     let early = receive(CLIENT, 1_000, 100, [19, 19, 20]);
@@ -367,7 +369,8 @@ fn requests_without_the_label_that_they_were_to_have_are_counted() {
         Event::Head(Box::new(Head { connection: id, direction, first_seq: SeqNumber(first), says }))
     };
     let [asked, answered] = server_end();
-    // The beginning of an accepted connection's request comes before the connection is announced: that is when it is read.
+    // The beginning of an accepted connection's request comes before the connection is announced:
+    // that is when it is read.
     let events = [
         head(SERVER, record::Direction::Received, 100, "/a"),
         connection(SERVER, Opening::Accepted),

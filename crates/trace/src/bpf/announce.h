@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The record that announces a connection, with the process that uses it. Whoever accepts a connection is not known when it is
- * established: of several processes that share a listener any may. So an accepted connection is announced when it is first used. */
+/* The record that announces a connection, with the process that uses it. Whoever accepts a
+ * connection is not known when it is established: of several processes that share a listener any
+ * may. So an accepted connection is announced when it is first used. */
 #pragma once
 #include "ends.h"
 #include "arena.h"

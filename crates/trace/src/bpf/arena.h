@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The arena: one row a followed connection. One that is looked at has a queue beside it, with the sends that are on their way, in order of
- * sequence number. Where sampling is on few have one at a time: queues come from a pool, as slots do.
+/* The arena: one row a followed connection. One that is looked at has a queue beside it, with the
+ * sends that are on their way, in order of sequence number. Where sampling is on few have one at a
+ * time: queues come from a pool, as slots do.
  *
- * Sends enter a queue at `tail` when they are made and leave at `head` when they are acknowledged, so the ACK finds
- * its sends without a search. Stages come in order as well, but for retransmissions: `sched_next` and `driver_next` say which
- * send is expected, and a binary search finds it where that is wrong. Counters run freely; the slot is the counter modulo the size.
+ * Sends enter a queue at `tail` when they are made and leave at `head` when they are acknowledged,
+ * so the ACK finds its sends without a search. Stages come in order as well, but for
+ * retransmissions: `sched_next` and `driver_next` say which send is expected, and a binary search
+ * finds it where that is wrong. Counters run freely; the slot is the counter modulo the size.
  *
- * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so one at a time. SND runs
- * from the qdisc, perhaps on another CPU; it writes only the `driver` and `nic` stamps of a slot after comparing its key. */
+ * Who writes: SENDMSG, SCHED and ACK run while the socket is locked (by the task or by softirq), so
+ * one at a time. SND runs from the qdisc, perhaps on another CPU; it writes only the `driver` and
+ * `nic` stamps of a slot after comparing its key. */
 #pragma once
 #include "packet.h"
 #include "settings.h"
@@ -59,7 +62,8 @@ SHARED(struct row);
 
 #define WINDOW_CLOSED 1
 
-/* What is kept of a connection from the beginning of a stretch that is looked at until its last send has been acknowledged. */
+/* What is kept of a connection from the beginning of a stretch that is looked at until its last
+ * send has been acknowledged. */
 struct queue {
 	__u32 row; /* the connection's; NO_ROW: not used */
 	__u32 head;
@@ -99,11 +103,13 @@ struct queue {
 };
 SHARED(struct queue);
 
-/* Slots come from a pool that all queues share, in chunks of CHUNK. A queue's ring of counters is cut into as many places. Sends that are on
- * their way lie in one or two of them at most connections: these have the numbers of their chunks in the queue itself. Where they reach
- * into a third, the queue takes a directory, which has the number of a chunk, or 0, for each of its places. A place gets a chunk when a
- * send begins there. It keeps it while less than half of the pool is taken, so that a busy one needs no chunk but its first ones; else
- * it goes back once no send of the place is on its way. All of this is written while the socket is locked. */
+/* Slots come from a pool that all queues share, in chunks of CHUNK. A queue's ring of counters is
+ * cut into as many places. Sends that are on their way lie in one or two of them at most
+ * connections: these have the numbers of their chunks in the queue itself. Where they reach into a
+ * third, the queue takes a directory, which has the number of a chunk, or 0, for each of its
+ * places. A place gets a chunk when a send begins there. It keeps it while less than half of the
+ * pool is taken, so that a busy one needs no chunk but its first ones; else it goes back once no
+ * send of the place is on its way. All of this is written while the socket is locked. */
 enum chunk { CHUNK = 4 };
 SHARED(enum chunk);
 
@@ -198,7 +204,8 @@ static __always_inline struct lost *lost(void)
 	return bpf_map_lookup_elem(&losses, &zero);
 }
 
-/* Atomic: softirq may interrupt a task on the same CPU between the read and the write of a plain increment. */
+/* Atomic: softirq may interrupt a task on the same CPU between the read and the write of a plain
+ * increment. */
 #define COUNT_BY(field, by)                                     \
 	do {                                                    \
 		struct lost *l_ = lost();                       \
@@ -217,8 +224,8 @@ static __always_inline struct queue *queue_at(__u32 number)
 	return bpf_map_lookup_elem(&queues, &number);
 }
 
-/* The queue of row `of`, and its number; NULL where it has none. On the way to the driver the socket is not locked: meanwhile it may become
- * that of another. */
+/* The queue of row `of`, and its number; NULL where it has none. On the way to the driver the
+ * socket is not locked: meanwhile it may become that of another. */
 static __always_inline struct queue *queue_of(const struct row *row, __u32 of, __u32 *number)
 {
 	struct queue *queue;
@@ -228,7 +235,8 @@ static __always_inline struct queue *queue_of(const struct row *row, __u32 of, _
 	return queue && queue->row == of ? queue : NULL;
 }
 
-/* The row of the connection that a packet of this socket belongs to; NULL where none is followed. */
+/* The row of the connection that a packet of this socket belongs to; NULL where none is followed.
+ */
 static __always_inline struct row *row_of_packet(struct sock *sk, __u32 *number)
 {
 	struct socket_info *info;
@@ -250,7 +258,8 @@ static __always_inline __u32 *chunk_in(__u32 directory, __u32 counter)
 
 	if (!chunks)
 		return NULL;
-	/* Else the address is computed before it is known not to be NULL, which the verifier refuses. */
+	/* Else the address is computed before it is known not to be NULL, which the verifier
+	 * refuses. */
 	barrier_var(chunks);
 	return chunks + (place & 1);
 }

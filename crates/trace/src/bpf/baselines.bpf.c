@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the cost of tracing is compared with: the least that any tracer by timestamp callbacks pays, and programs on the path of every
- * send of the machine. They observe nothing. src/baselines.rs says what each is for. */
+/* What the cost of tracing is compared with: the least that any tracer by timestamp callbacks pays,
+ * and programs on the path of every send of the machine. They observe nothing. src/baselines.rs
+ * says what each is for. */
 #define STAMPS 1
 #include "kernel.h"
 
@@ -21,7 +22,8 @@ struct {
 	__uint(max_entries, 1);
 } tasks SEC(".maps");
 
-/* Arms or disarms, and writes each socket's callback flags as they are then: a byte of sockops callbacks, a byte of socket ones. */
+/* Arms or disarms, and writes each socket's callback flags as they are then: a byte of sockops
+ * callbacks, a byte of socket ones. */
 SEC("iter/tcp")
 int flags(struct bpf_iter__tcp *ctx)
 {
@@ -59,7 +61,8 @@ int callback_floor(struct bpf_sock_ops *skops)
 	return 1;
 }
 
-/* The floor of timing every send: it asks for the stamps of each, and the callbacks that bring them return at once. */
+/* The floor of timing every send: it asks for the stamps of each, and the callbacks that bring them
+ * return at once. */
 SEC("sockops")
 int callback_tagged(struct bpf_sock_ops *skops)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How long a program waits for room in the send buffer, asleep in its call or until the socket is writable again, and what holds the
- * queue meanwhile.
+/* How long a program waits for room in the send buffer, asleep in its call or until the socket is
+ * writable again, and what holds the queue meanwhile.
  *
- * The wait begins when TCP finds no room (seen in the call where calls are traced, and at its end where it was cut short; else at the
- * next event), and ends when the call goes on. Outside of a call it ends with the segment that made room: the last that came in before
- * the next call, unless an event in between saw that the kernel had cleared its mark (SOCK_NOSPACE) before. */
+ * The wait begins when TCP finds no room (seen in the call where calls are traced, and at its end
+ * where it was cut short; else at the next event), and ends when the call goes on. Outside of a
+ * call it ends with the segment that made room: the last that came in before the next call, unless
+ * an event in between saw that the kernel had cleared its mark (SOCK_NOSPACE) before. */
 #pragma once
 #include "slots.h"
 
@@ -51,8 +52,8 @@ static __always_inline void buffer_tried(struct queue *queue, const struct tcp_s
 	buffer_freed(queue, until > now || buffer_marked(sk) ? now : until);
 }
 
-/* An event of the socket: a task sleeps in sk_stream_wait_memory(), or the mark is set. Where the beginning was not seen, it is no
- * earlier than the event before and the last packet. */
+/* An event of the socket: a task sleeps in sk_stream_wait_memory(), or the mark is set. Where the
+ * beginning was not seen, it is no earlier than the event before and the last packet. */
 static __always_inline void buffer_event(struct queue *queue, const struct tcp_sock *tp, const struct sock *sk, __u64 now)
 {
 	if (sk->sk_write_pending > 0 || buffer_marked(sk)) {
@@ -64,8 +65,8 @@ static __always_inline void buffer_event(struct queue *queue, const struct tcp_s
 	}
 }
 
-/* Gives a send the wait before it: what held the queue longest in that time is its reason; where nothing did, the buffer itself is
- * too small. The clocks are up to date. */
+/* Gives a send the wait before it: what held the queue longest in that time is its reason; where
+ * nothing did, the buffer itself is too small. The clocks are up to date. */
 static __always_inline void buffer_take(struct queue *queue, struct slot *slot)
 {
 	__u32 most = 0, reason = REASON_SEND_BUFFER;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The callbacks of sockets, in the program of socket operations of both backends.
  *
- * What a probe does at them is in a header of its folder: statements on `callback`, and on `op`, `sk`,
- * `tp`, `row` and `skops` of it. A probe that takes a callback is one inclusion in callback_run().
+ * What a probe does at them is in a header of its folder: statements on `callback`, and on `op`,
+ * `sk`, `tp`, `row` and `skops` of it. A probe that takes a callback is one inclusion in
+ * callback_run().
  *
- * A program calls it once for each kind of callback that it prepares differently: so the compiler knows
- * the kind, and the verifier walks through what is done at that one alone. */
+ * A program calls it once for each kind of callback that it prepares differently: so the compiler
+ * knows the kind, and the verifier walks through what is done at that one alone. */
 #pragma once
 #include "following.h"
 #include "connects.h"

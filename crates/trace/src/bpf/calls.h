@@ -19,8 +19,9 @@ static __always_inline bool memory_free(const struct tcp_sock *tp)
 	return tp->write_seq - tp->snd_nxt < least;
 }
 
-/* A call stands before its next packet, with `left` bytes to copy and `size_goal` as the size of a packet (net/ipv4/tcp.c,
- * tcp_sendmsg_locked()). It is the same call as in the round before where just the bytes between were copied. */
+/* A call stands before its next packet, with `left` bytes to copy and `size_goal` as the size of a
+ * packet (net/ipv4/tcp.c, tcp_sendmsg_locked()). It is the same call as in the round before where
+ * just the bytes between were copied. */
 static __always_inline void call_round(struct queue *queue, const struct tcp_sock *tp, __u32 left, bool waits, int size_goal, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
@@ -37,7 +38,8 @@ static __always_inline void call_round(struct queue *queue, const struct tcp_soc
 	queue->call_seq = write_seq;
 	if ((tail != end && (int)tail->len < size_goal) || memory_free(tp))
 		return;
-	/* It sleeps until there is room, or ends here. The end of a call that has copied nothing is not reported, and by tracepoints none is. */
+	/* It sleeps until there is room, or ends here. The end of a call that has copied nothing is
+	 * not reported, and by tracepoints none is. */
 	clocks_run(queue, now);
 	hold(queue, tp, NULL, 0, false, true, 0, now);
 	buffer_filled(queue, now, now);

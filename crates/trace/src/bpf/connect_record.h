@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is known of the beginning and the end of a connection: as it is kept with the socket, and as it is handed to user space. */
+/* What is known of the beginning and the end of a connection: as it is kept with the socket, and as
+ * it is handed to user space. */
 #pragma once
 #include "kernel.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Following a connection: from the record that announces it, over its sends, to its end. Both backends. */
+/* Following a connection: from the record that announces it, over its sends, to its end. Both
+ * backends. */
 #pragma once
 #include "announce.h"
 #include "rows.h"
@@ -7,7 +8,8 @@
 #include "targets.h"
 #include "../histograms/histograms.h"
 
-/* The sockops callbacks that a connection needs while it is looked at, and between such stretches. */
+/* The sockops callbacks that a connection needs while it is looked at, and between such stretches.
+ */
 #define CALLS                                                                                              \
 	(BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | \
 	 BPF_SOCK_OPS_RTT_CB_FLAG)
@@ -18,7 +20,8 @@ static __always_inline bool drawn(void)
 	return !config.draw_below || bpf_get_prandom_u32() < config.draw_below;
 }
 
-/* A send of `bytes` bytes from `first` on was made by the current task. Gives its slot, or NULL where it is not recorded. */
+/* A send of `bytes` bytes from `first` on was made by the current task. Gives its slot, or NULL
+ * where it is not recorded. */
 static __always_inline struct slot *slot_open(struct row *row, struct queue *queue, __u32 number, const struct tcp_sock *tp,
 					      __u32 first, __u32 bytes, __u64 now)
 {
@@ -30,7 +33,8 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	own = used_by(row, pid, tp);
 	if (first == row->first_seq && !row->first_out && row->opening != OPENING_FOUND)
 		row->first_out = now;
-	/* What others write on the connection is not the target's. By tracepoints it is not known yet how much that will be. */
+	/* What others write on the connection is not the target's. By tracepoints it is not known
+	 * yet how much that will be. */
 	if (!own && STAMPS) {
 		row->position += bytes;
 		queue->armed_position += bytes;
@@ -123,7 +127,8 @@ static __always_inline void slot_driver(struct queue *queue, struct slot *slot, 
 	queue->driver_next = at + 1;
 }
 
-/* The same, where only the key is known: its slot, and in `at` its counter; NULL where it has none. */
+/* The same, where only the key is known: its slot, and in `at` its counter; NULL where it has none.
+ */
 static __always_inline struct slot *slot_of_key(struct queue *queue, __u32 number, __u32 key, __u32 expected, __u32 *at)
 {
 	*at = slot_find(queue, number, key, expected);
@@ -190,7 +195,8 @@ static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 byte
 	bpf_loop(64, retransmitted_one, &packet, 0);
 }
 
-/* Outside of a call: what the write queue holds beyond the last SENDMSG left before the kernel could stamp it. */
+/* Outside of a call: what the write queue holds beyond the last SENDMSG left before the kernel
+ * could stamp it. */
 static __always_inline void unstamped_check(const struct row *row, struct queue *queue, const struct tcp_sock *tp)
 {
 	const struct sock *sk = sock_of(tp);
@@ -204,7 +210,8 @@ static __always_inline void unstamped_check(const struct row *row, struct queue 
 	COUNT(unstamped);
 }
 
-/* By tracepoints: bytes were written from the end of the last call that was seen up to `until`, by calls that no program ran for. */
+/* By tracepoints: bytes were written from the end of the last call that was seen up to `until`, by
+ * calls that no program ran for. */
 static __always_inline void left_out_check(struct queue *queue, __u32 until)
 {
 	if (!before(queue->write_seq, until))

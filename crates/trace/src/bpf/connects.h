@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* How the connections of the target are set up, and how they end. Both backends.
  *
- * One record an attempt lies in its socket's storage, and is handed on when the socket is closed. A received SYN has no socket: it lies
- * in `requests` until the ACK makes one. The socket operations of a SYN (BPF_SOCK_OPS_RWND_INIT, _TIMEOUT_INIT) and of a connect() call
- * come without being asked for; the changes of state are asked for socket by socket, so that nothing is added to others. */
+ * One record an attempt lies in its socket's storage, and is handed on when the socket is closed. A
+ * received SYN has no socket: it lies in `requests` until the ACK makes one. The socket operations
+ * of a SYN (BPF_SOCK_OPS_RWND_INIT, _TIMEOUT_INIT) and of a connect() call come without being asked
+ * for; the changes of state are asked for socket by socket, so that nothing is added to others. */
 #pragma once
 #include "requests.h"
 #include "connections.h"
@@ -86,7 +87,8 @@ static __noinline void connect_requested(struct bpf_sock_ops *skops, __u32 op)
 	key.network = bpf_get_netns_cookie(skops);
 	key.local_port = skops->local_port;
 	key.remote_port = bpf_ntohl(skops->remote_port);
-	/* Each read by itself: the verifier takes no context pointer that was chosen between two. */
+	/* Each read by itself: the verifier takes no context pointer that was chosen between two.
+	 */
 	local4 = skops->local_ip4;
 	barrier_var(local4);
 	remote4 = skops->remote_ip4;
@@ -307,7 +309,8 @@ static __noinline void connect_established(struct bpf_sock_ops *skops, struct bp
 	row = row_at(info->row);
 	if (row) {
 		row->callbacks = connect->had;
-		/* Data in the SYN was written before the connection was followed: it lowers the coverage. */
+		/* Data in the SYN was written before the connection was followed: it lowers the
+		 * coverage. */
 		row->position -= connect->syn_bytes;
 	} else if (STAMPS)
 		bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG);

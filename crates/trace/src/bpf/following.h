@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* When following a socket begins and ends: sockops callbacks and the socket iterator. Both backends.
+/* When following a socket begins and ends: sockops callbacks and the socket iterator. Both
+ * backends.
  * STAMPS says whether the kernel's timestamp callbacks are asked for. */
 #pragma once
 #include "connections.h"
 #include "connects.h"
 #include "holders.h"
 
-/* Sockets of other tracers' making or of a listener's inheritance have no row: nothing is done for them. */
+/* Sockets of other tracers' making or of a listener's inheritance have no row: nothing is done for
+ * them. */
 static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
 {
 	return bpf_sk_storage_get(&sockets, sk, NULL, 0);
 }
 
-/* Arms or disarms, with the other callbacks `wanted`: `context` is the sockops context or, in an iterator, the socket. What a program
- * that is no tracer's may have asked for before this tracer followed the socket stays, and so does what another tracer asks for. What
- * a tracer that was killed left behind does not. */
+/* Arms or disarms, with the other callbacks `wanted`: `context` is the sockops context or, in an
+ * iterator, the socket. What a program that is no tracer's may have asked for before this tracer
+ * followed the socket stays, and so does what another tracer asks for. What a tracer that was
+ * killed left behind does not. */
 #define SET_ARMED(context, tp, row, stamps, wanted)                                                            \
 	({                                                                                                     \
 		const struct control *set_ = control();                                                        \
@@ -31,9 +34,11 @@ static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
 			bpf_setsockopt(context, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamp_, sizeof(stamp_));         \
 	})
 
-/* Sampling cuts the life of each connection into stretches. One ends with the first RTT sample that comes WINDOW_NS or more after it
- * began; which are looked at is drawn before they begin, one in each block of `every`. So each send has the same chance to be seen, be
- * the connection busy or idle, and no one has to go through the sockets. Between the chosen ones a connection costs its RTT callback. */
+/* Sampling cuts the life of each connection into stretches. One ends with the first RTT sample that
+ * comes WINDOW_NS or more after it began; which are looked at is drawn before they begin, one in
+ * each block of `every`. So each send has the same chance to be seen, be the connection busy or
+ * idle, and no one has to go through the sockets. Between the chosen ones a connection costs its
+ * RTT callback. */
 
 /* Whether the stretch that begins now is to be looked at. */
 static __always_inline bool stretch_drawn(struct row *row)
@@ -116,7 +121,8 @@ static __always_inline void stretch_next(struct row *row, __u32 number, const st
 	hold(queue, tp, NULL, 0, false, false, 0, now);
 }
 
-/* A connection is not looked at now: whether all its sends of before have been acknowledged. Then it needs no queue. */
+/* A connection is not looked at now: whether all its sends of before have been acknowledged. Then
+ * it needs no queue. */
 static __always_inline bool sends_over(const struct row *row, __u32 number)
 {
 	__u32 at;
@@ -177,7 +183,8 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 	SET_ARMED(skops, tp, row, row->armed_now, row->armed_now ? CALLS : BETWEEN);
 }
 
-/* A task of the target connects or listens: remember it, as the connection is established in softirq. */
+/* A task of the target connects or listens: remember it, as the connection is established in
+ * softirq. */
 static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *view, bool listener)
 {
 	struct socket_info fresh = { .row = NO_ROW };
@@ -217,8 +224,9 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		queue->epoch++;
 		if (STAMPS)
 			unstamped_check(row, queue, tp);
-		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps: what has none yet and is acknowledged gets
-		 * this time. In the others no new bytes are acknowledged, or tcp_probe has reported them already. */
+		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps:
+		 * what has none yet and is acknowledged gets this time. In the others no new bytes
+		 * are acknowledged, or tcp_probe has reported them already. */
 		if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
 			slots_acked_before(queue, at, tp->snd_una, now);
 		waiting_event(queue, tp, 0, false, false, now);
@@ -227,7 +235,8 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		STRETCH_TURN(skops, row, number, tp, now);
 }
 
-/* Whether a socket that is there already is in the target, as far as its process does not decide that. */
+/* Whether a socket that is there already is in the target, as far as its process does not decide
+ * that. */
 static __always_inline bool may_be_followed(const struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
@@ -237,7 +246,8 @@ static __always_inline bool may_be_followed(const struct sock *sk)
 	return addresses_match(sk, state == TCP_LISTEN) && cgroup_matches(sk);
 }
 
-/* Before a pass that picks up connections. Of several processes that hold a socket the last is its owner, until one is seen to use it. */
+/* Before a pass that picks up connections. Of several processes that hold a socket the last is its
+ * owner, until one is seen to use it. */
 SEC("iter/task_file")
 int held(struct bpf_iter__task_file *ctx)
 {
@@ -258,8 +268,8 @@ int held(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read of user space, and the next one comes to
- * the same socket again. */
+/* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read
+ * of user space, and the next one comes to the same socket again. */
 SEC("iter/tcp")
 int pass(struct bpf_iter__tcp *ctx)
 {
@@ -307,7 +317,8 @@ int pass(struct bpf_iter__tcp *ctx)
 		if (state == TCP_SYN_SENT) {
 			int calls = view->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG;
 
-			/* Before 6.12 no iterator may ask for callbacks, and there are none to ask for: tracepoints report it. */
+			/* Before 6.12 no iterator may ask for callbacks, and there are none to ask
+			 * for: tracepoints report it. */
 			bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &calls, sizeof(calls));
 			return 0;
 		}
@@ -348,7 +359,8 @@ int pass(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* A socket goes. Its end is reported by its state before, but where a program of others took the callbacks away from it. */
+/* A socket goes. Its end is reported by its state before, but where a program of others took the
+ * callbacks away from it. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(destroyed, struct sock *sk)
 {

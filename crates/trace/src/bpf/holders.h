@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Sockets that processes of the target hold open, found through the files of all tasks. It takes no right to look into a process. */
+/* Sockets that processes of the target hold open, found through the files of all tasks. It takes no
+ * right to look into a process. */
 #pragma once
 #include "processes.h"
 
-/* The socket behind a file; NULL for a file that is none of this type and protocol of the Internet. */
+/* The socket behind a file; NULL for a file that is none of this type and protocol of the Internet.
+ */
 static __always_inline struct sock *held_socket(const struct bpf_iter__task_file *ctx, short type, __u16 protocol)
 {
 	struct file *file = ctx->file;
@@ -23,7 +25,8 @@ static __always_inline struct sock *held_socket(const struct bpf_iter__task_file
 	return family == AF_INET || family == AF_INET6 ? sk : NULL;
 }
 
-/* The process that has the file open, and its name; 0 where it is not of the target, or not visible to the tracer. */
+/* The process that has the file open, and its name; 0 where it is not of the target, or not visible
+ * to the tracer. */
 static __always_inline __u32 holder_of(const struct bpf_iter__task_file *ctx, char comm[16])
 {
 	const struct task_struct *task = ctx->task;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The kernel types and constants these programs use, with only the fields they read. Offsets are relocated at load time
- * (CO-RE), so the order here means nothing and one build runs on every kernel that has the fields. */
+/* The kernel types and constants these programs use, with only the fields they read. Offsets are
+ * relocated at load time (CO-RE), so the order here means nothing and one build runs on every
+ * kernel that has the fields. */
 #pragma once
 
 typedef unsigned char __u8;
@@ -26,8 +27,8 @@ typedef _Bool bool;
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_endian.h>
 
-/* Shares a type with user space: build/bindings.rs makes a Rust one of what this section of the object is said to hold. The loader
- * skips the section. */
+/* Shares a type with user space: build/bindings.rs makes a Rust one of what this section of the
+ * object is said to hold. The loader skips the section. */
 #define SHARED(type) SHARED_AS(type, __COUNTER__)
 #define SHARED_AS(type, number) SHARED_NUMBERED(type, number)
 #define SHARED_NUMBERED(type, number) type shared_##number SEC("shared")
@@ -421,8 +422,9 @@ void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 /* 6.15 and later */
 int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops, __u64 flags) __ksym __weak;
 
-/* A read-only view of kernel memory as any type: faults read as zero. Kernels before 6.2 have no such cast, and only the
- * tracepoints backend runs on them. What it views there is what the verifier knows by that type already, or sk_buff's cb. */
+/* A read-only view of kernel memory as any type: faults read as zero. Kernels before 6.2 have no
+ * such cast, and only the tracepoints backend runs on them. What it views there is what the
+ * verifier knows by that type already, or sk_buff's cb. */
 #define CAST(ptr, type) ((typeof(type) *)bpf_rdonly_cast((ptr), bpf_core_type_id_kernel(type)))
 #define VIEW(ptr, type)                                                                        \
 	__builtin_choose_expr(STAMPS, CAST(ptr, type),                                         \
@@ -436,7 +438,8 @@ static __always_inline bool before(__u32 a, __u32 b)
 	return (__s32)(a - b) < 0;
 }
 
-/* The payload of a TCP packet on its way down: sequence numbers from `first` up to, not including, `end`. */
+/* The payload of a TCP packet on its way down: sequence numbers from `first` up to, not including,
+ * `end`. */
 struct payload {
 	__u32 first;
 	__u32 end;
@@ -450,7 +453,8 @@ static __always_inline bool payload_of(const struct sk_buff *skb, struct payload
 	long ahead = header - skb->data;
 	__u32 headers;
 #if STAMPS
-	/* By the cast, which costs a third of copying it. No TCP header is shorter than five words: a fault reads as zero. */
+	/* By the cast, which costs a third of copying it. No TCP header is shorter than five words:
+	 * a fault reads as zero. */
 	const union tcp_word_hdr *tcp = CAST(header, union tcp_word_hdr);
 	__u32 words = bpf_ntohl(tcp->words[3]) >> 28;
 
@@ -468,7 +472,8 @@ static __always_inline bool payload_of(const struct sk_buff *skb, struct payload
 	payload->first = bpf_ntohl(tcp.seq);
 	payload->destination = tcp.dest;
 #endif
-	/* Or the compiler takes the difference of the lower halves, which the verifier forbids for pointers. */
+	/* Or the compiler takes the difference of the lower halves, which the verifier forbids for
+	 * pointers. */
 	barrier_var(ahead);
 	headers = (__u32)ahead + words * 4;
 	payload->end = payload->first + (skb->len > headers ? skb->len - headers : 0);

@@ -41,7 +41,8 @@ static __always_inline __u32 pid_of(const struct task_struct *task)
 	return 0;
 }
 
-/* From the task itself: sockops programs may ask for the current process's number from 6.10 on, and for its name from 6.15. */
+/* From the task itself: sockops programs may ask for the current process's number from 6.10 on, and
+ * for its name from 6.15. */
 static __always_inline __u32 current_pid(void)
 {
 	return pid_of(bpf_get_current_task_btf());
@@ -52,7 +53,8 @@ static __always_inline void current_comm(char to[16])
 	bpf_probe_read_kernel_str(to, 16, bpf_get_current_task_btf()->comm);
 }
 
-/* The name of a task, which the kernel pads with zeros, to where 64-bit numbers may be: two reads, a fifth of what the helpers for it cost. */
+/* The name of a task, which the kernel pads with zeros, to where 64-bit numbers may be: two reads,
+ * a fifth of what the helpers for it cost. */
 static __always_inline void name_of(const struct task_struct *task, char to[16])
 {
 	const __u64 *name = (const __u64 *)task->comm;
@@ -93,7 +95,8 @@ int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* A process takes a name, by execve() or by itself. One that has been in the target stays there under another name. */
+/* A process takes a name, by execve() or by itself. One that has been in the target stays there
+ * under another name. */
 SEC("tp_btf/task_rename")
 int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 {

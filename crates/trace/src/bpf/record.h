@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The records that reach user space, and the settings that come from there. The Rust types are made of these when
- * the crate is built. All fields are in host byte order but addresses, which are as on the wire. */
+/* The records that reach user space, and the settings that come from there. The Rust types are made
+ * of these when the crate is built. All fields are in host byte order but addresses, which are as
+ * on the wire. */
 #pragma once
 #include "kernel.h"
 #include "state.h"
@@ -73,7 +74,8 @@ struct send_record {
 	__u16 retransmissions;
 	__u8 reason;
 	__u8 full_reason; /* what held the queue for the largest share of `full` */
-	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so many ns later. */
+	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so
+	 * many ns later. */
 	__u32 sched_span;
 	__u32 driver_span;
 	__u32 nic_interface; /* the number of the interface that stamped `nic`, in the network namespace with this inode number */
@@ -118,7 +120,8 @@ struct lost {
 	__u64 over_rate;
 	__u64 left_out;
 	__u64 stretches_full;
-	/* Opening and closing records of connections that found the ring buffer full, and the totals of those that have no closing one. */
+	/* Opening and closing records of connections that found the ring buffer full, and the
+	 * totals of those that have no closing one. */
 	__u64 connection_records;
 	__u64 followed;
 	__u64 armed;
@@ -167,8 +170,8 @@ struct config {
 };
 SHARED(struct config);
 
-/* The least length of a stretch that sampling looks at or does not, ns: many round trips of a local network, and short against what
- * people look at. */
+/* The least length of a stretch that sampling looks at or does not, ns: many round trips of a local
+ * network, and short against what people look at. */
 enum window { WINDOW_NS = 10000000 };
 SHARED(enum window);
 
@@ -192,7 +195,8 @@ struct control {
 };
 SHARED(struct control);
 
-/* What a prefix of the trie of peers is of: an IPv4 address stands there as an IPv4-mapped one, and ::/0 is not to match it. */
+/* What a prefix of the trie of peers is of: an IPv4 address stands there as an IPv4-mapped one, and
+ * ::/0 is not to match it. */
 enum peer { PEER_IPV4 = 1, PEER_IPV6 = 2 };
 SHARED(enum peer);
 

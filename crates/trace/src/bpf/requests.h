@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* SYNs that were received and have no socket yet, and what the probe of connections shares with the sends' programs. */
+/* SYNs that were received and have no socket yet, and what the probe of connections shares with the
+ * sends' programs. */
 #pragma once
 #include "announce.h"
 #include "connect_record.h"
 
-/* By the cookie of the socket: of most connections nothing was retransmitted while they were set up. */
+/* By the cookie of the socket: of most connections nothing was retransmitted while they were set
+ * up. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u64);
@@ -93,7 +95,8 @@ struct inet_sock___setup {
 };
 #pragma clang attribute pop
 
-/* How a connection ended, and when its first bytes were written and came; all zero where it is open. */
+/* How a connection ended, and when its first bytes were written and came; all zero where it is
+ * open. */
 struct setup_end {
 	__u64 closed;
 	__u64 first_out;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The rows of followed connections: their totals, and how they, and the queues of those that are looked at, are taken and given back. */
+/* The rows of followed connections: their totals, and how they, and the queues of those that are
+ * looked at, are taken and given back. */
 #pragma once
 #include "slots.h"
 #include "processes.h"
@@ -10,8 +11,9 @@ static __always_inline __u8 no_bytes(const struct tcp_sock *tp)
 	return tp->bytes_acked + (__u32)(tp->snd_nxt - tp->snd_una) - (tp->bytes_sent - tp->bytes_retrans);
 }
 
-/* Whether a FIN has taken a sequence number. Its change of state says so before it does, unless a program of others took that callback
- * away. Of a closed socket it is then known by what was sent: a FIN that still waited behind other bytes is not. */
+/* Whether a FIN has taken a sequence number. Its change of state says so before it does, unless a
+ * program of others took that callback away. Of a closed socket it is then known by what was sent:
+ * a FIN that still waited behind other bytes is not. */
 static __always_inline bool fin_taken(const struct row *row, const struct tcp_sock *tp)
 {
 	switch (sock_of(tp)->__sk_common.skc_state) {
@@ -50,7 +52,8 @@ static __always_inline void totals_disarm(struct row *row, struct queue *queue, 
 	queue->armed_since = 0;
 }
 
-/* Brings the series of row `number` up to now. What others than the target wrote before it used the connection is in none. */
+/* Brings the series of row `number` up to now. What others than the target wrote before it used the
+ * connection is in none. */
 static __always_inline void totals_series(const struct row *row, __u32 number, const struct tcp_sock *tp)
 {
 	if ((config.flags & CONFIG_HISTOGRAMS) && (row->used || !by_process()))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The sends of a queue: their slots, taken from the pool and given back, and how they are found, acknowledged and handed on. */
+/* The sends of a queue: their slots, taken from the pool and given back, and how they are found,
+ * acknowledged and handed on. */
 #pragma once
 #include "arena.h"
 #include "../histograms/histograms.h"
@@ -23,7 +24,8 @@ static __always_inline __u32 fresh(enum pool_of which, __u32 most)
 	return number > most ? 0 : number;
 }
 
-/* A number from a list of those that were given back, else one that was never taken; 0 where there is neither. */
+/* A number from a list of those that were given back, else one that was never taken; 0 where there
+ * is neither. */
 static __always_inline __u32 number_take(void *free, enum pool_of which, __u32 most)
 {
 	__u32 number;
@@ -134,7 +136,8 @@ static __always_inline bool pool_short(void)
 	return pools.of[POOL_CHUNKS].taken * 2 >= config.chunks;
 }
 
-/* The pool is short, and the oldest send of a queue has left its slot, the last of its place or of all. */
+/* The pool is short, and the oldest send of a queue has left its slot, the last of its place or of
+ * all. */
 __noinline int places_empty(__u32 number)
 {
 	struct queue *queue = queue_at(number);
@@ -151,7 +154,8 @@ __noinline int places_empty(__u32 number)
 	return 0;
 }
 
-/* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is none. */
+/* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is
+ * none. */
 __noinline __u32 slot_search(__u32 number, __u32 seq)
 {
 	struct queue *queue = queue_at(number);
@@ -179,7 +183,8 @@ __noinline __u32 slot_search(__u32 number, __u32 seq)
 	return from;
 }
 
-/* The counter of the send with this very key, where `expected` is a guess; queue->tail where there is none. */
+/* The counter of the send with this very key, where `expected` is a guess; queue->tail where there
+ * is none. */
 static __always_inline __u32 slot_find(struct queue *queue, __u32 number, __u32 key, __u32 expected)
 {
 	struct slot *slot;
@@ -197,7 +202,8 @@ static __always_inline __u32 slot_find(struct queue *queue, __u32 number, __u32 
 	return queue->tail;
 }
 
-/* Whether `max_rate` lets one more send be recorded. The count may be off by a few when CPUs meet. */
+/* Whether `max_rate` lets one more send be recorded. The count may be off by a few when CPUs meet.
+ */
 static __always_inline bool rate_allows(__u64 now)
 {
 	__u32 zero = 0;
@@ -233,7 +239,8 @@ static __always_inline void record_out(const struct queue *queue, struct slot *s
 		COUNT(ring_buffer);
 }
 
-/* A stage that gave no stamp was passed after the last packet before that gave one, and before the ACK: bytes keep their order. */
+/* A stage that gave no stamp was passed after the last packet before that gave one, and before the
+ * ACK: bytes keep their order. */
 static __always_inline void slot_bound(const struct queue *queue, struct slot *slot)
 {
 	__u64 from = slot->record.send, until = slot->record.ack;
@@ -272,9 +279,10 @@ static __always_inline void slot_pop(struct queue *queue, __u32 number, struct s
 		places_empty(number);
 }
 
-/* The ACK stamp of `key`: everything up to it is acknowledged. The sends before it that are still here were acknowledged by no ACK
- * that gave a round-trip sample (slots_acked_before() has taken those), so by this very one, unless ACKs of retransmitted
- * packets came in between, which give none. */
+/* The ACK stamp of `key`: everything up to it is acknowledged. The sends before it that are still
+ * here were acknowledged by no ACK that gave a round-trip sample (slots_acked_before() has taken
+ * those), so by this very one, unless ACKs of retransmitted packets came in between, which give
+ * none. */
 static __always_inline void slots_acked(struct queue *queue, __u32 number, __u32 key, __u64 now)
 {
 	for (int i = 0; i < 16; i++) {
@@ -335,7 +343,8 @@ static __always_inline void slots_acked_before(struct queue *queue, __u32 number
 		bpf_loop(config.slots, acked_one, &acked, 0);
 }
 
-/* The last send was cut short (the send buffer was full and the socket does not block): it ends at `write_seq`. */
+/* The last send was cut short (the send buffer was full and the socket does not block): it ends at
+ * `write_seq`. */
 static __always_inline void slot_trim(struct queue *queue, __u32 number, __u32 write_seq)
 {
 	struct slot *slot;

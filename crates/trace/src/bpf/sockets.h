@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which sockets of TCP are followed, and where records go: what the sending side shares with the other probes. */
+/* Which sockets of TCP are followed, and where records go: what the sending side shares with the
+ * other probes. */
 #pragma once
 #include "settings.h"
 #include "connect_record.h"
 
-/* What is known of a socket. Copied from a listener to its children. With the 72 bytes that the kernel puts before it, it fills a block of 192. */
+/* What is known of a socket. Copied from a listener to its children. With the 72 bytes that the
+ * kernel puts before it, it fills a block of 192. */
 struct socket_info {
 	__u32 row; /* NO_ROW: not followed */
 	__u32 pid; /* its owner, in the tracer's pid namespace */
@@ -29,7 +31,8 @@ struct {
 	__uint(max_entries, 4096);
 } records SEC(".maps");
 
-/* Whether a pass over the sockets is to wait until the ring buffer is read: it writes records of each connection, faster than anyone reads.
+/* Whether a pass over the sockets is to wait until the ring buffer is read: it writes records of
+ * each connection, faster than anyone reads.
  * What other programs write meanwhile has the other half. */
 static __always_inline bool records_wait(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is recorded of the sender with each send: the state, and how it is read. A further field is a line of `struct state`, one of
- * `state_read`, and its line in `sender_state!` (crates/record/src/send.rs). A field of the kernel that kernel.h does not have can be in
- * a view of its structure here, as `struct tcp_sock___of_state`. */
+/* What is recorded of the sender with each send: the state, and how it is read. A further field is
+ * a line of `struct state`, one of `state_read`, and its line in `sender_state!`
+ * (crates/record/src/send.rs). A field of the kernel that kernel.h does not have can be in a view
+ * of its structure here, as `struct tcp_sock___of_state`. */
 #pragma once
 #include "kernel.h"
 
@@ -56,7 +57,8 @@ static __always_inline struct sock *sock_of(const struct tcp_sock *tp)
 	return (struct sock *)&tp->inet_conn.icsk_inet.sk;
 }
 
-/* What the tests ask of the sender. Read once where several ask: each field that is read through a view costs a check of its address. */
+/* What the tests ask of the sender. Read once where several ask: each field that is read through a
+ * view costs a check of its address. */
 struct sender {
 	__u32 snd_nxt;
 	__u32 snd_una;

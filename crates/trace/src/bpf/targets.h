@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which sockets are in the target. Criteria of different kinds are ANDed, several of one kind ORed. */
+/* Which sockets are in the target. Criteria of different kinds are ANDed, several of one kind ORed.
+ */
 #pragma once
 #include "processes.h"
 #include "ends.h"
@@ -28,7 +29,8 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } peers SEC(".maps");
 
-/* Whether an address is in one of the networks of the target. The longest prefix of an IPv4 address is one of IPv4 where there is any. */
+/* Whether an address is in one of the networks of the target. The longest prefix of an IPv4 address
+ * is one of IPv4 where there is any. */
 static __always_inline bool peer_matches(const struct prefix *prefix)
 {
 	const __u32 *words = (const __u32 *)prefix->address;
@@ -39,7 +41,8 @@ static __always_inline bool peer_matches(const struct prefix *prefix)
 	return *of == PEER_IPV4 || words[0] || words[1] || words[2] != bpf_htonl(0xffff);
 }
 
-/* The criteria that addresses decide: ports and peers. A listener has no peer: its children are looked at. */
+/* The criteria that addresses decide: ports and peers. A listener has no peer: its children are
+ * looked at. */
 static __always_inline bool addresses_match(const struct sock *sk, bool listener)
 {
 	__u16 local = sk->__sk_common.skc_num, remote = bpf_ntohs(sk->__sk_common.skc_dport);
@@ -56,7 +59,8 @@ static __always_inline bool addresses_match(const struct sock *sk, bool listener
 	return true;
 }
 
-/* Whether the socket belongs to a cgroup of the target or one below it. (Sockops programs are attached there, so they need not ask.) */
+/* Whether the socket belongs to a cgroup of the target or one below it. (Sockops programs are
+ * attached there, so they need not ask.) */
 static __always_inline bool cgroup_matches(const struct sock *sk)
 {
 	const struct cgroup *cgroup;

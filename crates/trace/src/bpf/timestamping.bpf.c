@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The backend for kernels with BPF timestamping (6.15 and later): the kernel calls back for armed sockets only. */
+/* The backend for kernels with BPF timestamping (6.15 and later): the kernel calls back for armed
+ * sockets only. */
 #define STAMPS 1
 #include "kernel.h"
 #include "callbacks.h"
@@ -17,8 +18,9 @@ static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row
 	queue->write_seq = end;
 	if (row->window_end)
 		return;
-	/* The packet at the end of the queue holds the last byte of the send before: that one loses its stamps to this one. The
-	 * queue says so, not the tag, which another tracer may have set. */
+	/* The packet at the end of the queue holds the last byte of the send before: that one loses
+	 * its stamps to this one. The queue says so, not the tag, which another tracer may have
+	 * set. */
 	if (tail != queue->head && !before(queue->last_key, end - kern->skb->len)) {
 		slot = slot_at(queue, tail - 1);
 		if (!slot)
@@ -90,9 +92,10 @@ static long packet_search(__u32 i, void *context)
 	return 1;
 }
 
-/* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the retransmission queue; 0 where that does not
- * say. The mark is the time of tcp_write_xmit()'s call, so the packet left no earlier. With the fq qdisc it is when the packet may leave
- * there, and on a retransmitted packet it is when that was. */
+/* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the
+ * retransmission queue; 0 where that does not say. The mark is the time of tcp_write_xmit()'s call,
+ * so the packet left no earlier. With the fq qdisc it is when the packet may leave there, and on a
+ * retransmitted packet it is when that was. */
 static __noinline __u64 left_after(const struct tcp_sock *tp, __u32 key)
 {
 	const struct sock *sk = sock_of(tp);
@@ -151,8 +154,9 @@ static long sched_one(__u32 i, void *context)
 	return 0;
 }
 
-/* The sends before `until` have left TCP in packets without a tag, all of them after the last packet that had one: bytes leave in
- * order. `now` is when the next tagged packet of new data leaves. */
+/* The sends before `until` have left TCP in packets without a tag, all of them after the last
+ * packet that had one: bytes leave in order. `now` is when the next tagged packet of new data
+ * leaves. */
 static __always_inline void sched_between(struct queue *queue, struct between *between, __u32 until)
 {
 	between->at = queue->sched_next;
@@ -187,7 +191,8 @@ static long driver_one(__u32 i, void *context)
 	return 0;
 }
 
-/* The same of the driver. What a qdisc or GSO cuts up has one tag for all its segments, so the others come by here as well. */
+/* The same of the driver. What a qdisc or GSO cuts up has one tag for all its segments, so the
+ * others come by here as well. */
 static __always_inline void driver_between(struct queue *queue, struct between *between, __u32 until)
 {
 	between->at = queue->driver_next;
@@ -225,9 +230,10 @@ static long packet_one(__u32 i, void *context)
 	return queue ? packet_next(of, queue) : 1;
 }
 
-/* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry: tcp_grow_skb() (6.10 and later) fills
- * a packet up with bytes of the next one and leaves the tag behind there. And it may carry the last bytes of more sends than the
- * tagged one. So the packet's bytes decide: every send that ends in them is at this stage, and no other. */
+/* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry:
+ * tcp_grow_skb() (6.10 and later) fills a packet up with bytes of the next one and leaves the tag
+ * behind there. And it may carry the last bytes of more sends than the tagged one. So the packet's
+ * bytes decide: every send that ends in them is at this stage, and no other. */
 static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool driver, struct queue *queue, __u32 number)
 {
 	struct payload payload;
@@ -259,7 +265,8 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	}
 	of.at = at;
 	of.until = payload.end;
-	/* Most packets end with the one send that they hold. A loop calls a function, and where the kernel guards returns each takes 10 ns. */
+	/* Most packets end with the one send that they hold. A loop calls a function, and where the
+	 * kernel guards returns each takes 10 ns. */
 	if (!packet_next(&of, queue))
 		bpf_loop(15, packet_one, &of, 0);
 	if (!of.found && queue->popped && !before(queue->popped_key, payload.end - 1))
@@ -320,8 +327,8 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 	}
 }
 
-/* The row that a cookie with these lowest bits last had. It is a guess, and right where the row has the cookie; it spares most
- * callbacks the look-up in the socket's storage, of 10 ns. */
+/* The row that a cookie with these lowest bits last had. It is a guess, and right where the row has
+ * the cookie; it spares most callbacks the look-up in the socket's storage, of 10 ns. */
 #define GUESSES 4096
 static volatile __u32 guesses[GUESSES];
 
@@ -406,7 +413,8 @@ int timestamping(struct bpf_sock_ops *skops)
 	return 1;
 }
 
-/* Every call that writes to a TCP socket of this machine, once for each packet that it fills (6.16 and later). */
+/* Every call that writes to a TCP socket of this machine, once for each packet that it fills (6.16
+ * and later). */
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(called, struct sock *sk, struct msghdr *msg, struct sk_buff *tail, int size_goal)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The backend for kernels without BPF timestamping: tracepoints on the path of every packet of the machine, which look
- * whether the packet's socket is followed. A send is stamped by its last byte, wherever that lies in a packet, so merged
- * sends have separate stages here. */
+/* The backend for kernels without BPF timestamping: tracepoints on the path of every packet of the
+ * machine, which look whether the packet's socket is followed. A send is stamped by its last byte,
+ * wherever that lies in a packet, so merged sends have separate stages here. */
 #define STAMPS 0
 #include "kernel.h"
 #include "callbacks.h"
@@ -10,8 +10,9 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* What a socket's own callbacks report beyond the tracepoints: what its ACKs and timeouts have changed. Set again by a helper that
- * all kernels have, as the socket option is refused before 6.12. */
+/* What a socket's own callbacks report beyond the tracepoints: what its ACKs and timeouts have
+ * changed. Set again by a helper that all kernels have, as the socket option is refused before
+ * 6.12. */
 static __always_inline void ask_for_callbacks(struct bpf_sock_ops *skops, struct bpf_sock *sk)
 {
 	struct socket_info *info = info_of(sk);
@@ -50,7 +51,8 @@ int following(struct bpf_sock_ops *skops)
 	return 1;
 }
 
-/* The row of a followed socket, with its number and the socket as TCP's; NULL where it is not followed. */
+/* The row of a followed socket, with its number and the socket as TCP's; NULL where it is not
+ * followed. */
 static __always_inline struct row *row_of(struct sock *sk, __u32 *number, struct tcp_sock **tp)
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
@@ -64,7 +66,8 @@ static __always_inline struct row *row_of(struct sock *sk, __u32 *number, struct
 	return *tp ? row : NULL;
 }
 
-/* The same where it is looked at, or has sends on their way from when it was: its queue, and the number of that. */
+/* The same where it is looked at, or has sends on their way from when it was: its queue, and the
+ * number of that. */
 static __always_inline struct queue *queue_of_socket(struct sock *sk, __u32 *number, struct tcp_sock **tp)
 {
 	__u32 of;
@@ -73,8 +76,8 @@ static __always_inline struct queue *queue_of_socket(struct sock *sk, __u32 *num
 	return row ? queue_of(row, of, number) : NULL;
 }
 
-/* The callbacks for these two would miss the sockets that existed before the trace: kernels before 6.12 let no iterator
- * ask for callbacks. */
+/* The callbacks for these two would miss the sockets that existed before the trace: kernels before
+ * 6.12 let no iterator ask for callbacks. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(state_set, struct sock *sk, int from, int to)
 {
@@ -116,7 +119,8 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* The leg of the send that is being made begins anew, and so does what is asked of it: the call may have slept meanwhile. */
+/* The leg of the send that is being made begins anew, and so does what is asked of it: the call may
+ * have slept meanwhile. */
 static __always_inline void send_again(struct queue *queue, struct slot *slot, const struct tcp_sock *tp, __u32 left, __u64 now)
 {
 	clocks_run(queue, now);
@@ -129,8 +133,8 @@ static __always_inline void send_again(struct queue *queue, struct slot *slot, c
 	buffer_take(queue, slot);
 }
 
-/* A call of `left` more bytes stands before copying (once for each packet it fills). Its last byte is known, so all its rounds
- * are one send; `send` is the last round's time. */
+/* A call of `left` more bytes stands before copying (once for each packet it fills). Its last byte
+ * is known, so all its rounds are one send; `send` is the last round's time. */
 static __always_inline int on_write(struct sock *sk, __u64 left, bool waits, int size_goal)
 {
 	struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
@@ -271,7 +275,8 @@ static __always_inline int on_packet(struct sk_buff *skb, bool driver)
 	packet.tp = TCP_SOCK(sk);
 	if (!packet.tp || !payload_of(skb, &payload))
 		return 0;
-	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this socket's. */
+	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this
+	 * socket's. */
 	if (payload.destination != sk->__sk_common.skc_dport || payload.first == payload.end)
 		return 0;
 	packet.end = payload.end;
@@ -317,7 +322,8 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 	queue = queue_of(row, number, &at);
 	if (queue)
 		slots_acked_before(queue, at, ack, now);
-	/* A socket without the RTT callback: what holds its sends back is looked at now, a little before the ACK changes it. */
+	/* A socket without the RTT callback: what holds its sends back is looked at now, a little
+	 * before the ACK changes it. */
 	if (!(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_RTT_CB_FLAG)) {
 		if ((config.flags & CONFIG_WINDOWS) && now - row->stretch >= WINDOW_NS)
 			stretch_next(row, number, tp, now);

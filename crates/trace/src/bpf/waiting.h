@@ -2,10 +2,11 @@
 /* Why bytes wait in TCP: the tests of tcp_push() (net/ipv4/tcp.c) and tcp_write_xmit()
  * (net/ipv4/tcp_output.c) in their own order. Each test names the function that it mirrors.
  *
- * A queue holds one clock for each reason. At every event of the socket, the time since the last event is
- * added to the clock of what held back the head of the write queue; then it is decided again what holds it.
- * A send copies the clocks when it is made. When it leaves, the clock that grew most since then is why it
- * waited. docs/waiting.md explains the same without code. */
+ * A queue holds one clock for each reason. At every event of the socket, the time since the last
+ * event is added to the clock of what held back the head of the write queue; then it is decided
+ * again what holds it.
+ * A send copies the clocks when it is made. When it leaves, the clock that grew most since then is
+ * why it waited. docs/waiting.md explains the same without code. */
 #pragma once
 #include "buffer.h"
 
@@ -15,9 +16,9 @@ static __always_inline __u32 in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* When TCP took up the segment that it works on, by the clock of bpf_ktime_get_ns(): tcp_mstamp_refresh()
- * (net/ipv4/tcp_output.c) reads it for every segment that comes in. Reading the clock is the most expensive
- * step of a callback, and here it has just been read. */
+/* When TCP took up the segment that it works on, by the clock of bpf_ktime_get_ns():
+ * tcp_mstamp_refresh() (net/ipv4/tcp_output.c) reads it for every segment that comes in. Reading
+ * the clock is the most expensive step of a callback, and here it has just been read. */
 static __always_inline __u64 taken_up(const struct tcp_sock *tp)
 {
 	return tp->tcp_clock_cache;
@@ -39,8 +40,9 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 	return limit;
 }
 
-/* The part of tcp_should_autocork() (net/ipv4/tcp.c) that looks at the packet alone: there is room in it, up
- * to the size goal, which is several segments with GSO (tcp_xmit_size_goal(), same file). */
+/* The part of tcp_should_autocork() (net/ipv4/tcp.c) that looks at the packet alone: there is room
+ * in it, up to the size goal, which is several segments with GSO (tcp_xmit_size_goal(), same file).
+ */
 static __always_inline bool may_autocork(const struct tcp_sock *tp, __u32 length)
 {
 	__u32 segments = tp->gso_segs ? tp->gso_segs : 1;
@@ -68,8 +70,9 @@ static __always_inline bool urgent(const struct tcp_sock *tp, __u32 snd_una)
 	return tp->snd_up != snd_una;
 }
 
-/* Whether the packet at the end of the write queue has a FIN: tcp_nagle_test() (net/ipv4/tcp_output.c) asks
- * its flags. tcp_close_state() (net/ipv4/tcp.c) leaves these two states before tcp_send_fin() puts it there. */
+/* Whether the packet at the end of the write queue has a FIN: tcp_nagle_test()
+ * (net/ipv4/tcp_output.c) asks its flags. tcp_close_state() (net/ipv4/tcp.c) leaves these two
+ * states before tcp_send_fin() puts it there. */
 static __always_inline bool fin_queued(const struct sock *sk)
 {
 	__u32 state = sk->__sk_common.skc_state;
@@ -77,12 +80,16 @@ static __always_inline bool fin_queued(const struct sock *sk)
 	return state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT;
 }
 
-/* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE where nothing would.
- * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved past it.
+/* What would keep the head of the write queue from leaving at this moment; REASON_SENT_AT_ONCE
+ * where nothing would.
+ * `sending`: the packet with byte `key` is on its way down right now, and TCP has not yet moved
+ * past it.
  * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first).
- * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its head.
+ * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its
+ * head.
  * `known`: what the caller has read of the sender already, or NULL.
- * `paced_until`: set where pacing holds the head first, to when it ends; what is given holds from then on. */
+ * `paced_until`: set where pacing holds the head first, to when it ends; what is given holds from
+ * then on. */
 static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
 					bool pushing, __u32 coming, __u64 now, __u64 *paced_until)
 {
@@ -95,8 +102,9 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	bool last;
 
 	if (sending && head != end) {
-		/* New data is at the head until it was sent: tcp_event_new_data_sent() (net/ipv4/tcp_output.c) moves
-		 * it to the queue of what is unacknowledged. A retransmission is in that queue. */
+		/* New data is at the head until it was sent: tcp_event_new_data_sent()
+		 * (net/ipv4/tcp_output.c) moves it to the queue of what is unacknowledged. A
+		 * retransmission is in that queue. */
 		const struct tcp_skb_cb *cb = VIEW(&head->cb, struct tcp_skb_cb);
 
 		next = cb->end_seq;
@@ -125,7 +133,8 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 		last = head == tail;
 	} else {
 		length = coming;
-		/* What tcp_stream_alloc_skb() (net/ipv4/tcp.c) will take for it is not known yet: this is the least. */
+		/* What tcp_stream_alloc_skb() (net/ipv4/tcp.c) will take for it is not known yet:
+		 * this is the least. */
 		truesize = tail_truesize = sizeof(struct sk_buff) + sizeof(struct skb_shared_info) + length;
 		last = coming < sender.mss;
 	}
@@ -134,46 +143,48 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	if (head == end)
 		nonagle &= ~TCP_NAGLE_PUSH;
 
-	/* tcp_should_autocork() (net/ipv4/tcp.c): the tail is part-filled, something is unacknowledged, and an
-	 * earlier packet is still below TCP. */
+	/* tcp_should_autocork() (net/ipv4/tcp.c): the tail is part-filled, something is
+	 * unacknowledged, and an earlier packet is still below TCP. */
 	if (last && (pushing || (sk->sk_tsq_flags & TSQF_THROTTLED)) && sk->tcp_rtx_queue.rb_node &&
 	    queued_below > (int)tail_truesize && may_autocork(tp, length))
 		return REASON_AUTOCORK;
 	/* tcp_pacing_check() (net/ipv4/tcp_output.c) */
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now)
 		*paced_until = tp->tcp_wstamp_ns;
-	/* tcp_xmit_recovery() (net/ipv4/tcp_input.c): tcp_xmit_retransmit_queue() (net/ipv4/tcp_output.c) retransmits
-	 * what is lost before new data leaves. */
+	/* tcp_xmit_recovery() (net/ipv4/tcp_input.c): tcp_xmit_retransmit_queue()
+	 * (net/ipv4/tcp_output.c) retransmits what is lost before new data leaves. */
 	if (sender.congestion >= TCP_CA_Recovery && tp->lost_out > tp->retrans_out)
 		return REASON_RETRANSMISSION;
-	/* tcp_cwnd_test() (net/ipv4/tcp_output.c). While a loss is repaired, the window belongs to the
-	 * retransmissions. */
+	/* tcp_cwnd_test() (net/ipv4/tcp_output.c). While a loss is repaired, the window belongs to
+	 * the retransmissions. */
 	if (flying >= sender.cwnd)
 		return sender.congestion >= TCP_CA_Recovery ? REASON_RETRANSMISSION : REASON_CONGESTION_WINDOW;
 	/* tcp_snd_wnd_test() (net/ipv4/tcp_output.c) */
 	if (before(window_end, next + (length < sender.mss ? length : sender.mss)))
 		return REASON_RECEIVE_WINDOW;
 	if (length < sender.mss) {
-		/* tcp_nagle_test(), tcp_nagle_check() and tcp_minshall_check() (net/ipv4/tcp_output.c): only the last
-		 * packet of the queue is held, and not once it was pushed. */
+		/* tcp_nagle_test(), tcp_nagle_check() and tcp_minshall_check()
+		 * (net/ipv4/tcp_output.c): only the last packet of the queue is held, and not once
+		 * it was pushed. */
 		if (last && !(nonagle & TCP_NAGLE_PUSH) && !urgent(tp, sender.snd_una) && !fin_queued(sk)) {
 			if (nonagle & TCP_NAGLE_CORK)
 				return REASON_CORK;
 			if (!nonagle && sender.packets_out && before(sender.snd_una, tp->snd_sml) && !before(next, tp->snd_sml))
 				return REASON_NAGLE;
 		}
-		/* tcp_push() (net/ipv4/tcp.c) without tcp_mark_push(): MSG_MORE corks for one call, and leaves no
-		 * mark except that the tail was not pushed. */
+		/* tcp_push() (net/ipv4/tcp.c) without tcp_mark_push(): MSG_MORE corks for one call,
+		 * and leaves no mark except that the tail was not pushed. */
 		if (last && !pushing && !sending && !urgent(tp, sender.snd_una) && before(tp->pushed_seq, tp->write_seq))
 			return REASON_CORK;
 	}
 	/* tcp_small_queue_check() (net/ipv4/tcp_output.c) */
 	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, truesize))
 		return REASON_SMALL_QUEUE;
-	/* The head is free to go, and TCP is about to send, after a write or on an ACK: where will it stop? With
-	 * pacing, every packet waits for its turn (tcp_update_skb_after_send(), net/ipv4/tcp_output.c), and a
-	 * window that is not full yet may never be, because ACKs come meanwhile. Otherwise the nearer window ends
-	 * it, with what tcp_tso_should_defer() (same file) then keeps back. */
+	/* The head is free to go, and TCP is about to send, after a write or on an ACK: where will
+	 * it stop? With pacing, every packet waits for its turn (tcp_update_skb_after_send(),
+	 * net/ipv4/tcp_output.c), and a window that is not full yet may never be, because ACKs come
+	 * meanwhile. Otherwise the nearer window ends it, with what tcp_tso_should_defer() (same
+	 * file) then keeps back. */
 	if (!last && sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_pacing_rate != ~0ul)
 		return REASON_PACING;
 	{
@@ -186,8 +197,8 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	return REASON_SENT_AT_ONCE;
 }
 
-/* What a clock counts from one moment to another. Both are rounded down, not their distance: what is lost of
- * one interval is in the next. */
+/* What a clock counts from one moment to another. Both are rounded down, not their distance: what
+ * is lost of one interval is in the next. */
 static __always_inline __u32 ticks(__u64 from, __u64 to)
 {
 	return (to >> CLOCK_SHIFT) - (from >> CLOCK_SHIFT);
@@ -240,19 +251,19 @@ static __always_inline void waiting_event(struct queue *queue, const struct tcp_
 
 	buffer_event(queue, tp, sk, now);
 	if (sk->sk_write_pending > 0) {
-		/* sk_stream_wait_memory() (net/core/stream.c): a task sleeps in its call, and tcp_sendmsg_locked()
-		 * (net/ipv4/tcp.c) has pushed what it has written so far. */
+		/* sk_stream_wait_memory() (net/core/stream.c): a task sleeps in its call, and
+		 * tcp_sendmsg_locked() (net/ipv4/tcp.c) has pushed what it has written so far. */
 	} else if (queue->blocked == REASON_SENT_AT_ONCE && !before(tp->snd_nxt, tp->pushed_seq) &&
 		   before(tp->pushed_seq, tp->write_seq)) {
-		/* tcp_push() (net/ipv4/tcp.c): MSG_MORE shows only after the call. The bytes were free to go and were
-		 * not pushed. */
+		/* tcp_push() (net/ipv4/tcp.c): MSG_MORE shows only after the call. The bytes were
+		 * free to go and were not pushed. */
 		queue->blocked = REASON_CORK;
 	} else if (queue->blocked == REASON_SENT_AT_ONCE && sending && same_epoch && !sk->sk_lock.owned &&
 		   sk->sk_pacing_status != SK_PACING_NEEDED && sk->tcp_rtx_queue.rb_node) {
-		/* No call, ACK or pacing timer made this packet leave: a packet of the socket left the qdisc, and
-		 * tcp_wfree() and tcp_tsq_write() (net/ipv4/tcp_output.c) sent on. Only that held the bytes. The last
-		 * packet, with room left in it, was autocorked; a full one, or one with more behind it, had met the
-		 * limit of the small queue. */
+		/* No call, ACK or pacing timer made this packet leave: a packet of the socket left
+		 * the qdisc, and tcp_wfree() and tcp_tsq_write() (net/ipv4/tcp_output.c) sent on.
+		 * Only that held the bytes. The last packet, with room left in it, was autocorked;
+		 * a full one, or one with more behind it, had met the limit of the small queue. */
 		const struct sk_buff *head = sk->sk_write_queue.next;
 
 		queue->blocked = head == sk->sk_write_queue.prev && may_autocork(tp, head->len) ? REASON_AUTOCORK :

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How connections are set up and end, at the callbacks of their sockets: statements of callback_run() (bpf/callbacks.h). */
+/* How connections are set up and end, at the callbacks of their sockets: statements of
+ * callback_run() (bpf/callbacks.h). */
 switch (op) {
 case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	connect_begun(skops, sk, tp);

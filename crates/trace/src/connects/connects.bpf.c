@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the socket operations do not say of how connections are set up and end. The records themselves lie in storage that the sends'
- * programs share.
+/* What the socket operations do not say of how connections are set up and end. The records
+ * themselves lie in storage that the sends' programs share.
  *
- * fexit/inet_csk_accept: a program has accepted a connection; once for each accept() of the machine.
- * cgroup/getpeername (5.8): the same where there is no fexit: accept() asks for the peer's address, where its caller wants to know it.
- * tcp_receive_reset (4.16): a RST came. tcp_retransmit_synack (4.16): a SYN-ACK was retransmitted. Neither runs but where that happens. */
+ * fexit/inet_csk_accept: a program has accepted a connection; once for each accept() of the
+ * machine.
+ * cgroup/getpeername (5.8): the same where there is no fexit: accept() asks for the peer's address,
+ * where its caller wants to know it.
+ * tcp_receive_reset (4.16): a RST came. tcp_retransmit_synack (4.16): a SYN-ACK was retransmitted.
+ * Neither runs but where that happens. */
 #include "../bpf/kernel.h"
 #define STAMPS 0
 #include "../bpf/requests.h"

@@ -1,4 +1,5 @@
-//! From a record of `bpf/connect_record.h` to a [`Connect`]: what came of an attempt, and who ended the connection.
+//! From a record of `bpf/connect_record.h` to a [`Connect`]: what came of an attempt, and who ended
+//! the connection.
 
 use record::{
     Comm, Connect, ConnectStamps, ConnectionId, EndedBy, Ending, FastOpen, Instant, Lost, Monotonic, Opening, Outcome,
@@ -96,8 +97,8 @@ struct End {
     at: u64,
 }
 
-/// How it ended. `sk_err` is what the kernel would give the program as the reason; where there is none, the connection was closed in order,
-/// or reset from this end.
+/// How it ended. `sk_err` is what the kernel would give the program as the reason; where there is
+/// none, the connection was closed in order, or reset from this end.
 fn end(raw: &RawConnect) -> End {
     let set_up = raw.established != 0 || u32::from(raw.opening) == OPENING_FOUND;
     let reset_at = if raw.reset_in != 0 { raw.reset_in } else { raw.closed };

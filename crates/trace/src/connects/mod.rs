@@ -1,8 +1,9 @@
 //! How connections are set up and how they end: every attempt of the target, also one that fails.
 //!
-//! The sends' programs of socket operations write a record for each attempt to the storage of its socket (`bpf/connects.h`). This probe adds
-//! what takes programs beside them (`connects.bpf.c`), and makes events of the records. None of its programs runs for other sockets, but for
-//! one look at each `accept()` of the machine where the kernel takes a program on the function's return.
+//! The sends' programs of socket operations write a record for each attempt to the storage of its
+//! socket (`bpf/connects.h`). This probe adds what takes programs beside them (`connects.bpf.c`),
+//! and makes events of the records. None of its programs runs for other sockets, but for one look
+//! at each `accept()` of the machine where the kernel takes a program on the function's return.
 
 mod decode;
 
@@ -36,7 +37,8 @@ const WAYS: [&[Planned]; 3] = [
 /// Maps that belong to the sending side.
 const SHARED: [&str; 7] = ["sockets", "records", "controls", "pids", "setup_retries", "requests", "connect_losses"];
 
-/// How long a SYN-ACK without an answer may still be retransmitted: the kernel's longest time between two.
+/// How long a SYN-ACK without an answer may still be retransmitted: the kernel's longest time
+/// between two.
 const NO_LONGER_ASKED: Nanos = Nanos::from_secs(130);
 
 /// The probe of connections.
@@ -116,14 +118,16 @@ impl Connecting {
             if connect.stamps.syn.is_none_or(|syn| syn >= until) {
                 continue;
             }
-            // Where the ACK has come meanwhile there is nothing to delete, and the record of the socket is the one that counts.
+            // Where the ACK has come meanwhile there is nothing to delete, and the record of the
+            // socket is the one that counts.
             if self.requests.delete(&bytes).is_ok() && self.aimed_at(&connect) {
                 out.push_back(Event::Connect(Box::new(connect)));
             }
         }
     }
 
-    /// Whether the target's ports and peers are those of a connection that has no socket, which the kernel part has not asked of it.
+    /// Whether the target's ports and peers are those of a connection that has no socket, which the
+    /// kernel part has not asked of it.
     fn aimed_at(&self, connect: &Connect) -> bool {
         self.target.matches_addresses(connect.local, connect.remote)
     }
@@ -172,7 +176,8 @@ impl Loaded for Connecting {
     }
 }
 
-/// Loads the object by the best way to see `accept()`; where that is not the first kind, with the reason.
+/// Loads the object by the best way to see `accept()`; where that is not the first kind, with the
+/// reason.
 fn load(ground: &Ground<'_>) -> Result<(Programs, Option<Refusal>), LoadError> {
     let mut first = None;
     for way in WAYS {

@@ -1,9 +1,10 @@
 //! The buckets that the kernel part counts in, and the table that it finds them by.
 //!
-//! They are those buckets of [`record::histogram`] that lie in the powers of two from 2 ns to 2^40 ns, after one for a duration of zero and
-//! one for 1 ns; the last holds all that is longer than 1,024 s. Each power of two has the same eight bounds, so a duration is moved up
-//! to the highest one, and looked up by the four bits after its first one: such a cell is narrower than a bucket, so its durations
-//! are in the bucket of the lowest of them, or in the next.
+//! They are those buckets of [`record::histogram`] that lie in the powers of two from 2 ns to 2^40
+//! ns, after one for a duration of zero and one for 1 ns; the last holds all that is longer than
+//! 1,024 s. Each power of two has the same eight bounds, so a duration is moved up to the highest
+//! one, and looked up by the four bits after its first one: such a cell is narrower than a bucket,
+//! so its durations are in the bucket of the lowest of them, or in the next.
 
 use record::histogram::{LOWEST, bucket_of, upper_bound_ns};
 
@@ -24,8 +25,8 @@ pub(super) fn numbers() -> [i32; BUCKETS] {
     })
 }
 
-/// Of each cell of the highest power of two, in the lowest four bits the bucket of its lowest duration, of the eight; above these the
-/// bound of that bucket.
+/// Of each cell of the highest power of two, in the lowest four bits the bucket of its lowest
+/// duration, of the eight; above these the bound of that bucket.
 pub(super) fn edges() -> [u64; CELLS] {
     let power = 1u64 << (HISTOGRAM_POWERS - 1);
     std::array::from_fn(|cell| {

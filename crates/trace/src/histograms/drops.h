@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Segments of followed connections that this host drops: in its packet scheduler, its firewall or a driver's queue. The tracepoint runs for drops
- * alone. They wait in the connection's row, and are added to the series of the send that finishes next. */
+/* Segments of followed connections that this host drops: in its packet scheduler, its firewall or a
+ * driver's queue. The tracepoint runs for drops alone. They wait in the connection's row, and are
+ * added to the series of the send that finishes next. */
 #pragma once
 #include "histograms.h"
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Sends as histograms: where a send is finished it is added to the series of its key, and to no ring buffer.
+/* Sends as histograms: where a send is finished it is added to the series of its key, and to no
+ * ring buffer.
  *
- * A series has a number: `series` finds it by the key, `figures` and `histograms` are arrays by it. Durations of a leg lie within a few powers of
- * two, so a histogram has only those blocks of buckets that something is in; they come from one pool. A connection remembers the number of
- * the series that it was in last, so that a look-up is for its first send, for one by another program, and after user space has
- * removed a series (which changes the generation). What finds no room, series or block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All counts are added to by
- * atomic operations: ACKs of several connections with one key come in on several CPUs.
+ * A series has a number: `series` finds it by the key, `figures` and `histograms` are arrays by it.
+ * Durations of a leg lie within a few powers of two, so a histogram has only those blocks of
+ * buckets that something is in; they come from one pool. A connection remembers the number of the
+ * series that it was in last, so that a look-up is for its first send, for one by another program,
+ * and after user space has removed a series (which changes the generation). What finds no room,
+ * series or block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All
+ * counts are added to by atomic operations: ACKs of several connections with one key come in on
+ * several CPUs.
  *
- * Bytes and retransmitted segments are TCP's own counts, of stretches that are not looked at too: what has come is added to the series when a send
- * finishes, when a stretch ends, and at each pass over the sockets. */
+ * Bytes and retransmitted segments are TCP's own counts, of stretches that are not looked at too:
+ * what has come is added to the series when a send finishes, when a stretch ends, and at each pass
+ * over the sockets. */
 #pragma once
 #include "../bpf/arena.h"
 #include "../bpf/processes.h"
@@ -38,7 +43,8 @@ struct {
 	__uint(max_entries, 1);
 } free_series SEC(".maps");
 
-/* The values of an array that can be mapped begin at a page, so these are in whole cache lines; likewise the blocks. */
+/* The values of an array that can be mapped begin at a page, so these are in whole cache lines;
+ * likewise the blocks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -71,7 +77,8 @@ struct {
 	__uint(max_entries, 1);
 } free_blocks SEC(".maps");
 
-/* Ports that a socket listens at, as passes over the sockets find them; one where series are not kept apart by them. */
+/* Ports that a socket listens at, as passes over the sockets find them; one where series are not
+ * kept apart by them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u16);
@@ -108,7 +115,8 @@ static __always_inline void key_ports(struct series_key *key, const struct sock 
 	}
 }
 
-/* The name of the current task's process, where series are kept apart by it, else that of the task. */
+/* The name of the current task's process, where series are kept apart by it, else that of the task.
+ */
 static __always_inline void owner_name(char to[16])
 {
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
@@ -117,7 +125,8 @@ static __always_inline void owner_name(char to[16])
 		current_comm(to);
 }
 
-/* Sets the key of a connection that is followed from now on. Its program is the owner, until one sends. */
+/* Sets the key of a connection that is followed from now on. Its program is the owner, until one
+ * sends. */
 static __always_inline void series_begin(const struct row *row, __u32 number, const struct tcp_sock *tp, const char owner[16])
 {
 	const struct sock *sk = sock_of(tp);
@@ -154,8 +163,9 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 	key_ports(key, sk, row->opening);
 }
 
-/* Has a connection remember the number of the series of its key: of one that is there, of a new one, or of the one for what finds no
- * room. A function that is called, as it hardly ever has to be. */
+/* Has a connection remember the number of the series of its key: of one that is there, of a new
+ * one, or of the one for what finds no room. A function that is called, as it hardly ever has to
+ * be. */
 __noinline int series_find(__u32 row_number, __u32 generation)
 {
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &row_number);
@@ -213,8 +223,8 @@ static __always_inline __u32 series_of(__u32 number, const struct slot *slot)
 	return series_now(of, number);
 }
 
-/* Adds to the series of row `number` what is not in one yet: of `written` bytes since it was followed, and of `retransmitted` segments since it
- * began. */
+/* Adds to the series of row `number` what is not in one yet: of `written` bytes since it was
+ * followed, and of `retransmitted` segments since it began. */
 __noinline int series_count(__u32 number, __u64 written, __u32 retransmitted)
 {
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
@@ -259,8 +269,8 @@ static __always_inline __u32 bytes_up_to(const struct row *row, __u32 number, __
 	return more;
 }
 
-/* 1 where `n` is above `most`, else 0; both are below 2^63. Without a branch: for durations that vary, the CPU could not foresee
- * which way it goes. */
+/* 1 where `n` is above `most`, else 0; both are below 2^63. Without a branch: for durations that
+ * vary, the CPU could not foresee which way it goes. */
 static __always_inline __u64 above(__u64 n, __u64 most)
 {
 	__u64 less = most - n;
@@ -293,8 +303,9 @@ static __always_inline __u64 power_of(__u64 n)
 	return power + step + (n >> 1);
 }
 
-/* The bucket of a duration: eight to a power of two. The four bits after its first one say which of the eight it is, or the next. Without
- * the table of all bounds: its cache lines would be gone from one send to the next. */
+/* The bucket of a duration: eight to a power of two. The four bits after its first one say which of
+ * the eight it is, or the next. Without the table of all bounds: its cache lines would be gone from
+ * one send to the next. */
 static __always_inline __u64 bucket_of(__u64 ns)
 {
 	__u64 power, mantissa, cell, edge;
@@ -312,8 +323,10 @@ static __always_inline __u64 bucket_of(__u64 ns)
 
 #define BLOCK_OF_OVERFLOW (1U << 31)
 
-/* The number of a histogram's block that was not there yet. Where there are no more it is the block of SERIES_OVERFLOW, with BLOCK_OF_OVERFLOW.
- * Takes numbers of map entries, as it is a function that is called: for the first duration in a block. */
+/* The number of a histogram's block that was not there yet. Where there are no more it is the block
+ * of SERIES_OVERFLOW, with BLOCK_OF_OVERFLOW.
+ * Takes numbers of map entries, as it is a function that is called: for the first duration in a
+ * block. */
 __noinline int block_begin(__u32 entry, __u32 place, __u32 at)
 {
 	struct leg_histogram *histogram = bpf_map_lookup_elem(&histograms, &entry);
@@ -333,7 +346,8 @@ __noinline int block_begin(__u32 entry, __u32 place, __u32 at)
 	return histogram ? histogram->blocks[at] | BLOCK_OF_OVERFLOW : 0;
 }
 
-/* Adds a duration to the leg at `place`. Not a function that is called: on CPUs where the kernel has to guard returns that takes 10 ns. */
+/* Adds a duration to the leg at `place`. Not a function that is called: on CPUs where the kernel
+ * has to guard returns that takes 10 ns. */
 static __always_inline void leg_add(struct series_figures *of, __u32 number, __u32 place, __u64 ns)
 {
 	__u32 entry = number * histogram_config.legs + place, in;
@@ -387,8 +401,8 @@ static __always_inline void leg_between(struct series_figures *of, __u32 number,
 	}
 }
 
-/* Adds a finished send of row `number` to its series. What is inferred too roughly is omitted as in sends/settle.rs; the legs are those
- * of `record::Send::leg`, without the NIC's stamp. */
+/* Adds a finished send of row `number` to its series. What is inferred too roughly is omitted as in
+ * sends/settle.rs; the legs are those of `record::Send::leg`, without the NIC's stamp. */
 __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 {
 	const struct send_record *send;
@@ -436,7 +450,8 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	waited = send->waited;
 	reason = send->reason;
 	if (sched && waited && reason < HISTOGRAM_REASONS) {
-		/* The clocks of the reasons were read when the next stamp came, after the send had left. */
+		/* The clocks of the reasons were read when the next stamp came, after the send had
+		 * left. */
 		if (sched_span && reason != REASON_SEND_BUFFER && sched >= send->send && waited > sched - send->send)
 			waited = sched - send->send;
 		__sync_fetch_and_add(&of->waited[reason], waited);

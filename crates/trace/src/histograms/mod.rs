@@ -1,11 +1,15 @@
-//! Sends as histograms, counted in the kernel: a series for each peer, program, port or cgroup, and in it a histogram for each leg.
+//! Sends as histograms, counted in the kernel: a series for each peer, program, port or cgroup, and
+//! in it a histogram for each leg.
 //!
-//! Where a send is finished, the programs that follow it add it to its series (`histograms.h`). Nothing goes through the ring buffer, so the
-//! cost does not depend on how often anyone reads, and [`crate::Tracer::snapshot`] reads what has come together. The buckets are those of
-//! [`record::histogram`]. The number of series is fixed when tracing starts: what finds no room is counted in one series for all of it, so
-//! the sums over all series are exact. A series that is idle leaves, and its number is used again.
+//! Where a send is finished, the programs that follow it add it to its series (`histograms.h`).
+//! Nothing goes through the ring buffer, so the cost does not depend on how often anyone reads, and
+//! [`crate::Tracer::snapshot`] reads what has come together. The buckets are those of
+//! [`record::histogram`]. The number of series is fixed when tracing starts: what finds no room is
+//! counted in one series for all of it, so the sums over all series are exact. A series that is
+//! idle leaves, and its number is used again.
 //!
-//! The leg of the NIC has no histogram, as the NIC's clock is converted in user space: `network` begins at the driver.
+//! The leg of the NIC has no histogram, as the NIC's clock is converted in user space: `network`
+//! begins at the driver.
 
 mod bounds;
 mod series;
@@ -22,16 +26,18 @@ pub(crate) use setup::{flags, memory, set_up};
 /// What the histograms are of, and how many series there can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histograms {
-    /// Which legs have a histogram in each series: 760 bytes of kernel memory each. [`Leg::Nic`] has none and is ignored; [`Leg::Call`]
-    /// stays empty where calls are not timed.
+    /// Which legs have a histogram in each series: 760 bytes of kernel memory each. [`Leg::Nic`]
+    /// has none and is ignored; [`Leg::Call`] stays empty where calls are not timed.
     pub legs: Vec<Leg>,
     /// What series are kept apart by.
     pub dimensions: Dimensions,
-    /// How many series there can be at a time, 1 to 65,536, beside that of the sends that find no room.
+    /// How many series there can be at a time, 1 to 65,536, beside that of the sends that find no
+    /// room.
     pub max_series: u32,
     /// A series to which nothing was added for so long leaves at the next snapshot. `None`: never.
     pub idle: Option<Duration>,
-    /// Whether sends and connections are events too. Their programs' names are then those of [`Dimensions::program`].
+    /// Whether sends and connections are events too. Their programs' names are then those of
+    /// [`Dimensions::program`].
     pub records: bool,
 }
 
@@ -89,7 +95,8 @@ pub enum Ports {
     /// None.
     #[default]
     None,
-    /// Of each connection the one that its server listens at: the local port where it was accepted here, else the peer's.
+    /// Of each connection the one that its server listens at: the local port where it was accepted
+    /// here, else the peer's.
     Listening,
     /// Both.
     All,

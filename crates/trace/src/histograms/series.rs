@@ -1,5 +1,5 @@
-//! Reading the series of the kernel part: their keys and figures as `record` has them, carried over where a counter wraps; and taking
-//! those away that are idle.
+//! Reading the series of the kernel part: their keys and figures as `record` has them, carried over
+//! where a counter wraps; and taking those away that are idle.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -93,7 +93,8 @@ impl Reading {
         })
     }
 
-    /// All series now, and whether numbers of series mean others than before: then connections have to look theirs up again.
+    /// All series now, and whether numbers of series mean others than before: then connections have
+    /// to look theirs up again.
     pub fn snapshot(&mut self, now: Instant<Monotonic>) -> Result<(Snapshot, bool), Error> {
         let freed = self.free_numbers(now)?;
         self.find(now)?;
@@ -126,7 +127,8 @@ impl Reading {
     /// Reads a series, where anything was added to it.
     fn read(&self, number: u32, known: &mut Known, now: Instant<Monotonic>) -> Result<(), Error> {
         let raw: RawSeriesFigures = lookup(&self.figures, number)?;
-        // Its `sends` are added to last: while they stay, so does the rest. To the overflow single legs are added too.
+        // Its `sends` are added to last: while they stay, so does the rest. To the overflow single
+        // legs are added too.
         if raw == known.raw && number != SERIES_OVERFLOW {
             return Ok(());
         }
@@ -176,7 +178,8 @@ impl Reading {
         Ok(removed)
     }
 
-    /// Gives the numbers of series back that nothing is added to any more. What was added since their keys were removed is counted.
+    /// Gives the numbers of series back that nothing is added to any more. What was added since
+    /// their keys were removed is counted.
     fn free_numbers(&mut self, now: Instant<Monotonic>) -> Result<bool, Error> {
         let over = |at| Duration::from(now.since(at).unwrap_or_default()) >= STILL_ADDED_TO;
         let (gone, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.leaving).into_iter().partition(|l| over(l.2));
@@ -230,7 +233,8 @@ fn set_figures(series: &mut Series, raw: &RawSeriesFigures) {
     series.waited = raw.waited.map(Nanos);
 }
 
-/// Adds to a histogram what the counters of the kernel part have grown by: they are the lower half of its counts.
+/// Adds to a histogram what the counters of the kernel part have grown by: they are the lower half
+/// of its counts.
 fn carry(histogram: &mut Histogram, counters: &[u32], numbers: &Numbers) {
     let grown = |counter: u32, count: u64| u64::from(counter.wrapping_sub(count as u32));
     for (at, (&counter, &bucket)) in counters.iter().zip(numbers).enumerate() {

@@ -1,4 +1,5 @@
-//! What is fixed before the programs are loaded: the table of buckets, what series are kept apart by, and the sizes of the maps.
+//! What is fixed before the programs are loaded: the table of buckets, what series are kept apart
+//! by, and the sizes of the maps.
 
 use libbpf_rs::OpenObject;
 use record::Leg;
@@ -39,7 +40,8 @@ pub(super) fn legs(histograms: &Histograms) -> Vec<Leg> {
     Leg::ALL.into_iter().filter(|leg| *leg != Leg::Nic && histograms.legs.contains(leg)).collect()
 }
 
-/// Sets the sizes of the maps and the configuration of histograms in an object that is not loaded yet.
+/// Sets the sizes of the maps and the configuration of histograms in an object that is not loaded
+/// yet.
 pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>, sizes: Sizes) -> Result<(), Error> {
     let Some(histograms) = histograms else { return Ok(()) };
     let most = within("the number of series", histograms.max_series, 1, MOST)?;
@@ -86,7 +88,8 @@ pub(crate) fn memory(histograms: &Histograms, sizes: Sizes) -> Memory {
         + Memory::of_table::<u16, u8>(ports, ports)
 }
 
-/// How many blocks of buckets there are: all that the series of what finds no room can have, and the others' share.
+/// How many blocks of buckets there are: all that the series of what finds no room can have, and
+/// the others' share.
 pub(super) fn blocks(most: u32, legs: u32) -> u32 {
     legs.max(1) * (HISTOGRAM_BLOCKS + most * HISTOGRAM_BLOCKS_EACH)
 }

@@ -3,7 +3,8 @@
 #pragma once
 #include "../bpf/kernel.h"
 
-/* The legs that can have histograms, as `record::Leg` counts them. That of the NIC has none: its clock is converted in user space. */
+/* The legs that can have histograms, as `record::Leg` counts them. That of the NIC has none: its
+ * clock is converted in user space. */
 enum histogram_leg {
 	HISTOGRAM_CALL = 0,
 	HISTOGRAM_TCP = 1,
@@ -14,17 +15,19 @@ enum histogram_leg {
 };
 SHARED(enum histogram_leg);
 
-/* Buckets 0 and 1 are for durations of 0 and 1 ns, the last is for everything above 1,024 s. Buckets that lie side by side share a block,
- * which is there once a duration is in one of them. */
+/* Buckets 0 and 1 are for durations of 0 and 1 ns, the last is for everything above 1,024 s.
+ * Buckets that lie side by side share a block, which is there once a duration is in one of them. */
 enum histogram_size {
 	HISTOGRAM_BUCKETS = 320,
 	HISTOGRAM_LAST = 314, /* those after it are not used */
 	HISTOGRAM_SKIPPED = 6, /* of the first power of two, which has one duration alone */
 	HISTOGRAM_IN_BLOCK = 16,
 	HISTOGRAM_BLOCKS = HISTOGRAM_BUCKETS / HISTOGRAM_IN_BLOCK,
-	/* Blocks that there are for each histogram, on average over all of them: two powers of two each. */
+	/* Blocks that there are for each histogram, on average over all of them: two powers of two
+	 * each. */
 	HISTOGRAM_BLOCKS_EACH = 10,
-	/* Powers of two that a duration is looked up in, and the parts that each is cut into for that. */
+	/* Powers of two that a duration is looked up in, and the parts that each is cut into for
+	 * that. */
 	HISTOGRAM_POWERS = 40,
 	HISTOGRAM_CELLS = 16,
 	HISTOGRAM_REASONS = 11,
@@ -43,8 +46,8 @@ SHARED(enum histogram_flags);
 
 /* Fixed when the programs are loaded. */
 struct histogram_config {
-	/* Of each cell of the highest power of two, in the lowest four bits the bucket of its lowest duration, of the eight; above these the
-	 * highest duration, ns, of that bucket. */
+	/* Of each cell of the highest power of two, in the lowest four bits the bucket of its
+	 * lowest duration, of the eight; above these the highest duration, ns, of that bucket. */
 	__u64 edges[HISTOGRAM_CELLS];
 	__u32 flags;
 	__u32 legs; /* how many have histograms */
@@ -77,8 +80,9 @@ struct row_series {
 };
 SHARED(struct row_series);
 
-/* The figures of a series beside its histograms, from its beginning: those that every send adds to are in the first cache line. Bytes and
- * segments are of all that its connections wrote, the others of the sends that were looked at. */
+/* The figures of a series beside its histograms, from its beginning: those that every send adds to
+ * are in the first cache line. Bytes and segments are of all that its connections wrote, the others
+ * of the sends that were looked at. */
 struct series_figures {
 	__u64 sends; /* the last to be added to */
 	__u64 bytes;

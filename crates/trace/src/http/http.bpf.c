@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the packets of followed connections begin with: a line of HTTP/1, the preface of HTTP/2, a ClientHello of TLS, messages of
- * PostgreSQL.
+/* What the packets of followed connections begin with: a line of HTTP/1, the preface of HTTP/2, a
+ * ClientHello of TLS, messages of PostgreSQL.
  *
- * cgroup_skb (4.10): a packet leaves or comes in; for every packet of sockets in the cgroup. It is looked at no further where its socket
- * is not followed, which the storage of the sends' programs says.
+ * cgroup_skb (4.10): a packet leaves or comes in; for every packet of sockets in the cgroup. It is
+ * looked at no further where its socket is not followed, which the storage of the sends' programs
+ * says.
  *
  * No byte of a query (after `?`) is handed to user space, nor of what follows the first line. */
 #include "../bpf/kernel.h"
@@ -61,7 +62,8 @@ struct packet {
 /* Loads up to `most` bytes of the payload, which has some; gives how many. */
 static __always_inline __u32 load(const struct packet *packet, __u8 *to, __u32 most)
 {
-	/* Of 64 bits, so that the verifier of 6.1 too sees the bounds in the very register that the helper gets. */
+	/* Of 64 bits, so that the verifier of 6.1 too sees the bounds in the very register that the
+	 * helper gets. */
 	__u64 bytes = packet->payload < most ? packet->payload : most;
 
 	asm volatile("" : "+r"(bytes));
@@ -151,7 +153,8 @@ static __always_inline void statements_out(const struct packet *packet, __u32 st
 
 #define FOUR(a, b, c, d) ((__u32)(a) | (__u32)(b) << 8 | (__u32)(c) << 16 | (__u32)(d) << 24)
 
-/* Whether these are the first four bytes of a line of HTTP/1, or of the preface of HTTP/2. The rest is looked at in user space. */
+/* Whether these are the first four bytes of a line of HTTP/1, or of the preface of HTTP/2. The rest
+ * is looked at in user space. */
 static __always_inline bool begins_line(__u32 four)
 {
 	switch (four) {
@@ -171,7 +174,8 @@ static __always_inline bool begins_line(__u32 four)
 	return false;
 }
 
-/* The first message of what a client of PostgreSQL sends: simple query, parse, bind, execute, function call. */
+/* The first message of what a client of PostgreSQL sends: simple query, parse, bind, execute,
+ * function call. */
 static __always_inline bool begins_statement(__u8 type)
 {
 	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
@@ -225,8 +229,8 @@ static long message_one(__u32 i, void *context)
 	return 0;
 }
 
-/* How many statements a packet executes by messages of PostgreSQL, at least; 0 where it is something else. One that ends within a message
- * has to hold two before that. */
+/* How many statements a packet executes by messages of PostgreSQL, at least; 0 where it is
+ * something else. One that ends within a message has to hold two before that. */
 static __always_inline __u32 statements(const struct packet *packet)
 {
 	struct messages messages = { .ctx = packet->ctx, .at = packet->at, .left = packet->payload };

@@ -1,12 +1,14 @@
-//! What the packets of followed connections begin with: method and path of requests of HTTP/1 and the status of their answers, and what
-//! shows that a connection carries something else.
+//! What the packets of followed connections begin with: method and path of requests of HTTP/1 and
+//! the status of their answers, and what shows that a connection carries something else.
 //!
-//! The connections are those that the sending side follows; this probe shares its storage of sockets. Its two programs run for every packet
-//! of sockets in the target's cgroups, which are all of the machine where the target names none, and return at the first look where the
-//! socket is not followed.
+//! The connections are those that the sending side follows; this probe shares its storage of
+//! sockets. Its two programs run for every packet of sockets in the target's cgroups, which are all
+//! of the machine where the target names none, and return at the first look where the socket is not
+//! followed.
 //!
-//! **Privacy:** the kernel part hands on no byte of a query, nor any that follows the first line. Of a ClientHello it hands on all, with the
-//! name of the server; only the list of protocols is looked at, and nothing of it is kept.
+//! **Privacy:** the kernel part hands on no byte of a query, nor any that follows the first line.
+//! Of a ClientHello it hands on all, with the name of the server; only the list of protocols is
+//! looked at, and nothing of it is kept.
 
 mod parse;
 

@@ -1,8 +1,10 @@
-//! From the first bytes of a packet's payload to what they say. Foreign bytes: whatever they are, nothing here panics.
+//! From the first bytes of a packet's payload to what they say. Foreign bytes: whatever they are,
+//! nothing here panics.
 
 use record::{Label, Method, Says};
 
-/// What these bytes begin with: a line of HTTP/1, or the preface of HTTP/2; `None` where it is something else.
+/// What these bytes begin with: a line of HTTP/1, or the preface of HTTP/2; `None` where it is
+/// something else.
 pub(super) fn line(bytes: &[u8]) -> Option<Says> {
     if let Some(rest) = bytes.strip_prefix(b"HTTP/1.") {
         return status(rest);
@@ -39,7 +41,8 @@ fn split(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..place], &bytes[place + 1..]))
 }
 
-/// The path of a request's target (RFC 9112, section 3.2) without a query, without who logs in, and with visible characters of ASCII alone.
+/// The path of a request's target (RFC 9112, section 3.2) without a query, without who logs in, and
+/// with visible characters of ASCII alone.
 fn path(target: &[u8], method: Method) -> String {
     let target = target.split(|&byte| byte == b'?' || byte == b'#').next().unwrap_or_default();
     let scheme = target.windows(3).position(|three| three == b"://").map(|at| at + 3).filter(|_| target[0] != b'/');
@@ -60,8 +63,8 @@ fn path(target: &[u8], method: Method) -> String {
     })
 }
 
-/// Whether a ClientHello, with the header of its record in front, offers HTTP/2 (RFC 8446, section 4.1.2; RFC 7301, section 3.1). `None` where
-/// the bytes end before that shows.
+/// Whether a ClientHello, with the header of its record in front, offers HTTP/2 (RFC 8446, section
+/// 4.1.2; RFC 7301, section 3.1). `None` where the bytes end before that shows.
 pub(super) fn offers_h2(bytes: &[u8]) -> Option<bool> {
     const ALPN: u16 = 16;
     let length = bytes.get(6..9)?.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));

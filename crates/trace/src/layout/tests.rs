@@ -1,4 +1,5 @@
-//! What is read of a record is what the object's own type information says of its bytes, wherever the fields are.
+//! What is read of a record is what the object's own type information says of its bytes, wherever
+//! the fields are.
 
 use libbpf_rs::btf::types::{Composite, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfType};

@@ -2,8 +2,8 @@
 /* Datagrams on their way in: taken by UDP, queued for the socket, read. */
 #pragma once
 
-/* The kernel's receive stamp of a packet is on CLOCK_REALTIME; its age is read against the one clock of that family that programs
- * may read. 0 where there is none. */
+/* The kernel's receive stamp of a packet is on CLOCK_REALTIME; its age is read against the one
+ * clock of that family that programs may read. 0 where there is none. */
 static __always_inline __u64 stack_took(__u64 stamp, __u64 now)
 {
 	__s64 age;
@@ -17,7 +17,8 @@ static __always_inline __u64 stack_took(__u64 stamp, __u64 now)
 	return now - age;
 }
 
-/* One arrival that did not come to its socket's queue on this CPU: queued by another CPU, where it has no number. */
+/* One arrival that did not come to its socket's queue on this CPU: queued by another CPU, where it
+ * has no number. */
 static __always_inline void arrival_flush(struct arriving *here)
 {
 	if (!here->skb)
@@ -26,7 +27,8 @@ static __always_inline void arrival_flush(struct arriving *here)
 	here->skb = 0;
 }
 
-/* UDP has taken a packet for a socket, and will queue it next. Runs for packets to sockets of the cgroup alone. */
+/* UDP has taken a packet for a socket, and will queue it next. Runs for packets to sockets of the
+ * cgroup alone. */
 SEC("cgroup_skb/ingress")
 int udp_taken(struct __sk_buff *ctx)
 {
@@ -119,7 +121,8 @@ static __always_inline int arrived(struct sock *sk)
 	here = bpf_map_lookup_elem(&arriving, &zero);
 	if (!here)
 		return 0;
-	/* Counted whether it has a record or not: another CPU may have begun it. One that does not match ports or peers has none. */
+	/* Counted whether it has a record or not: another CPU may have begun it. One that does not
+	 * match ports or peers has none. */
 	number = __sync_fetch_and_add(&info->received, 1);
 	if (!here->skb || here->record.cookie != cookie_of(sk))
 		return 0;

@@ -1,5 +1,5 @@
-//! Putting together what the records say of a packet: when it left, when it was acknowledged, when it was read. Pure: bytes in,
-//! events out.
+//! Putting together what the records say of a packet: when it left, when it was acknowledged, when
+//! it was read. Pure: bytes in, events out.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,8 +13,8 @@ use crate::DecodeError;
 
 /// Packets that wait for an ACK or for their reader, over all sockets. Some 250 bytes each.
 const WAITING: usize = 65_536;
-/// ACKs of a connection that are remembered: one can be reported before the packet that it acknowledges, where the driver has not
-/// come back from handing that over.
+/// ACKs of a connection that are remembered: one can be reported before the packet that it
+/// acknowledges, where the driver has not come back from handing that over.
 const ACKS: usize = 64;
 /// Reads that are reported before their datagram's arrival, likewise.
 const EARLY: usize = 64;
@@ -43,14 +43,14 @@ struct Stream {
 struct Queue {
     waiting: BTreeMap<u32, Datagram>,
     early: VecDeque<(u32, Instant<Monotonic>, Owner)>,
-    /// The number of a datagram's reading less the number of its arrival, once it is known: where the queue held datagrams
-    /// when tracing began, they are read first.
+    /// The number of a datagram's reading less the number of its arrival, once it is known: where
+    /// the queue held datagrams when tracing began, they are read first.
     apart: Option<u32>,
 }
 
 impl Queue {
-    /// The readings lie so far apart from the arrivals, at least: a reading that is under way when the queue is found empty is not counted
-    /// yet, so the largest of several is right.
+    /// The readings lie so far apart from the arrivals, at least: a reading that is under way when
+    /// the queue is found empty is not counted yet, so the largest of several is right.
     fn set_apart(&mut self, apart: u32) {
         let more = match self.apart {
             None => 0,
@@ -127,7 +127,8 @@ impl Assembly {
         }
         stream.acks.push_back((before, at));
         let mut acked = Vec::new();
-        // In the order in which they left; only retransmissions lie behind packets that are not covered.
+        // In the order in which they left; only retransmissions lie behind packets that are not
+        // covered.
         let mut index = 0;
         while let Some(packet) = stream.waiting.get(index) {
             if before.is_before(packet.end_seq()) {
@@ -219,7 +220,8 @@ impl Assembly {
         datagrams.into_values().for_each(|datagram| self.datagram(datagram, out));
     }
 
-    /// Gives up everything that waits. More may be taken after it: the sockets go on counting from where they are.
+    /// Gives up everything that waits. More may be taken after it: the sockets go on counting from
+    /// where they are.
     pub fn finish(&mut self, out: &mut VecDeque<Event>) {
         let mut ids: Vec<_> = self.streams.keys().chain(self.queues.keys()).copied().collect();
         ids.sort_unstable();

@@ -11,7 +11,8 @@ struct stream {
 	__u8 acks; /* `acked` is set */
 	__u8 over; /* tracing has ended: what leaves is not compared any more */
 	__u8 pad;
-	/* The kernel's count of segments that left (segs_out) is `before` plus those that were seen here, plus those that were not. */
+	/* The kernel's count of segments that left (segs_out) is `before` plus those that were seen
+	 * here, plus those that were not. */
 	__u32 before;
 	__u32 seen;
 	__u32 unseen;
@@ -23,7 +24,8 @@ struct {
 	__type(value, struct stream);
 } streams SEC(".maps");
 
-/* What is kept of a UDP socket that may be in the target: ports and peers are looked at for each datagram. */
+/* What is kept of a UDP socket that may be in the target: ports and peers are looked at for each
+ * datagram. */
 struct udp_info {
 	__u32 pid;
 	__u32 sent;
@@ -55,8 +57,9 @@ struct {
 	__uint(max_entries, 4096);
 } answered SEC(".maps");
 
-/* On the way from the packet scheduler to the driver, by the skb's address; or, for a GSO packet, which may be cut up on that way, by
- * what its first segment shares with it: of TCP its socket and sequence number, of UDP where its payload begins in memory. */
+/* On the way from the packet scheduler to the driver, by the skb's address; or, for a GSO packet,
+ * which may be cut up on that way, by what its first segment shares with it: of TCP its socket and
+ * sequence number, of UDP where its payload begins in memory. */
 struct way {
 	__u64 what;
 	__u64 seq; /* above bit 32: 1 for a GSO packet of TCP, 2 for one of UDP */
@@ -81,7 +84,8 @@ struct {
 	__uint(max_entries, 1);
 } hands SEC(".maps");
 
-/* The datagram that UDP has taken for a socket on this CPU and that is not in the socket's queue yet. */
+/* The datagram that UDP has taken for a socket on this CPU and that is not in the socket's queue
+ * yet. */
 struct arriving {
 	__u64 skb; /* 0: none; ARRIVING_UNKNOWN where its address cannot be had */
 	struct packet_record record;
@@ -127,7 +131,8 @@ struct {
 	} while (0)
 #define COUNT(field) COUNT_BY(field, 1)
 
-/* Compares with the kernel's count. A packet that waits before the scheduler is counted until it comes here. */
+/* Compares with the kernel's count. A packet that waits before the scheduler is counted until it
+ * comes here. */
 static __always_inline void stream_compare(struct stream *stream, const struct tcp_sock *tp)
 {
 	__u32 unseen = tp->segs_out - stream->before - stream->seen;

@@ -74,7 +74,8 @@ static __always_inline int on_drop(struct sk_buff *skb, __u32 reason, struct soc
 			bpf_map_delete_elem(&on_way, &way);
 			if (whole)
 				return 0;
-			/* The first segment of a packet that was cut up: dropped by itself, while the others go on. */
+			/* The first segment of a packet that was cut up: dropped by itself, while
+			 * the others go on. */
 		}
 	}
 arriving_only:
@@ -94,7 +95,8 @@ arriving_only:
 		return arrival_dropped(skb, receiver, reason, now);
 	if (!sk || !may_be_followed(sk))
 		return 0;
-	/* Dropped before the packet scheduler, after the driver, or on the way in where the socket was known early. */
+	/* Dropped before the packet scheduler, after the driver, or on the way in where the socket
+	 * was known early. */
 	if (leaves(&fresh, skb, sk, false)) {
 		fresh.marks |= MARK_DROPPED;
 		fresh.dropped_at = now;

@@ -1,16 +1,21 @@
-//! Every packet of the followed TCP connections, and every datagram of the target's UDP sockets: through the packet scheduler to
-//! the driver, to the ACK or the reader, and to where the kernel drops them, with its own reason.
+//! Every packet of the followed TCP connections, and every datagram of the target's UDP sockets:
+//! through the packet scheduler to the driver, to the ACK or the reader, and to where the kernel
+//! drops them, with its own reason.
 //!
-//! TCP sockets are those that the sending side follows: its storage is shared. UDP has no such side, so sockets are picked up
-//! here: when a task of the target makes one, and by an iterator for those that exist; ports and peers are then looked at for
-//! each datagram, because an unconnected socket has many.
+//! TCP sockets are those that the sending side follows: its storage is shared. UDP has no such
+//! side, so sockets are picked up here: when a task of the target makes one, and by an iterator for
+//! those that exist; ports and peers are then looked at for each datagram, because an unconnected
+//! socket has many.
 //!
-//! What reaches beyond the target, and costs there: the tracepoints `net_dev_queue`, `net_dev_start_xmit`, `net_dev_xmit` and
-//! `kfree_skb` run for all packets of the machine, `sk_data_ready` and `sock_recv_length` for all sockets; each looks first
-//! whether the socket has our storage, and returns. Receive stamps (`driver_rx`) are a reading of the clock for each packet of
-//! the machine. The cgroup programs run for the target's cgroup alone, which is the root where none is named.
+//! What reaches beyond the target, and costs there: the tracepoints `net_dev_queue`,
+//! `net_dev_start_xmit`, `net_dev_xmit` and `kfree_skb` run for all packets of the machine,
+//! `sk_data_ready` and `sock_recv_length` for all sockets; each looks first whether the socket has
+//! our storage, and returns. Receive stamps (`driver_rx`) are a reading of the clock for each
+//! packet of the machine. The cgroup programs run for the target's cgroup alone, which is the root
+//! where none is named.
 //!
-//! The BPF programs join the stages from the scheduler to the driver; ACKs and readings are joined in `assembly`.
+//! The BPF programs join the stages from the scheduler to the driver; ACKs and readings are joined
+//! in `assembly`.
 
 pub(crate) mod assembly;
 mod raw;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Every packet of followed TCP sockets, every datagram of UDP sockets of the target, and what becomes of them.
+/* Every packet of followed TCP sockets, every datagram of UDP sockets of the target, and what
+ * becomes of them.
  *
- * The tracepoints run for all packets of the machine; each program looks first whether the packet's socket has our storage.
- * A packet's stages are joined by the address of its skb, from the packet scheduler to the driver. Here is what leaves, and TCP's
- * acknowledgements; the headers hold the rest by subject and belong to this one program. */
+ * The tracepoints run for all packets of the machine; each program looks first whether the packet's
+ * socket has our storage.
+ * A packet's stages are joined by the address of its skb, from the packet scheduler to the driver.
+ * Here is what leaves, and TCP's acknowledgements; the headers hold the rest by subject and belong
+ * to this one program. */
 #include "kernel.h"
 #include "packet.h"
 
@@ -33,14 +36,16 @@ static __always_inline bool segment_leaves(struct packet_record *record, const s
 
 	if (!stream || !headers_of(skb, IPPROTO_TCP, &headers))
 		return false;
-	/* Inside a tunnel the ports are not this socket's; a packet on its way in has them the other way round. */
+	/* Inside a tunnel the ports are not this socket's; a packet on its way in has them the
+	 * other way round. */
 	if (headers.source_port != sk->__sk_common.skc_num || headers.destination_port != bpf_ntohs(sk->__sk_common.skc_dport))
 		return false;
 	end = headers.first_seq + headers.bytes + !!(headers.flags & TCP_FLAG_SYN) + !!(headers.flags & TCP_FLAG_FIN);
 	stream->seen += segments;
 	stream_compare(stream, tp);
-	/* What the packet scheduler itself refuses TCP sends anew without calling that a retransmission: snd_nxt has not moved. A SYN may
-	 * have waited for its neighbour's address, and finds it moved the first time. */
+	/* What the packet scheduler itself refuses TCP sends anew without calling that a
+	 * retransmission: snd_nxt has not moved. A SYN may have waited for its neighbour's address,
+	 * and finds it moved the first time. */
 	next = tp->snd_nxt;
 	if (headers.flags & TCP_FLAG_SYN) {
 		next = stream->known ? stream->highest : headers.first_seq;
@@ -186,7 +191,8 @@ int BPF_PROG(packet_queued, struct sk_buff *skb)
 		return 0;
 	before = bpf_map_lookup_elem(&on_way, &way);
 	if (before) {
-		/* Its packet left without being seen, or leaves beside this one (the same bytes once more): it has what is known of it. */
+		/* Its packet left without being seen, or leaves beside this one (the same bytes
+		 * once more): it has what is known of it. */
 		COUNT(unfinished);
 		packet_out(before);
 		if (!bpf_map_update_elem(&on_way, &way, &record, BPF_ANY))
@@ -197,8 +203,8 @@ int BPF_PROG(packet_queued, struct sk_buff *skb)
 	return 0;
 }
 
-/* Where the entry of a packet that comes out of the scheduler is: under its own address, or under that of the GSO packet it was
- * the first segment of. */
+/* Where the entry of a packet that comes out of the scheduler is: under its own address, or under
+ * that of the GSO packet it was the first segment of. */
 static __always_inline struct packet_record *find(struct way *way, const struct sk_buff *skb, const struct sock *sk)
 {
 	struct packet_record *found;
@@ -322,7 +328,8 @@ int BPF_PROG(stream_changed, struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* Round-trip times are measured in states in which tcp_probe is silent too; the sending side asks for the callback. */
+/* Round-trip times are measured in states in which tcp_probe is silent too; the sending side asks
+ * for the callback. */
 SEC("sockops")
 int stream_called(struct bpf_sock_ops *skops)
 {
@@ -336,7 +343,8 @@ int stream_called(struct bpf_sock_ops *skops)
 	switch (skops->op) {
 	case BPF_SOCK_OPS_TIMEOUT_INIT:
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		/* Of a request, before its SYN-ACK; the child inherits its cookie. Of a client's socket, before its SYN. */
+		/* Of a request, before its SYN-ACK; the child inherits its cookie. Of a client's
+		 * socket, before its SYN. */
 		bpf_get_socket_cookie(skops);
 		return 1;
 	}
@@ -372,8 +380,9 @@ int stream_called(struct bpf_sock_ops *skops)
 	return 1;
 }
 
-/* The listeners of the target, and the segments that its connections have sent when tracing begins and ends. Each connection is locked
- * meanwhile, so no packet is between the kernel's count and ours. */
+/* The listeners of the target, and the segments that its connections have sent when tracing begins
+ * and ends. Each connection is locked meanwhile, so no packet is between the kernel's count and
+ * ours. */
 SEC("iter/tcp")
 int look_at_streams(struct bpf_iter__tcp *ctx)
 {

@@ -1,4 +1,5 @@
-//! The names of the reasons why the kernel drops packets, from the running kernel's own type information.
+//! The names of the reasons why the kernel drops packets, from the running kernel's own type
+//! information.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ const PREFIX: &str = "SKB_DROP_REASON_";
 pub(crate) struct Reasons(HashMap<u32, Arc<str>>);
 
 impl Reasons {
-    /// Reads `enum skb_drop_reason` of the running kernel; `None` where it has none (before Linux 5.17).
+    /// Reads `enum skb_drop_reason` of the running kernel; `None` where it has none (before Linux
+    /// 5.17).
     pub fn of_this_kernel() -> Option<Self> {
         let types = Btf::from_vmlinux().ok()?;
         let reasons: Enum<'_> = types.type_by_name("skb_drop_reason")?;

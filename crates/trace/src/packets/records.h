@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the probe of packets hands to user space, and its settings. Numbers are in host byte order; addresses are 16 bytes as on the wire,
- * IPv4 as IPv4-mapped. */
+/* What the probe of packets hands to user space, and its settings. Numbers are in host byte order;
+ * addresses are 16 bytes as on the wire, IPv4 as IPv4-mapped. */
 #pragma once
 
 enum packet_kind {
@@ -49,8 +49,8 @@ struct packet_record {
 };
 SHARED(struct packet_record);
 
-/* An ACK of TCP (`number`: everything before it), the reading of a datagram (`number`: which one, counted from 0), or the end
- * of a socket. */
+/* An ACK of TCP (`number`: everything before it), the reading of a datagram (`number`: which one,
+ * counted from 0), or the end of a socket. */
 struct note_record {
 	__u32 kind;
 	__u32 number;

@@ -125,8 +125,8 @@ enum { CALL_WRITE = 64, CALL_WRITEV = 66, CALL_SENDTO = 206, CALL_SENDMSG = 211,
 enum { CALL_WRITE = 1, CALL_WRITEV = 20, CALL_SENDTO = 44, CALL_SENDMSG = 46, CALL_SENDMMSG = 307 };
 #endif
 
-/* Where functions cannot be watched: the system call begins in which a datagram is sent. What it is about is found by the
- * descriptor: the socket of the packet that comes out must be that one. */
+/* Where functions cannot be watched: the system call begins in which a datagram is sent. What it is
+ * about is found by the descriptor: the socket of the packet that comes out must be that one. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call_begins, struct pt_regs *regs, long id)
 {

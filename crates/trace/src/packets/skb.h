@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What an skb says: its headers, its socket, how it is segmented, and whether it may be followed. */
+/* What an skb says: its headers, its socket, how it is segmented, and whether it may be followed.
+ */
 #pragma once
 
 /* What the headers of a packet say. */
@@ -52,7 +53,8 @@ static __always_inline bool headers_of(const struct sk_buff *skb, __u32 protocol
 		__builtin_memcpy(to->destination, v6.destination, 16);
 		at = ip + sizeof(v6);
 		if (v6.next == IPPROTO_FRAGMENT) {
-			/* RFC 8200, section 4.5: next header, reserved, offset with the flag for more. */
+			/* RFC 8200, section 4.5: next header, reserved, offset with the flag for
+			 * more. */
 			__u8 fragment[4];
 
 			if (bpf_probe_read_kernel(fragment, sizeof(fragment), (void *)at) || fragment[0] != protocol)
@@ -127,8 +129,8 @@ static __always_inline bool ipv4_or_6(const struct sock *sk)
 	return sk->__sk_common.skc_family == AF_INET || sk->__sk_common.skc_family == AF_INET6;
 }
 
-/* Whether anybody keeps anything in the storage of this socket: where not, it is not followed, and this one load says so. Not for
- * what is no full socket: that has no such field. */
+/* Whether anybody keeps anything in the storage of this socket: where not, it is not followed, and
+ * this one load says so. Not for what is no full socket: that has no such field. */
 static __always_inline bool has_storage(const struct sock *sk)
 {
 	return ((const struct sock___packets *)sk)->sk_bpf_storage != NULL;
@@ -144,7 +146,8 @@ static __always_inline bool may_be_followed(const struct sock *sk)
 	return state != TCP_TIME_WAIT && has_storage(sk) && ipv4_or_6(sk);
 }
 
-/* The packet's device is in its socket's network namespace: beyond, the packet is somebody else's. */
+/* The packet's device is in its socket's network namespace: beyond, the packet is somebody else's.
+ */
 static __always_inline bool at_home(const struct sk_buff *skb, const struct sock *sk)
 {
 	const struct sk_buff___packets *view = (const void *)skb;
@@ -152,8 +155,8 @@ static __always_inline bool at_home(const struct sk_buff *skb, const struct sock
 	return BPF_CORE_READ(view, dev, nd_net.net) == BPF_CORE_READ(sk, __sk_common.skc_net.net);
 }
 
-/* By reading: a packet's pointer to its socket is none that the helper takes. The cookie is there: it was asked for when the socket
- * was picked up, or before its first packet. */
+/* By reading: a packet's pointer to its socket is none that the helper takes. The cookie is there:
+ * it was asked for when the socket was picked up, or before its first packet. */
 static __always_inline __u64 cookie_of(const struct sock *sk)
 {
 	return BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the kernel has for packets, datagrams and system calls, and headers as they are on the wire. */
+/* What the kernel has for packets, datagrams and system calls, and headers as they are on the wire.
+ */
 #pragma once
 
 /* The kernel's types that only this probe reads; relocated like those of kernel.h. */
@@ -91,7 +92,8 @@ enum { NETDEV_TX_BUSY = 0x10 };
 /* include/uapi/linux/tcp.h */
 enum { TCP_FLAG_FIN = 1, TCP_FLAG_SYN = 2 };
 
-/* skb_frag_t: the same sizes and places whether it is bio_vec (before 6.9) or skb_frag, so not relocated. */
+/* skb_frag_t: the same sizes and places whether it is bio_vec (before 6.9) or skb_frag, so not
+ * relocated. */
 struct fragment {
 	__u64 page;
 	__u32 length;

@@ -1,5 +1,5 @@
-//! Which programs the probe of packets runs on this kernel: some need a kernel newer than the oldest that is supported, and have others in
-//! their place, or none.
+//! Which programs the probe of packets runs on this kernel: some need a kernel newer than the
+//! oldest that is supported, and have others in their place, or none.
 
 use crate::Error;
 use crate::layout::{Plain as _, RawPacketConfig};

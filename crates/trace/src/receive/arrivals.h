@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Received bytes that wait to be read, in the order of their sequence numbers: how new ones are put among them. */
+/* Received bytes that wait to be read, in the order of their sequence numbers: how new ones are put
+ * among them. */
 #pragma once
 
 /* Where a segment that is not the next one belongs. */
@@ -9,7 +10,8 @@ struct place {
 	__u32 first;
 };
 
-/* One step from the tail: past an arrival that is later than the new one. It is moved up by a place where `shift` says so. */
+/* One step from the tail: past an arrival that is later than the new one. It is moved up by a place
+ * where `shift` says so. */
 static __always_inline long step(struct place *place, bool shift)
 {
 	struct receive_row *row = receive_row_at(place->number);
@@ -50,7 +52,8 @@ static __always_inline __u32 steps(__u32 number, __u32 first, long (*one)(__u32,
 	return place.at;
 }
 
-/* Before which arrival a new one goes. Not static, as the next ones: the verifier then looks at each once and by itself. */
+/* Before which arrival a new one goes. Not static, as the next ones: the verifier then looks at
+ * each once and by itself. */
 __noinline __u32 place_of(__u32 number, __u32 first)
 {
 	return steps(number, first, find_one);
@@ -95,7 +98,8 @@ __noinline int put_piece(struct coming *coming)
 		}
 		slot = arrival_at(coming->number, at);
 		if (slot && at != row->tail && slot->first == first) {
-			/* It came before. If it was the next one, TCP has not kept it: then this is the one that counts. */
+			/* It came before. If it was the next one, TCP has not kept it: then this is
+			 * the one that counts. */
 			if (first == coming->next && !(slot->flags & ARRIVAL_OUT_OF_ORDER)) {
 				slot->tcp_rx = coming->new.tcp_rx;
 				slot->driver_rx = coming->new.driver_rx;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Bytes that are read, or never will be: how they leave the row, each with its record or in a counter. */
+/* Bytes that are read, or never will be: how they leave the row, each with its record or in a
+ * counter. */
 #pragma once
 
 struct walk {
@@ -34,8 +35,9 @@ static __always_inline void receive_out(const struct receive_record *record)
 		COUNT_RECEIVE(missed_bytes, record->arrival.end - record->arrival.first);
 }
 
-/* Bytes before `seq` are done with. Those that are in no arrival lay there before the trace, were skipped and counted then, or the
- * kernel ran no program when they came: it skips a program that is running on that CPU already. */
+/* Bytes before `seq` are done with. Those that are in no arrival lay there before the trace, were
+ * skipped and counted then, or the kernel ran no program when they came: it skips a program that is
+ * running on that CPU already. */
 static __always_inline void account(struct receive_row *row, struct receive_record *record, __u32 seq)
 {
 	__u32 first = row->accounted;

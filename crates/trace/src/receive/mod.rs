@@ -1,14 +1,16 @@
-//! The receiving side: when bytes reached the stack and TCP, when their socket became readable, and when the
-//! application had copied them.
+//! The receiving side: when bytes reached the stack and TCP, when their socket became readable, and
+//! when the application had copied them.
 //!
-//! The connections are those that the sending side follows; this probe shares its storage of sockets, so existing, accepted and
-//! inherited ones need nothing more here. What reaches beyond the target:
+//! The connections are those that the sending side follows; this probe shares its storage of
+//! sockets, so existing, accepted and inherited ones need nothing more here. What reaches beyond
+//! the target:
 //!
-//! - Four tracepoints of TCP sockets run for those of the whole machine and return at the first look where the socket is not
-//!   followed.
-//! - `driver_rx` is the kernel's own receive stamp of the packet. A socket that asks for such stamps switches them on for all
-//!   packets of the machine: one reading of the clock for each. The tracepoint `netif_receive_skb` would cost a program run and
-//!   a look-up of the socket for each instead.
+//! - Four tracepoints of TCP sockets run for those of the whole machine and return at the first
+//!   look where the socket is not followed.
+//! - `driver_rx` is the kernel's own receive stamp of the packet. A socket that asks for such
+//!   stamps switches them on for all packets of the machine: one reading of the clock for each. The
+//!   tracepoint `netif_receive_skb` would cost a program run and a look-up of the socket for each
+//!   instead.
 
 pub(crate) mod raw;
 
@@ -199,7 +201,8 @@ impl Loaded for Receiving {
     }
 }
 
-/// Loads the object; where the kernel has no tracepoint for `ready`, without that and with the reason.
+/// Loads the object; where the kernel has no tracepoint for `ready`, without that and with the
+/// reason.
 fn load(ground: &Ground<'_>, slots: u32) -> Result<(Programs, Option<Refusal>), LoadError> {
     match load_with(ground, slots, Some(READY)) {
         Err(LoadError::Refused(why)) => match load_with(ground, slots, None) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The receiving side of followed connections. Which those are is decided by the sending side's programs: this object shares
- * their storage of sockets, and looks there first of all.
+/* The receiving side of followed connections. Which those are is decided by the sending side's
+ * programs: this object shares their storage of sockets, and looks there first of all.
  *
- * tcp_probe (4.16): a segment is looked at by TCP, with the kernel's receive stamp in it, if the kernel takes such stamps.
+ * tcp_probe (4.16): a segment is looked at by TCP, with the kernel's receive stamp in it, if the
+ * kernel takes such stamps.
  * sk_data_ready (6.3): the socket is readable up to rcv_nxt.
  * tcp_rcv_space_adjust (4.18): the application has copied up to copied_seq.
- * tcp_destroy_sock (4.16): no one will read any more. (Not the state TCP_CLOSE: a program may read after that.)
+ * tcp_destroy_sock (4.16): no one will read any more. (Not the state TCP_CLOSE: a program may read
+ * after that.)
  *
  * All of them run while the socket is locked, so a row has one writer at a time. */
 #include "../bpf/kernel.h"
@@ -185,7 +187,8 @@ int BPF_PROG(copied, struct sock *sk)
 	return 0;
 }
 
-/* Gives every followed socket its row at once, so that bytes which lay there before are known when they are read. */
+/* Gives every followed socket its row at once, so that bytes which lay there before are known when
+ * they are read. */
 SEC("iter/tcp")
 int pick_up(struct bpf_iter__tcp *ctx)
 {

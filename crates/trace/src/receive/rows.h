@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is known of a followed socket's receiving side: the kernel's fields, its row, and what is lost. */
+/* What is known of a followed socket's receiving side: the kernel's fields, its row, and what is
+ * lost. */
 #pragma once
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -134,7 +135,8 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 		return NULL;
 	if (bpf_map_pop_elem(&free_receive_rows, &fresh)) {
 		COUNT_RECEIVE(connections_full, 1);
-		/* Counted once a connection: NO_ROW is beyond the array, so it has no row from here on. */
+		/* Counted once a connection: NO_ROW is beyond the array, so it has no row from here
+		 * on. */
 		fresh = NO_ROW;
 		bpf_sk_storage_get(&receivers, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 		return NULL;
@@ -151,7 +153,8 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 	row->tail = 0;
 	row->ready_next = 0;
 	row->accounted = copied_seq(tp);
-	/* What is not read yet in a connection that was found came before the trace; in a new one it came without tcp_probe. */
+	/* What is not read yet in a connection that was found came before the trace; in a new one
+	 * it came without tcp_probe. */
 	row->arrived = followed->opening == OPENING_FOUND ? rcv_nxt(tp) : row->accounted;
 	row->before = row->arrived;
 	row->passed_over = 0;
@@ -173,7 +176,8 @@ static __always_inline bool sampled(const struct receive_row *row, __u64 now)
 	followed = row_at(row->followed);
 	if (!followed || followed->cookie != row->cookie)
 		return false;
-	/* A connection that has sent nothing for long has no RTT samples to end its stretches: then time itself is cut into them. */
+	/* A connection that has sent nothing for long has no RTT samples to end its stretches: then
+	 * time itself is cut into them. */
 	if (followed->every > 1 && now - followed->stretch > 100 * (__u64)WINDOW_NS) {
 		__u64 slice = now / WINDOW_NS, block = slice / followed->every;
 		__u32 pick = (__u32)(((block ^ row->cookie) * 0x9e3779b97f4a7c15ull) >> 33) % followed->every;

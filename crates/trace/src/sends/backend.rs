@@ -25,8 +25,9 @@ const BOTH: [Planned; 5] = [
 /// The programs of the tracepoints backend that every kernel runs.
 const STAGES: [&str; 5] = ["queued", "started", "received", "state_set", "retransmitted"];
 
-/// What gives the `send` stage, the best first, with what goes along with it: fentry where the kernel has no tracepoint (before
-/// 6.16), and then the ACKs of closing sockets too, for which some of those kernels give no callback.
+/// What gives the `send` stage, the best first, with what goes along with it: fentry where the
+/// kernel has no tracepoint (before 6.16), and then the ACKs of closing sockets too, for which some
+/// of those kernels give no callback.
 const WRITES: [&[&str]; 2] = [&["written_round"], &["written_call", "received_late", "wait_begun", "wait_over"]];
 
 /// What gives the beginning of a call beside the timestamp callbacks (6.16).

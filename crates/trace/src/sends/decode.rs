@@ -68,8 +68,9 @@ fn nic(raw: &RawSend) -> Option<NicStamp> {
     })
 }
 
-/// A stamp (zero where there is none); or the earliest moment at which the stage was passed, with the time within which it was as the
-/// bound on its error. The earliest is usually nearest: the packet left in the call that is known to have begun then.
+/// A stamp (zero where there is none); or the earliest moment at which the stage was passed, with
+/// the time within which it was as the bound on its error. The earliest is usually nearest: the
+/// packet left in the call that is known to have begun then.
 fn between(from: u64, span: u32) -> (Option<Instant<Monotonic>>, Nanos) {
     match from {
         0 => (None, Nanos::ZERO),
@@ -177,7 +178,8 @@ pub(crate) fn totals(raw: &RawTotals) -> ConnectionTotals {
     }
 }
 
-/// What the kernel part has lost: each of its counters by its name, so that no two can change places.
+/// What the kernel part has lost: each of its counters by its name, so that no two can change
+/// places.
 pub(super) fn lost(raw: RawLost) -> Lost {
     let RawLost {
         ring_buffer,

@@ -1,5 +1,5 @@
-//! The sends of TCP: the rows and slots of the followed connections, and what comes of them. Every other probe stands beside this one, and
-//! shares the maps that say which sockets are followed.
+//! The sends of TCP: the rows and slots of the followed connections, and what comes of them. Every
+//! other probe stands beside this one, and shares the maps that say which sockets are followed.
 
 pub(crate) mod backend;
 pub(crate) mod decode;
@@ -144,7 +144,8 @@ impl Sends {
         coverage
     }
 
-    /// The same with the connections that are there, as of the last pass that brought their totals up to date.
+    /// The same with the connections that are there, as of the last pass that brought their totals
+    /// up to date.
     pub fn coverage(&self) -> Coverage {
         let mut coverage = self.closed();
         for (_, row) in self.rows_in_use() {
@@ -248,7 +249,8 @@ fn disorders(send: &Send) -> u64 {
     Leg::ADDITIVE.into_iter().filter(|&leg| send.leg(leg).is_err()).count() as u64
 }
 
-/// The totals of a connection as of the last pass. What its socket itself counts is known at its end alone.
+/// The totals of a connection as of the last pass. What its socket itself counts is known at its
+/// end alone.
 fn totals(row: &RawRow) -> ConnectionTotals {
     ConnectionTotals {
         followed: Nanos(row.followed),

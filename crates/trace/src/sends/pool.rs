@@ -49,8 +49,9 @@ impl Pool {
         RawPools::from_bytes(&self.pools.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
 
-    /// Takes back the queue with this number, 0 for none, of a row that the kernel part does not give back itself any more; the row is to be
-    /// freed then. Gives its sends. To be called while no program runs.
+    /// Takes back the queue with this number, 0 for none, of a row that the kernel part does not
+    /// give back itself any more; the row is to be freed then. Gives its sends. To be called while
+    /// no program runs.
     pub fn take_back(&self, number: u32) -> Result<Vec<RawSlot>, Error> {
         let Some(at) = number.checked_sub(1) else { return Ok(Vec::new()) };
         let bytes = self.queues.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
@@ -90,7 +91,8 @@ impl Pool {
         Ok(chunks)
     }
 
-    /// The slot of a counter: a queue without a directory has two places, one with a directory all of them.
+    /// The slot of a counter: a queue without a directory has two places, one with a directory all
+    /// of them.
     fn slot(&self, places: &[u32], counter: u32) -> Option<RawSlot> {
         let chunk = places.get((counter / CHUNK) as usize % places.len()).filter(|chunk| **chunk != 0)?;
         let number = (chunk - 1) * CHUNK + counter % CHUNK;

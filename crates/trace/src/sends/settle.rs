@@ -2,8 +2,8 @@
 
 use record::{Instant, Leg, Monotonic, Nanos, Send, Timestamp};
 
-/// An inferred stamp (between those of neighbouring packets) stands where its error is at most this part of the send's whole time. A wider one says
-/// too little of the legs that it would divide.
+/// An inferred stamp (between those of neighbouring packets) stands where its error is at most this
+/// part of the send's whole time. A wider one says too little of the legs that it would divide.
 const WIDEST: u64 = 16;
 
 /// What became of the inferred stamps of a send.
@@ -35,8 +35,9 @@ pub(super) fn settle(send: &mut Send) -> Settled {
     settled
 }
 
-/// The packet was on the wire after it went to the driver and before its ACK. Where the conversion's error reaches beyond one of them and
-/// puts the stamp itself there, the stamp becomes the middle of what is left; where nothing is left, it stays, as the disorder it is.
+/// The packet was on the wire after it went to the driver and before its ACK. Where the
+/// conversion's error reaches beyond one of them and puts the stamp itself there, the stamp becomes
+/// the middle of what is left; where nothing is left, it stays, as the disorder it is.
 pub(super) fn bounded(
     stamp: Timestamp<Monotonic>,
     driver: Option<Instant<Monotonic>>,

@@ -1,8 +1,10 @@
-//! Fields of live TCP connections: looked at when each is established, when it ends, or every so often.
+//! Fields of live TCP connections: looked at when each is established, when it ends, or every so
+//! often.
 //!
-//! Connections are read, never changed: no callback is set on any socket. Two means, both for the whole machine: the tracepoint
-//! `inet_sock_set_state`, which runs when a connection changes its state and for no packet, and an iterator over the
-//! sockets. The target is sorted out in the kernel.
+//! Connections are read, never changed: no callback is set on any socket. Two means, both for the
+//! whole machine: the tracepoint `inet_sock_set_state`, which runs when a connection changes its
+//! state and for no packet, and an iterator over the sockets. The target is sorted out in the
+//! kernel.
 
 pub(crate) mod sample;
 
@@ -32,7 +34,8 @@ const PROGRAMS: [Planned; 5] = [
     (ALL, At::Passes),
 ];
 
-/// Watches the connections of a target. What it holds in the kernel goes with it, whatever way it ends.
+/// Watches the connections of a target. What it holds in the kernel goes with it, whatever way it
+/// ends.
 pub struct Watcher {
     _programs: Programs,
     passes: Passes,
@@ -46,8 +49,9 @@ impl Watcher {
     /// Loads the programs and learns which process owns each existing connection.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcess`] and [`Error::Cgroup`] where the target is wrong, [`Error::NeedsRoot`] without privileges, and
-    /// [`Error::Refused`] where this kernel does not run the programs.
+    /// [`Error::NoSuchProcess`] and [`Error::Cgroup`] where the target is wrong,
+    /// [`Error::NeedsRoot`] without privileges, and [`Error::Refused`] where this kernel does not
+    /// run the programs.
     pub fn start(target: &Target, moment: Moment) -> Result<Self, Error> {
         privilege::check()?;
         refusal::quiet();
@@ -94,8 +98,8 @@ impl Watcher {
         Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })
     }
 
-    /// With [`Moment::Every`], reads all connections of the target now; else hands on what has come, waiting for the
-    /// first for up to `timeout`.
+    /// With [`Moment::Every`], reads all connections of the target now; else hands on what has
+    /// come, waiting for the first for up to `timeout`.
     ///
     /// # Errors
     /// [`Error`] where the kernel part can no longer be worked with.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is reported of a connection, in the kernel's own units; src/watch/sample.rs reads it. In host byte order but for addresses, which
- * are as on the wire. */
+/* What is reported of a connection, in the kernel's own units; src/watch/sample.rs reads it. In
+ * host byte order but for addresses, which are as on the wire. */
 #pragma once
 #include "kernel.h"
 

@@ -9,7 +9,8 @@ use crate::layout::{MOMENT_CLOSE, MOMENT_CONNECT, MOMENT_EVERY, Plain as _, RawS
 /// Bytes of a record.
 pub(crate) const SIZE: usize = size_of::<RawSample>();
 
-/// Reads one record; `tick` is the length of a jiffy. `None` where it is cut short or of no known moment.
+/// Reads one record; `tick` is the length of a jiffy. `None` where it is cut short or of no known
+/// moment.
 pub(crate) fn reading(bytes: &[u8], tick: Nanos) -> Option<Reading> {
     let raw = RawSample::from_bytes(bytes)?;
     let address = |bytes: [u8; 16], port| SocketAddr::new(Ipv6Addr::from(bytes).to_canonical(), port);

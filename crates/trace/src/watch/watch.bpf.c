@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The fields of TCP connections: of all that are there, when the iterator passes, and of each when it is established or ends.
- * The tracepoint sees every change of state on the machine and no packet, so it costs nothing while connections last. */
+/* The fields of TCP connections: of all that are there, when the iterator passes, and of each when
+ * it is established or ends.
+ * The tracepoint sees every change of state on the machine and no packet, so it costs nothing while
+ * connections last. */
 #include "holders.h"
 #include "targets.h"
 #include "sample.h"
@@ -103,7 +105,8 @@ int BPF_PROG(state_set, const struct sock *sk, int from, int to)
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	/* The task that connects or listens makes these two changes itself; the others may come in softirq. */
+	/* The task that connects or listens makes these two changes itself; the others may come in
+	 * softirq. */
 	if (to == TCP_SYN_SENT || to == TCP_LISTEN) {
 		struct owner fresh = { .pid = current_pid() };
 

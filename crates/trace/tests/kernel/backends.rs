@@ -9,8 +9,9 @@ use trace::Backend;
 
 use crate::traffic::{self, Trace, on, pair};
 
-/// Half of the sends' stages agree within this, ns: the tracepoints stand a little apart from the timestamp callbacks (the send
-/// stage before the copy and not after it, the qdisc a few calls away), and both programs run in between.
+/// Half of the sends' stages agree within this, ns: the tracepoints stand a little apart from the
+/// timestamp callbacks (the send stage before the copy and not after it, the qdisc a few calls
+/// away), and both programs run in between.
 const MEDIAN_BOUND: i64 = 20_000;
 
 #[test]

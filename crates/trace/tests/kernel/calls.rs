@@ -1,5 +1,5 @@
-//! The call that writes: how long it takes, and how long the program waits for room in the send buffer. The program's own clock says
-//! the truth, and so does strace.
+//! The call that writes: how long it takes, and how long the program waits for room in the send
+//! buffer. The program's own clock says the truth, and so does strace.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,8 @@ use crate::traffic::{self, Trace, drain, on, pair, port, set};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 
-/// How long a program waited by its own clock, and how long of that it was awake and waited for a processor.
+/// How long a program waited by its own clock, and how long of that it was awake and waited for a
+/// processor.
 #[derive(Clone, Copy)]
 struct Truth {
     waited: Duration,
@@ -34,7 +35,8 @@ fn run_delay_of(task: &str) -> Duration {
     Duration::from_nanos(text.split_whitespace().nth(1).unwrap().parse().unwrap())
 }
 
-/// 600 kB at 10 Mbit/s through a send buffer of 64 KiB: about half a second. Gives the sends and how long the program waited.
+/// 600 kB at 10 Mbit/s through a send buffer of 64 KiB: about half a second. Gives the sends and
+/// how long the program waited.
 fn through_a_small_buffer(
     backend: Backend,
     write: fn(&mut TcpStream, &[u8]) -> Duration,
@@ -85,7 +87,8 @@ fn buffer_full(sends: &[Send]) -> Nanos {
     sends.iter().filter_map(|s| s.buffer).map(|full| full.by_reason).sum()
 }
 
-/// Within a fifth: the last of it may be no send's. A task that is woken does not run yet, which may or may not be in the figure.
+/// Within a fifth: the last of it may be no send's. A task that is woken does not run yet, which
+/// may or may not be in the figure.
 fn agrees(figure: Nanos, truth: Truth, what: &str) {
     let least = least(truth);
     let (figure, waited) = (Duration::from(figure), truth.waited);
@@ -100,13 +103,15 @@ fn the_time_asleep_in_a_call(backend: Backend) {
     let (sends, truth) = through_a_small_buffer(backend, blocking, |config| Config { calls: true, ..config });
     assert!(truth.waited > Duration::from_millis(300), "the program was to be held up: {:?}", truth.waited);
     let calls: Nanos = sends.iter().filter_map(|s| s.leg(Leg::Call).unwrap()).sum();
-    // Of a send that was merged into the next one the call is in no record. Each of them took about a twentieth of the time.
+    // Of a send that was merged into the next one the call is in no record. Each of them took about
+    // a twentieth of the time.
     let merged: u32 = sends.iter().map(|s| s.merged.sends).sum();
     let of_merged = truth.waited / 10 * merged;
     agrees(calls, Truth { for_a_processor: truth.for_a_processor + of_merged, ..truth }, "in calls");
     agrees(buffer_full(&sends), truth, "buffer full");
-    // All that is in flight waits in the qdisc: the small-queue limit holds the queue, or, where the machine is late to lift that, the full
-    // buffer itself; the congestion window only at the beginning.
+    // All that is in flight waits in the qdisc: the small-queue limit holds the queue, or, where
+    // the machine is late to lift that, the full buffer itself; the congestion window only at the
+    // beginning.
     let by = |reason| -> Nanos {
         let of = sends.iter().filter_map(|s| s.buffer).filter(|full| full.reason == reason);
         of.map(|full| full.by_reason).sum()
@@ -152,8 +157,9 @@ fn the_time_until_writable_by_tracepoints() {
 #[test]
 fn calls_that_are_not_timed() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
-    // Where the machine's kernel runs no tracing program in a softirq that interrupts process 1 (docs/testing.md), an ACK is missed, and the
-    // wait until the next one with it: one run of several has to agree, and none may have more than the program's clock.
+    // Where the machine's kernel runs no tracing program in a softirq that interrupts process 1
+    // (docs/testing.md), an ACK is missed, and the wait until the next one with it: one run of
+    // several has to agree, and none may have more than the program's clock.
     for run in 0..5 {
         let (sends, truth) = through_a_small_buffer(Backend::Timestamping, blocking, |config| config);
         assert!(sends.iter().all(|s| s.stamps.call.is_none()));
@@ -198,7 +204,8 @@ impl Strace {
 
 impl Drop for Strace {
     fn drop(&mut self) {
-        // SAFETY: kill takes two numbers; the process has not been waited for, so its number is its own.
+        // SAFETY: kill takes two numbers; the process has not been waited for, so its number is its
+        // own.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
         let _ = self.0.wait();
     }
@@ -242,8 +249,9 @@ fn what_strace_says(backend: Backend) {
     assert!(waited > Duration::from_millis(300), "the program was to be held up: {waited:?}");
     agrees(buffer_full(&sends), Truth { waited, for_a_processor }, "buffer full");
 
-    // A send that was merged into the next one has no record, and where the machine's kernel leaves out a tracing program (docs/testing.md) a
-    // send has no beginning of its call. All others have one, and are compared with the same calls.
+    // A send that was merged into the next one has no record, and where the machine's kernel leaves
+    // out a tracing program (docs/testing.md) a send has no beginning of its call. All others have
+    // one, and are compared with the same calls.
     let end =
         sends.iter().map(|send| send.last_seq()).max_by_key(|seq| seq.0.wrapping_sub(sends[0].first_seq.0)).unwrap();
     let timed: Vec<(Nanos, Duration)> = sends

@@ -1,4 +1,5 @@
-//! How connections are set up and end, checked against what both programs know, and the kernel's own counters.
+//! How connections are set up and end, checked against what both programs know, and the kernel's
+//! own counters.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -212,7 +213,8 @@ fn a_full_accept_queue_shows_at_both_ends() {
 fn a_black_hole_times_out_here_and_is_unanswered_there() {
     tier::needs!(Need::Root, BTF, Need::Program("ip"));
     for backend in BACKENDS {
-        // Some kernels do not run a tracing program for every retransmission; the other backend has another kind (docs/testing.md).
+        // Some kernels do not run a tracing program for every retransmission; the other backend has
+        // another kind (docs/testing.md).
         let runs = if backend == Backend::Tracepoints { 3 } else { 1 };
         assert!(
             (0..runs).any(|_| black_hole(backend)),
@@ -221,7 +223,8 @@ fn a_black_hole_times_out_here_and_is_unanswered_there() {
     }
 }
 
-/// Connects to a host that answers to another one. Whether every SYN that the kernel counts was seen.
+/// Connects to a host that answers to another one. Whether every SYN that the kernel counts was
+/// seen.
 fn black_hole(backend: Backend) -> bool {
     in_namespace(None, move || {
         let (over, until_over) = std::sync::mpsc::channel::<()>();

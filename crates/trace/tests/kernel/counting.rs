@@ -119,7 +119,8 @@ fn connections_without_room_are_counted() {
     drop(pairs);
 }
 
-/// What a pass says of a thousand connections, where it picks them up and where it lets them go, is many times what the ring buffer has room for.
+/// What a pass says of a thousand connections, where it picks them up and where it lets them go, is
+/// many times what the ring buffer has room for.
 fn a_small_ring_buffer(backend: Backend) {
     many_descriptors(20_000);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -258,7 +259,8 @@ fn a_rate_limit_holds_and_what_it_passes_over_is_counted() {
     assert!(summary.coverage.armed < summary.coverage.followed);
 }
 
-/// Sends 1,000 bytes on each of these sockets every so often for `length`, as far as the machine keeps up.
+/// Sends 1,000 bytes on each of these sockets every so often for `length`, as far as the machine
+/// keeps up.
 fn pace(mut clients: Vec<std::net::TcpStream>, every: Duration, length: Duration) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
         let (start, mut next, mut sent) = (Instant::now(), Duration::ZERO, 0);
@@ -291,8 +293,8 @@ fn windows_cover_the_share_that_was_asked_for_on_each_connection() {
         reader.join().unwrap();
     }
     let (events, summary) = trace.finish();
-    // Some 400 stretches of each connection in 4 s, and one in each block of five is looked at. The stretches of an end that sends nothing
-    // do not end, so only those that send show the share.
+    // Some 400 stretches of each connection in 4 s, and one in each block of five is looked at. The
+    // stretches of an end that sends nothing do not end, so only those that send show the share.
     let totals = events.iter().filter_map(|event| match event {
         Event::Closed { totals, .. } if totals.bytes_written > 0 => Some(*totals),
         _ => None,
@@ -345,7 +347,8 @@ fn of_short_connections_the_share_that_was_asked_for_is_seen() {
         trace.poll();
     }
     let seen = sends(&trace.finish().0).len();
-    // A quarter of 1,200 with a standard deviation of 15 by the draws, and more by windows that last over several.
+    // A quarter of 1,200 with a standard deviation of 15 by the draws, and more by windows that
+    // last over several.
     assert!((210..390).contains(&seen), "{seen}");
 }
 
@@ -368,8 +371,9 @@ fn draws_keep_the_share_that_was_asked_for() {
     assert!((730..1270).contains(&kept), "{kept}");
 }
 
-/// Bytes that a connection writes while its trace ends: those of the sends that are handed on, and those that the totals count. On a busy
-/// machine the ring buffer may fill before it is read, and lost sends have no bytes: then it is tried again.
+/// Bytes that a connection writes while its trace ends: those of the sends that are handed on, and
+/// those that the totals count. On a busy machine the ring buffer may fill before it is read, and
+/// lost sends have no bytes: then it is tried again.
 fn bytes_while_it_ends(backend: Backend) -> (u64, u64) {
     (0..10).find_map(|_| bytes_while_one_ends(backend)).expect("a trace without lost sends")
 }
@@ -555,7 +559,8 @@ fn sends_without_room(backend: Backend) {
             client.write_all(&[0; 150_000]).unwrap();
         }
     });
-    // The peer reads nothing for a while, so that more sends are on their way than there is room for.
+    // The peer reads nothing for a while, so that more sends are on their way than there is room
+    // for.
     std::thread::sleep(Duration::from_millis(300));
     let (mut buffer, mut got) = (vec![0; 1 << 16], 0);
     while got < written * 150_000 {
@@ -567,7 +572,8 @@ fn sends_without_room(backend: Backend) {
     let lost = &summary.lost;
     assert!(lost.slots_full > 0, "there was room for all: {lost:?}");
     assert_eq!(accounted(&sends(&events), lost), written as u64, "{lost:?}");
-    // The connection was watched all the time, so the coverage is whole: what has no record is in the counter alone, with all of its bytes.
+    // The connection was watched all the time, so the coverage is whole: what has no record is in
+    // the counter alone, with all of its bytes.
     let all = written as u64 * 150_000;
     assert_eq!((summary.coverage.bytes_written, summary.coverage.bytes_armed), (all, all), "{lost:?}");
     let recorded: u64 = sends(&events).iter().map(|send| u64::from(send.bytes) + u64::from(send.merged.bytes)).sum();
@@ -632,7 +638,8 @@ fn by_tracepoints_too_slots_of_connections_that_end_come_back() {
     slots_come_back(Backend::Tracepoints, 2_000);
 }
 
-/// More connections than the pool has chunks, each with a send now and then, and one with many on their way at a time.
+/// More connections than the pool has chunks, each with a send now and then, and one with many on
+/// their way at a time.
 fn a_short_pool(backend: Backend) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = traffic::on(traffic::port(listener.local_addr().unwrap().port()), backend);
@@ -671,8 +678,9 @@ fn by_tracepoints_too_connections_share_a_pool_that_is_short() {
     a_short_pool(Backend::Tracepoints);
 }
 
-/// Many connections at the same time, by IPv4 and IPv6, more than the program has descriptors for by default. `rows` is a number that no
-/// other test has: maps are known by their sizes, and tests run beside one another.
+/// Many connections at the same time, by IPv4 and IPv6, more than the program has descriptors for
+/// by default. `rows` is a number that no other test has: maps are known by their sizes, and tests
+/// run beside one another.
 fn many_connections(backend: Backend, sampling: Sampling, rows: u32, bar: u64) {
     const PAIRS: usize = 6_000;
     // Descriptors are few.
@@ -738,7 +746,8 @@ fn of_twelve_thousand_sampled_connections_none_finds_no_slot() {
     many_connections(Backend::Timestamping, sampling, 200_003, 57);
 }
 
-/// How many blocks of each size of kmalloc() are in use on this machine, of those that control groups account for: BPF's are.
+/// How many blocks of each size of kmalloc() are in use on this machine, of those that control
+/// groups account for: BPF's are.
 fn blocks() -> std::collections::BTreeMap<String, (i64, i64)> {
     let text = std::fs::read_to_string("/proc/slabinfo").unwrap();
     let lines = text.lines().filter(|line| line.starts_with("kmalloc-cg-"));
@@ -765,7 +774,8 @@ fn settled_blocks() -> std::collections::BTreeMap<String, (i64, i64)> {
     last
 }
 
-/// A process that holds all sockets of this one open until it is killed, as one may have fewer than 100,000 descriptors.
+/// A process that holds all sockets of this one open until it is killed, as one may have fewer than
+/// 100,000 descriptors.
 struct Holder(i32);
 
 impl Holder {
@@ -796,7 +806,8 @@ impl Drop for Holder {
     }
 }
 
-/// Both ends of 50,000 connections. What lies with the sockets is in no figure of a map: it is seen in the kernel's blocks.
+/// Both ends of 50,000 connections. What lies with the sockets is in no figure of a map: it is seen
+/// in the kernel's blocks.
 #[test]
 #[ignore = "100,000 sockets, and a machine on which nothing else begins or ends"]
 fn a_hundred_thousand_connections_are_followed_within_what_is_said() {

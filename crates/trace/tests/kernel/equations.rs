@@ -1,5 +1,5 @@
-//! Under every kind of loss at once, on a loopback of its own: what is delivered and what is counted as lost make up what the programs
-//! wrote and read, and what the kernel itself counted.
+//! Under every kind of loss at once, on a loopback of its own: what is delivered and what is
+//! counted as lost make up what the programs wrote and read, and what the kernel itself counted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -46,7 +46,8 @@ fn dropped() -> u64 {
     drops.map(|name| counter("netstat", "TcpExt", name)).iter().sum()
 }
 
-/// Load on all that a trace follows while its tracer stands still for a while, as one that was stopped does.
+/// Load on all that a trace follows while its tracer stands still for a while, as one that was
+/// stopped does.
 fn under_load(backend: Backend, slots: u32, ring_bytes: u32, most: u64) -> (Truth, Vec<Event>, Summary) {
     in_namespace(None, move || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -93,7 +94,8 @@ fn under_load(backend: Backend, slots: u32, ring_bytes: u32, most: u64) -> (Trut
                     sent += 1;
                 }
             }
-            // Not closed: the last ACK of a closed socket is sent by what the kernel leaves in its place, which is no one's.
+            // Not closed: the last ACK of a closed socket is sent by what the kernel leaves in its
+            // place, which is no one's.
             clients.iter().for_each(|client| client.shutdown(std::net::Shutdown::Write).unwrap());
             (sent, bytes, clients)
         });
@@ -131,8 +133,8 @@ fn under_load(backend: Backend, slots: u32, ring_bytes: u32, most: u64) -> (Trut
         truth.datagrams = sender.join().unwrap();
         truth.datagrams_read = receiver.join().unwrap();
         truth.read_bytes = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-        // Delayed ACKs, and those of the sockets that were closed just now, leave later than their data: what leaves once the programs are
-        // detached has no record.
+        // Delayed ACKs, and those of the sockets that were closed just now, leave later than their
+        // data: what leaves once the programs are detached has no record.
         let mut left = 0;
         while left != transmitted() {
             left = transmitted();
@@ -184,8 +186,9 @@ fn whole(truth: &Truth, events: &[Event], summary: &Summary) {
     // A received segment that TCP drops has a record beside that of its sending.
     let left = packets as u64 + lost.packet_ring_buffer + truth.datagrams;
     let most = truth.transmitted + truth.dropped;
-    // A kernel may run no program at all while a thread of the machine's supervisor is interrupted: of the segments that leave then there is
-    // the kernel's own count. It is of segments, and a packet has at least one.
+    // A kernel may run no program at all while a thread of the machine's supervisor is interrupted:
+    // of the segments that leave then there is the kernel's own count. It is of segments, and a
+    // packet has at least one.
     let least = truth.transmitted - lost.packet_unseen;
     assert!((least..=most).contains(&left), "{left}, not {least} to {most}: {lost:?}");
     if lost.packet_ring_buffer == 0 {
@@ -250,7 +253,8 @@ fn with_the_ring_buffer_full_all_is_accounted_for_by_tracepoints() {
     ring_full(Backend::Tracepoints);
 }
 
-/// What MPTCP writes goes to TCP by no call that is seen: it is in the totals, and not in the coverage.
+/// What MPTCP writes goes to TCP by no call that is seen: it is in the totals, and not in the
+/// coverage.
 fn written_by_mptcp(backend: Backend) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();

@@ -59,10 +59,12 @@ fn every_send_of_an_exchange_has_all_stages_in_order_by_tracepoints() {
 #[test]
 fn hundreds_outstanding_on_one_socket_are_distinguished() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
-    // 200 packets of 100 bytes wait in a queue that lets 1 Mbit/s through; the first bytes pass at once.
+    // 200 packets of 100 bytes wait in a queue that lets 1 Mbit/s through; the first bytes pass at
+    // once.
     let (sends, lost) = traffic::in_namespace(Some("rate 1mbit burst 2kb limit 1mb"), || {
         let (mut client, server) = pair();
-        // With one segment of 100 bytes a packet, the initial window is 10 of them: a peer's large window is needed.
+        // With one segment of 100 bytes a packet, the initial window is 10 of them: a peer's large
+        // window is needed.
         let mut trace = Trace::start(&traffic::port(server.local_addr().unwrap().port()));
         let reader = traffic::drain(server);
         for round in 0..200u32 {
@@ -75,7 +77,8 @@ fn hundreds_outstanding_on_one_socket_are_distinguished() {
         (traffic::sends(&events), summary.lost)
     });
     assert_eq!(traffic::accounted(&sends, &lost), 200, "{lost:?}");
-    // Whichever were merged while the window was shut are in their successor's record; all bytes are there once.
+    // Whichever were merged while the window was shut are in their successor's record; all bytes
+    // are there once.
     let bytes: u32 = sends.iter().map(|s| s.bytes + s.merged.bytes).sum();
     assert_eq!(bytes, (100..300).sum::<u32>());
     for send in &sends {

@@ -60,17 +60,20 @@ fn a_killed_tracer_leaves_nothing() {
     assert!(tier::wait_for(|| left() == 0), "{} are left", left());
 }
 
-/// A program of socket operations that takes every callback away from every socket, on the root cgroup; gone with its descriptors.
+/// A program of socket operations that takes every callback away from every socket, on the root
+/// cgroup; gone with its descriptors.
 fn taking_callbacks_away() -> std::os::fd::OwnedFd {
     use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
     // include/uapi/linux/bpf.h: r2 = 0; call bpf_sock_ops_cb_flags_set; r0 = 1; exit.
     let instructions: [u64; 4] = [0x0000_0000_0000_02b7, (59 << 32) | 0x85, (1 << 32) | 0x00b7, 0x95];
     let license = c"GPL";
     let bpf = |command: i32, attributes: &mut [u64; 16]| {
-        // SAFETY: the attributes are as long as is said, and what they point to lives until the call is over.
+        // SAFETY: the attributes are as long as is said, and what they point to lives until the
+        // call is over.
         unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), 128) }
     };
-    // BPF_PROG_LOAD: type BPF_PROG_TYPE_SOCK_OPS (13), four instructions, their address, the licence's address.
+    // BPF_PROG_LOAD: type BPF_PROG_TYPE_SOCK_OPS (13), four instructions, their address, the
+    // licence's address.
     let mut load = [0u64; 16];
     load[0] = 13 | (4 << 32);
     load[1] = instructions.as_ptr() as u64;
@@ -93,7 +96,8 @@ fn taking_callbacks_away() -> std::os::fd::OwnedFd {
     }
 }
 
-/// What was written and watched, by the trace, of connections that each write one byte at the client and three at the server.
+/// What was written and watched, by the trace, of connections that each write one byte at the
+/// client and three at the server.
 fn written_without_callbacks(backend: Backend) -> (u64, u64) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let config = Config { max_connections: 8, ..traffic::port(listener.local_addr().unwrap().port()) };

@@ -1,4 +1,5 @@
-//! Histograms of the kernel part against the records of the same sends, and against what the sending program counted.
+//! Histograms of the kernel part against the records of the same sends, and against what the
+//! sending program counted.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -151,7 +152,8 @@ struct Overflowed {
 }
 
 fn overflowed(backend: Backend) -> Overflowed {
-    // With this burst the queue cuts every packet of several segments up, so what it drops is one segment each.
+    // With this burst the queue cuts every packet of several segments up, so what it drops is one
+    // segment each.
     in_namespace(Some("rate 40mbit burst 2kb limit 20kb"), move || {
         let (client, server) = pair();
         let histograms = Histograms { dimensions: TOGETHER, records: true, ..Histograms::default() };
@@ -213,7 +215,8 @@ fn retransmitted_segments_and_reasons_are_those_of_the_kernel_and_of_the_records
     }
 }
 
-/// Bytes that the kernel has for those maps of this process of which the number of entries is `wanted`.
+/// Bytes that the kernel has for those maps of this process of which the number of entries is
+/// `wanted`.
 pub fn kernel_bytes_where(wanted: impl Fn(u64) -> bool) -> u64 {
     let fds = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let of = |text: &str| {
@@ -233,7 +236,8 @@ pub fn kernel_bytes(entries: &[u32]) -> u64 {
 #[test]
 fn a_hundred_thousand_peers_are_in_as_many_series_as_there_may_be_and_one_more() {
     const PEERS: u32 = 100_000;
-    // So many as no other test has: maps are known by their sizes, and tests run beside one another.
+    // So many as no other test has: maps are known by their sizes, and tests run beside one
+    // another.
     const SERIES: u32 = 4_090;
     tier::needs!(Need::Root, BTF);
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -386,7 +390,8 @@ fn idle_series_leave_and_their_numbers_are_used_again() {
 
 /// Pins the calling thread to a CPU.
 fn pin(cpu: usize) {
-    // SAFETY: the set is zeroed, which is an empty one, and a CPU is added that it has room for; the call reads it.
+    // SAFETY: the set is zeroed, which is an empty one, and a CPU is added that it has room for;
+    // the call reads it.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
@@ -447,7 +452,8 @@ fn snapshots_are_taken_without_any_capability() {
         };
         let mut trace = Trace::start(&with(histograms, traffic::port(server.local_addr().unwrap().port())));
         let header = [0x2008_0522_u32, 0];
-        // SAFETY: the header names version 3 and this thread; three words for each half of the sets follow, all zero.
+        // SAFETY: the header names version 3 and this thread; three words for each half of the sets
+        // follow, all zero.
         assert_eq!(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), [0u32; 6].as_ptr()) }, 0);
         for _ in 0..20 {
             client.write_all(b"ping").unwrap();

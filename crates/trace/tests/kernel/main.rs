@@ -1,4 +1,5 @@
-//! What a trace tells of real sends on the running kernel, checked against what the sending program knows itself.
+//! What a trace tells of real sends on the running kernel, checked against what the sending program
+//! knows itself.
 
 mod backends;
 mod calls;

@@ -148,7 +148,8 @@ fn a_process_that_is_not_the_target_leaves_no_packet() {
     assert!(events.is_empty(), "{events:?}");
 }
 
-/// Has a TCP socket throw away one in sixteen of the packets that come to it: ld [random]; and #15; jeq #0, drop.
+/// Has a TCP socket throw away one in sixteen of the packets that come to it: ld [random]; and #15;
+/// jeq #0, drop.
 fn lossy(socket: &TcpListener) {
     let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let random = (libc::SKF_AD_OFF + 56) as u32;
@@ -207,7 +208,8 @@ fn retransmissions_are_those_that_the_kernel_counts_and_drops_have_its_reason() 
         assert_eq!(read, written + 1);
         std::thread::sleep(std::time::Duration::from_millis(300));
         trace.poll();
-        // The last ACK can be dropped, too, and the FIN before it leaves again while the trace ends.
+        // The last ACK can be dropped, too, and the FIN before it leaves again while the trace
+        // ends.
         let counted = counter("snmp", "Tcp", "RetransSegs") - before;
         let (events, summary) = trace.finish();
         let at_end = counter("snmp", "Tcp", "RetransSegs") - before;
@@ -274,7 +276,8 @@ fn capture() -> std::os::fd::OwnedFd {
     assert!(fd >= 0);
     let (wait, room) = (libc::timeval { tv_sec: 0, tv_usec: 500_000 }, 64 << 20);
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a timeval and an int, with their sizes, and a timespec to write; the descriptor was just made and is nobody else's.
+    // SAFETY: a timeval and an int, with their sizes, and a timespec to write; the descriptor was
+    // just made and is nobody else's.
     unsafe {
         let of = |option, value: *const libc::c_void, size: usize| {
             assert_eq!(libc::setsockopt(fd, libc::SOL_SOCKET, option, value, size as u32), 0);
@@ -291,7 +294,8 @@ fn frames(socket: &std::os::fd::OwnedFd, port: u16) -> Vec<Frame> {
     let mut frames = Vec::new();
     let mut bytes = vec![0u8; 70_000];
     loop {
-        // SAFETY: a socket address of zeros is one; recvfrom writes at most as many bytes as it is told there are.
+        // SAFETY: a socket address of zeros is one; recvfrom writes at most as many bytes as it is
+        // told there are.
         let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let mut length = size_of_val(&from) as u32;
         // SAFETY: as above.
@@ -345,7 +349,8 @@ fn every_packet_is_in_a_capture_of_the_same_time_and_no_other() {
         sorted.sort_unstable();
         on_tap.sort_unstable();
         assert_eq!(sorted, on_tap);
-        // The tap is just before the driver. Half of them within 50 µs, whatever else the machine does.
+        // The tap is just before the driver. Half of them within 50 µs, whatever else the machine
+        // does.
         let mut apart: Vec<_> =
             told.iter().zip(&captured).map(|(p, f)| (p.driver.unwrap().as_nanos() + offset).abs_diff(f.at)).collect();
         apart.sort_unstable();

@@ -56,7 +56,8 @@ fn seamless(receives: &[Receive]) {
     }
 }
 
-/// Every byte is in one record; those of whose arrival the kernel did not tell are in records that say when they were read.
+/// Every byte is in one record; those of whose arrival the kernel did not tell are in records that
+/// say when they were read.
 fn whole(receives: &[Receive], lost: &Lost, bytes: u64) {
     assert_eq!((total(receives), lost.receive_unseen_bytes), (bytes, 0), "{lost:?}");
     seamless(receives);
@@ -65,7 +66,8 @@ fn whole(receives: &[Receive], lost: &Lost, bytes: u64) {
     assert!(receives.iter().all(|r| r.stamps.read.is_some()), "{lost:?}");
 }
 
-/// No byte is missing. A run that the kernel left out, or a stage that is missing because of that, is no loss of bytes.
+/// No byte is missing. A run that the kernel left out, or a stage that is missing because of that,
+/// is no loss of bytes.
 fn nothing_lost(lost: &Lost) {
     const STAGES: [&str; 5] =
         ["receive_left_out", "receive_untold_bytes", "receive_no_driver_rx", "receive_no_tcp_rx", "receive_no_ready"];
@@ -74,8 +76,8 @@ fn nothing_lost(lost: &Lost) {
     assert!(entries.is_empty(), "{entries:?}");
 }
 
-/// What a run gives in which the kernel left out no program: it does where one meets itself on a processor, which other
-/// traffic of the machine brings about, too.
+/// What a run gives in which the kernel left out no program: it does where one meets itself on a
+/// processor, which other traffic of the machine brings about, too.
 fn undisturbed<T>(mut run: impl FnMut() -> (T, Summary)) -> (T, Summary) {
     for _ in 0..9 {
         let (seen, summary) = run();
@@ -138,7 +140,8 @@ fn a_bulk_reader_gets_as_many_bytes_as_are_reported_and_as_the_sender_wrote() {
     tier::needs!(Need::Root, BTF);
     let (events, lost) = traffic::in_namespace(None, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // A segment of loopback's own size would hold a whole write: smaller ones, so that a frame has several.
+        // A segment of loopback's own size would hold a whole write: smaller ones, so that a frame
+        // has several.
         traffic::set(&listener, libc::IPPROTO_TCP, libc::TCP_MAXSEG, 16_000);
         let port = listener.local_addr().unwrap().port();
         let mut trace = Trace::start(&receiving(port));
@@ -243,7 +246,8 @@ fn a_program_that_reads_after_the_end_of_the_connection_is_seen() {
     client.shutdown(Shutdown::Write).unwrap();
     server.read_exact(&mut [0; 5]).unwrap();
     assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
-    // The answer and the FIN both lie in the client's socket, whose connection is over, when it reads.
+    // The answer and the FIN both lie in the client's socket, whose connection is over, when it
+    // reads.
     server.write_all(&[0; 5_000]).unwrap();
     drop(server);
     std::thread::sleep(Duration::from_millis(50));
@@ -264,7 +268,8 @@ fn a_program_that_reads_after_the_end_of_the_connection_is_seen() {
 #[test]
 fn segments_out_of_order_wait_for_the_missing_one_in_socket() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
-    // A shallow queue drops some of a burst; what comes behind the hole waits for the retransmission.
+    // A shallow queue drops some of a burst; what comes behind the hole waits for the
+    // retransmission.
     let (events, lost, sent) = traffic::in_namespace(Some("rate 20mbit burst 3kb limit 9kb"), || {
         let (mut client, server) = pair();
         let mut trace = Trace::start(&receiving(server.local_addr().unwrap().port()));

@@ -1,4 +1,5 @@
-//! Servers that people run, whose workers are processes: whose each connection is, and what was written on it, held against the servers' own logs.
+//! Servers that people run, whose workers are processes: whose each connection is, and what was
+//! written on it, held against the servers' own logs.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -27,7 +28,8 @@ impl Server {
     /// Ends it in the way that both servers take for an order to close at once and tidily.
     fn end(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
-            // SAFETY: kill takes two numbers; the process has not been waited for, so its number is its own.
+            // SAFETY: kill takes two numbers; the process has not been waited for, so its number is
+            // its own.
             unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
             let _ = self.0.wait();
         }

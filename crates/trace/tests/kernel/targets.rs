@@ -13,7 +13,8 @@ use crate::traffic::{self, Trace, accept_one, config, pair, sends};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 
-/// The callbacks that the kernel has armed a socket for (`SK_BPF_CB_FLAGS` is for BPF alone, so the sends tell).
+/// The callbacks that the kernel has armed a socket for (`SK_BPF_CB_FLAGS` is for BPF alone, so the
+/// sends tell).
 fn exchange(pair: &mut (std::net::TcpStream, std::net::TcpStream)) {
     for _ in 0..10 {
         pair.0.write_all(b"x").unwrap();
@@ -226,7 +227,8 @@ fn a_name_is_a_target_for_processes_that_are_there_and_for_those_that_come() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // Longer than the 15 bytes that the kernel keeps of a name; another program is in the same place under another name.
+    // Longer than the 15 bytes that the kernel keeps of a name; another program is in the same
+    // place under another name.
     let dir = tempfile::tempdir().unwrap();
     let name = format!("target-{}-of-a-name", std::process::id());
     let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|bash| std::path::Path::new(bash).exists()).unwrap();
@@ -264,7 +266,8 @@ fn a_range_of_ports_is_a_target_with_both_its_ends() {
     let mut pairs = [pair(), pair(), pair()];
     pairs.sort_by_key(port_of);
     let [low, middle, high] = [&pairs[0], &pairs[1], &pairs[2]].map(port_of);
-    // The clients' own ports are of the same range, so each connection is named by its server's port and those around are not.
+    // The clients' own ports are of the same range, so each connection is named by its server's
+    // port and those around are not.
     let ranges = [format!("{low}-{low}"), format!("{high}-{high}")].map(|text| text.parse().unwrap());
     let mut trace = Trace::start(&config(Target { ports: ranges.to_vec(), ..Target::default() }));
     pairs.iter_mut().for_each(exchange);

@@ -1,4 +1,5 @@
-//! The bytes and the retransmitted segments of series are what TCP itself counts, whatever share of the sends is looked at.
+//! The bytes and the retransmitted segments of series are what TCP itself counts, whatever share of
+//! the sends is looked at.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -27,7 +28,8 @@ fn ended(mut trace: Trace) -> (Vec<Series>, Summary) {
     (taken.series, trace.finish().1)
 }
 
-/// Writes `calls` times so much that each call waits for a reader who takes 64 KiB in 5 ms: some 60 ms, several stretches of a sample.
+/// Writes `calls` times so much that each call waits for a reader who takes 64 KiB in 5 ms: some 60
+/// ms, several stretches of a sample.
 fn blocked(listener: &TcpListener, calls: usize) -> u64 {
     const CALL: usize = 800 << 10;
     let (mut client, mut server) = accept_one(listener);

@@ -139,7 +139,8 @@ pub fn run(words: &str) {
     assert!(status.success(), "{words}");
 }
 
-/// A counter of this thread's network namespace: of a group in `/proc/net/snmp` or `/proc/net/netstat`, such as `Tcp` and `ActiveOpens`.
+/// A counter of this thread's network namespace: of a group in `/proc/net/snmp` or
+/// `/proc/net/netstat`, such as `Tcp` and `ActiveOpens`.
 pub fn counter(file: &str, group: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(": "));
@@ -155,8 +156,8 @@ pub fn dropped_on_loopback() -> u64 {
     after.split([',', ' ']).next().unwrap().parse().unwrap()
 }
 
-/// Runs `work` in a network namespace of its own whose loopback is up and has the queueing discipline `tbf` with these
-/// arguments, if any. The namespace goes with the thread.
+/// Runs `work` in a network namespace of its own whose loopback is up and has the queueing
+/// discipline `tbf` with these arguments, if any. The namespace goes with the thread.
 pub fn in_namespace<T: std::marker::Send + 'static>(
     tbf: Option<&str>,
     work: impl FnOnce() -> T + std::marker::Send + 'static,
@@ -177,8 +178,8 @@ pub fn in_namespace<T: std::marker::Send + 'static>(
     .unwrap()
 }
 
-/// Runs `work` in a thread with a network namespace of its own, joined to the caller's by a wire: `near`, 192.0.2.1, here and `far`, 192.0.2.2,
-/// there. The namespace goes with the thread.
+/// Runs `work` in a thread with a network namespace of its own, joined to the caller's by a wire:
+/// `near`, 192.0.2.1, here and `far`, 192.0.2.2, there. The namespace goes with the thread.
 pub fn far_host<T: std::marker::Send + 'static>(
     work: impl FnOnce() -> T + std::marker::Send + 'static,
 ) -> std::thread::JoinHandle<T> {
@@ -201,8 +202,9 @@ pub fn far_host<T: std::marker::Send + 'static>(
     host
 }
 
-/// Runs `work` with a connection between two network namespaces: the client is in the caller's thread's own, and what the server sends
-/// passes a `tbf` with these arguments. Both namespaces go with their threads.
+/// Runs `work` with a connection between two network namespaces: the client is in the caller's
+/// thread's own, and what the server sends passes a `tbf` with these arguments. Both namespaces go
+/// with their threads.
 pub fn with_slow_acks<T: std::marker::Send + 'static>(
     tbf: &str,
     work: impl FnOnce(TcpStream, TcpStream) -> T + std::marker::Send + 'static,

@@ -11,7 +11,8 @@ use crate::traffic::{self, Trace, pair, pair_at, set};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 
-/// Whether a send waited for this reason at least so long, and the reason explains most of its `tcp` leg.
+/// Whether a send waited for this reason at least so long, and the reason explains most of its
+/// `tcp` leg.
 fn waited(send: &Send, reason: WaitReason, least: Nanos) -> bool {
     let leg = send.leg(Leg::Tcp).ok().flatten().unwrap_or_default();
     send.wait.is_some_and(|w| w.reason == reason && w.by_reason >= least && w.by_reason.0 * 2 >= leg.0)
@@ -62,8 +63,9 @@ fn a_cork() {
     some_waited(&trace.sends(), WaitReason::Cork, Nanos::from_millis(19));
 }
 
-/// The tracepoint stands before the bytes are in the queue, so what they will meet there has to be foreseen. (On a socket with
-/// `TCP_NODELAY` the first bytes after a pause show that it matters: nothing else tells of the cork before they leave.)
+/// The tracepoint stands before the bytes are in the queue, so what they will meet there has to be
+/// foreseen. (On a socket with `TCP_NODELAY` the first bytes after a pause show that it matters:
+/// nothing else tells of the cork before they leave.)
 #[test]
 fn a_cork_on_an_idle_connection_by_tracepoints() {
     tier::needs!(Need::Root, BTF);
@@ -114,7 +116,8 @@ fn nagle_with_a_peer_that_delays_its_acks() {
     some_waited(&trace.sends(), WaitReason::Nagle, Nanos::from_millis(10));
 }
 
-/// Pacing holds a small packet for less than a millisecond here, and Nagle's algorithm until the delayed ACK.
+/// Pacing holds a small packet for less than a millisecond here, and Nagle's algorithm until the
+/// delayed ACK.
 fn nagle_behind_pacing(config: impl Fn(u16) -> trace::Config) {
     let (mut client, mut server) = pair_at("127.0.0.1:0");
     set(&client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 400_000);
@@ -144,7 +147,8 @@ fn nagle_behind_pacing_by_tracepoints() {
     nagle_behind_pacing(|port| traffic::on(traffic::port(port), trace::Backend::Tracepoints));
 }
 
-/// TCP sends urgent data, and all that follows until it is acknowledged, whatever Nagle's algorithm says.
+/// TCP sends urgent data, and all that follows until it is acknowledged, whatever Nagle's algorithm
+/// says.
 #[test]
 fn urgent_data_is_not_held_by_nagle() {
     tier::needs!(Need::Root, BTF);
@@ -229,8 +233,9 @@ fn pacing() {
 #[test]
 fn a_full_congestion_window() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
-    // Each ACK takes 66 ms, and the send is four times the initial window of 10 segments. The data itself waits nowhere: in a queue of the
-    // sender's own host it would meet the small-queue limit as well, and which of the two came first would be chance.
+    // Each ACK takes 66 ms, and the send is four times the initial window of 10 segments. The data
+    // itself waits nowhere: in a queue of the sender's own host it would meet the small-queue limit
+    // as well, and which of the two came first would be chance.
     let sends = traffic::with_slow_acks("rate 8kbit burst 100 limit 10kb", |mut client, server| {
         let trace = start(&server);
         let reader = traffic::drain(server);
@@ -266,8 +271,8 @@ fn small_queues() {
     tier::needs!(Need::Root, BTF, Need::Program("tc"));
     let sends = traffic::in_namespace(Some("rate 10mbit burst 3kb limit 4mb"), || {
         let (mut client, server) = pair();
-        // At four times the link's rate, the limit (1 ms of this rate, or two packets) is below the windows: which of them is met first is
-        // then not chance.
+        // At four times the link's rate, the limit (1 ms of this rate, or two packets) is below the
+        // windows: which of them is met first is then not chance.
         set(&client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 5_000_000);
         let trace = start(&server);
         let reader = traffic::drain(server);
@@ -305,7 +310,8 @@ fn lost_segments() {
     let (mut client, server) = pair();
     let mut trace = start(&server);
     lose_everything(&server, true);
-    // The initial window is ten packets; the rest waits until the first of them is repaired, which the second timeout does.
+    // The initial window is ten packets; the rest waits until the first of them is repaired, which
+    // the second timeout does.
     let mut written = 0;
     for round in 0..40 {
         let bytes = if round < 10 { 1_000 } else { 40_000 };

@@ -1,8 +1,10 @@
-//! iperf3's login: a user's name and password, sent with the parameters under the server's public key.
+//! iperf3's login: a user's name and password, sent with the parameters under the server's public
+//! key.
 //!
-//! The text is that of iperf3 (`user: … pwd: … ts: …`), encrypted by RSA: with OAEP from version 3.17 on, and with PKCS #1 v1.5 padding
-//! before. The server keeps no passwords but SHA-256 of `{user}password`. It encrypts no more than this: whoever changes packets on the
-//! way has the test, and whoever copies the login may use it until its timestamp is too old.
+//! The text is that of iperf3 (`user: … pwd: … ts: …`), encrypted by RSA: with OAEP from version
+//! 3.17 on, and with PKCS #1 v1.5 padding before. The server keeps no passwords but SHA-256 of
+//! `{user}password`. It encrypts no more than this: whoever changes packets on the way has the
+//! test, and whoever copies the login may use it until its timestamp is too old.
 
 use std::fmt;
 use std::path::Path;
@@ -23,11 +25,13 @@ use subtle::{Choice, ConstantTimeEq as _};
 /// How the text is padded before it is encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// Optimal asymmetric encryption padding with SHA-1 (RFC 8017, section 7.1): iperf3 from 3.17 on.
+    /// Optimal asymmetric encryption padding with SHA-1 (RFC 8017, section 7.1): iperf3 from 3.17
+    /// on.
     #[default]
     Oaep,
-    /// PKCS #1 v1.5 (RFC 8017, section 7.2): iperf3 before 3.17, and with `--use-pkcs1-padding`. A server that takes it must not show whether a
-    /// padding was right: what is encrypted could be found from that, piece by piece.
+    /// PKCS #1 v1.5 (RFC 8017, section 7.2): iperf3 before 3.17, and with `--use-pkcs1-padding`. A
+    /// server that takes it must not show whether a padding was right: what is encrypted could be
+    /// found from that, piece by piece.
     Pkcs1,
 }
 
@@ -50,7 +54,8 @@ impl Login {
     /// With the server's public key, a PEM file that begins with `BEGIN PUBLIC KEY`.
     ///
     /// # Errors
-    /// What is wrong with the file, or with a name or password that iperf3 cannot read: it ends both at a blank.
+    /// What is wrong with the file, or with a name or password that iperf3 cannot read: it ends
+    /// both at a blank.
     pub fn load(user: &str, password: &str, key: &Path, padding: Padding) -> Result<Self, String> {
         let text = std::fs::read_to_string(key).map_err(|e| format!("{}: {e}", key.display()))?;
         let public = PublicKey::from_public_key_pem(&text).map_err(|e| {
@@ -100,8 +105,8 @@ impl fmt::Debug for Users {
 pub const SKEW: Nanos = Nanos::from_secs(10);
 
 impl Users {
-    /// With the private key (PEM, without a password) and the list of users: a line `NAME,SHA-256` each, in hexadecimal digits; empty lines
-    /// and those that begin with `#` say nothing.
+    /// With the private key (PEM, without a password) and the list of users: a line `NAME,SHA-256`
+    /// each, in hexadecimal digits; empty lines and those that begin with `#` say nothing.
     ///
     /// # Errors
     /// What is wrong with a file, and where.
@@ -133,8 +138,8 @@ impl Users {
         Ok(Self { key: Arc::new(private), known: known.into(), padding, skew })
     }
 
-    /// Whether a client may: what it sent is a login of a user, of about this time. Takes as long for a name that is not known as for one
-    /// that is.
+    /// Whether a client may: what it sent is a login of a user, of about this time. Takes as long
+    /// for a name that is not known as for one that is.
     pub(crate) fn admit(&self, token: &str, now: Instant<Realtime>) -> bool {
         let Some(text) = self.decrypted(token) else { return false };
         let Some((user, password, seconds)) = parts(&text) else { return false };
@@ -186,7 +191,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A key of 1,024 bits that protects nothing: short, as each operation takes long in a debug build.
+    /// A key of 1,024 bits that protects nothing: short, as each operation takes long in a debug
+    /// build.
     fn key() -> (tempfile::TempDir, Users, Login) {
         use rsa::pkcs8::{EncodePrivateKey as _, EncodePublicKey as _};
         let directory = tempfile::tempdir().unwrap();

@@ -78,7 +78,8 @@ impl TryFrom<u8> for State {
     }
 }
 
-/// What a client sends the server about the test it wants. Absent keys are iperf3's defaults; unknown ones are ignored.
+/// What a client sends the server about the test it wants. Absent keys are iperf3's defaults;
+/// unknown ones are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parameters {
@@ -159,8 +160,8 @@ pub struct WirelapseRequest {
     pub options: SocketOptions,
     /// How the server sends.
     pub method: Method,
-    /// Who keeps the pace where the server sends. iperf3's own keys cannot say it: a stock server keeps a pace in reverse only by
-    /// `bandwidth`, which is sent in any case.
+    /// Who keeps the pace where the server sends. iperf3's own keys cannot say it: a stock server
+    /// keeps a pace in reverse only by `bandwidth`, which is sent in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
     /// The CPU for the server's flow threads.
@@ -224,8 +225,8 @@ pub struct Results {
     pub wirelapse: Option<WirelapseAnswer>,
 }
 
-/// The most flows, and the most bytes, packets or segments of one (a pebibyte), that a peer's report is believed: sums of so many are far
-/// from the ends of their numbers.
+/// The most flows, and the most bytes, packets or segments of one (a pebibyte), that a peer's
+/// report is believed: sums of so many are far from the ends of their numbers.
 const MOST_FLOWS: usize = 1024;
 const MOST: u64 = 1 << 50;
 
@@ -307,7 +308,8 @@ pub struct FlowResult {
     pub end_time: f64,
 }
 
-/// iperf3 3.12 writes its −1 for "unknown" as 2⁶⁴ − 1; other versions may write whole numbers with a point.
+/// iperf3 3.12 writes its −1 for "unknown" as 2⁶⁴ − 1; other versions may write whole numbers with
+/// a point.
 fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     let number = serde_json::Number::deserialize(from)?;
     Ok(number

@@ -1,7 +1,8 @@
 //! The iperf3 protocol, both roles, for TCP and UDP.
 //!
-//! One control connection carries a cookie, then states of one byte each way, then JSON texts with a length in front;
-//! each flow is a separate connection that opens with the same cookie. UDP flows open with a datagram each way.
+//! One control connection carries a cookie, then states of one byte each way, then JSON texts with
+//! a length in front; each flow is a separate connection that opens with the same cookie. UDP flows
+//! open with a datagram each way.
 //!
 //! ```text
 //! client                                   server
@@ -19,7 +20,8 @@
 //!   IPERF_DONE -------------------------->
 //! ```
 //!
-//! Our client adds one key, `wirelapse`, to its parameters; a stock server ignores it, ours answers it.
+//! Our client adds one key, `wirelapse`, to its parameters; a stock server ignores it, ours answers
+//! it.
 
 mod login;
 mod messages;

@@ -1,6 +1,8 @@
-//! Runs of workloads on disk: what was asked for and what came of it, as tables and `run.json`, and back.
+//! Runs of workloads on disk: what was asked for and what came of it, as tables and `run.json`, and
+//! back.
 //!
-//! What is read back equals what was written, so a report of the run says what the workload said when it ended.
+//! What is read back equals what was written, so a report of the run says what the workload said
+//! when it ended.
 
 mod records;
 
@@ -116,7 +118,8 @@ impl Run {
     /// Reads it back, with what made it.
     ///
     /// # Errors
-    /// Those of [`store::workload::head`], and [`store::Error::Malformed`] for a workload that this version does not know.
+    /// Those of [`store::workload::head`], and [`store::Error::Malformed`] for a workload that this
+    /// version does not know.
     pub fn read(path: &Path) -> Result<(Self, Provenance), store::Error> {
         use store::workload::rows;
         let Head { provenance, workload, config, outcome } = store::workload::head(path)?;

@@ -1,4 +1,5 @@
-//! The text of a data file, read into memory that is bounded whatever the text is: a file of some kilobytes can hold millions of values.
+//! The text of a data file, read into memory that is bounded whatever the text is: a file of some
+//! kilobytes can hold millions of values.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use serde_json::{Map, Value};
 
 /// Values that are read, at most: 64 MiB of them.
 pub(super) const VALUES: usize = 4 << 20;
-/// What a value of the metadata, or a name, counts for: it takes as much memory as so many values of a series.
+/// What a value of the metadata, or a name, counts for: it takes as much memory as so many values
+/// of a series.
 const NAMED: usize = 8;
 
 /// What is read of a data file.

@@ -1,4 +1,5 @@
-//! The data format of flent (<https://flent.org>), version 4: JSON in gzip, with the series on one grid of times.
+//! The data format of flent (<https://flent.org>), version 4: JSON in gzip, with the series on one
+//! grid of times.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,8 +34,8 @@ pub struct Flent {
     pub x_values: Vec<f64>,
     /// Each series on the grid; its unit follows from its name: `(ms)`, or Mbit/s for TCP.
     pub results: BTreeMap<String, Vec<Option<f64>>>,
-    /// Each series as it was measured: objects with `t` in seconds since 1970 and `val`. Written, and not read back: they are most of a
-    /// file, and no figure is made from them.
+    /// Each series as it was measured: objects with `t` in seconds since 1970 and `val`. Written,
+    /// and not read back: they are most of a file, and no figure is made from them.
     pub raw_values: Map<String, Value>,
 }
 
@@ -42,7 +43,8 @@ impl Flent {
     /// Reads a text that is not compressed.
     ///
     /// # Errors
-    /// [`WireError::Malformed`] for what is not of the format, [`WireError::Unsupported`] for a newer version.
+    /// [`WireError::Malformed`] for what is not of the format, [`WireError::Unsupported`] for a
+    /// newer version.
     pub fn parse(text: &[u8]) -> Result<Self, WireError> {
         Self::parse_from(text)
     }
@@ -86,7 +88,8 @@ impl Flent {
         gzip.finish()?.flush()
     }
 
-    /// A run in flent's words, as its test `rrul_be_nflows` names them (its `rrul_be` gives three series one name). `started` is the start as an ISO 8601 text in UTC.
+    /// A run in flent's words, as its test `rrul_be_nflows` names them (its `rrul_be` gives three
+    /// series one name). `started` is the start as an ISO 8601 text in UTC.
     pub fn of(config: &Config, outcome: &Outcome, started: &str) -> Self {
         let step = config.probe_interval.as_secs_f64();
         let rows = outcome.elapsed.0.div_ceil(config.probe_interval.0) as usize;

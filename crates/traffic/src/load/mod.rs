@@ -1,8 +1,9 @@
 //! `ping-under-load`: latency before, during and after bulk transfers.
 //!
-//! Probes (a request over TCP, a UDP datagram, an ICMP echo) go out at fixed moments all the time; streams load the path
-//! in the middle part. What the probes' round trips gain under load is queueing, and **responsiveness** is how many of
-//! them fit into a minute: 60 s divided by the median round trip of the loaded part.
+//! Probes (a request over TCP, a UDP datagram, an ICMP echo) go out at fixed moments all the time;
+//! streams load the path in the middle part. What the probes' round trips gain under load is
+//! queueing, and **responsiveness** is how many of them fit into a minute: 60 s divided by the
+//! median round trip of the loaded part.
 
 mod bounded;
 mod flent;
@@ -54,7 +55,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Five seconds without load, ten with four streams each way, five without; a probe of each kind every 0.1 s.
+    /// Five seconds without load, ten with four streams each way, five without; a probe of each
+    /// kind every 0.1 s.
     pub fn new(target: impl Into<Target>) -> Self {
         Self {
             target: target.into(),
@@ -100,7 +102,8 @@ pub struct Round {
     /// How much later this host sent it. That is the host's lateness, in no round trip.
     #[serde(rename = "late_ns")]
     pub late: Nanos,
-    /// From sending it to the arrival of the answer, by the kernel's receive stamp where there is one; absent where no answer came.
+    /// From sending it to the arrival of the answer, by the kernel's receive stamp where there is
+    /// one; absent where no answer came.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Nanos>,
 }
@@ -131,10 +134,12 @@ pub struct Probed {
     pub loaded: Phase,
     /// After the load, its first second excluded: the queues are still emptying.
     pub after: Phase,
-    /// What the median gained under load; absent where it is lower than before, or one of the two is not known.
+    /// What the median gained under load; absent where it is lower than before, or one of the two
+    /// is not known.
     #[serde(rename = "added_by_load_ns")]
     pub added_by_load: Option<Nanos>,
-    /// Answers with an arrival that the kernel stamped; the others arrived when the program read them.
+    /// Answers with an arrival that the kernel stamped; the others arrived when the program read
+    /// them.
     pub stamped: u64,
     /// Every probe.
     #[serde(skip_deserializing)]
@@ -166,15 +171,18 @@ pub struct Outcome {
     pub interrupted: Option<String>,
 }
 
-/// Excluded at the beginning of the loaded part and of the one after it, at most a quarter of either.
+/// Excluded at the beginning of the loaded part and of the one after it, at most a quarter of
+/// either.
 const SETTLING: Nanos = Nanos::from_secs(1);
 
-/// What is excluded at the beginning of a part of that length: there the streams still grow, or the queues still empty.
+/// What is excluded at the beginning of a part of that length: there the streams still grow, or the
+/// queues still empty.
 pub fn settling(length: Nanos) -> Nanos {
     SETTLING.min(Nanos(length.0 / 4))
 }
 
-/// The parts of a run by name, each with the moments at which its probes are meant to be sent. `growing` and `emptying` are in no figure.
+/// The parts of a run by name, each with the moments at which its probes are meant to be sent.
+/// `growing` and `emptying` are in no figure.
 pub fn parts(config: &Config, load_started: Nanos, load_ended: Nanos) -> [(&'static str, Range<Nanos>); 5] {
     let settled = (load_started + settling(config.load)).min(load_ended);
     let emptied = load_ended + settling(config.after);
@@ -187,10 +195,12 @@ pub fn parts(config: &Config, load_started: Nanos, load_ended: Nanos) -> [(&'sta
     ]
 }
 
-/// Probes and loads the path. `progress` is called every 100 ms, and with the streams' intervals; where it breaks, all ends.
+/// Probes and loads the path. `progress` is called every 100 ms, and with the streams' intervals;
+/// where it breaks, all ends.
 ///
 /// # Errors
-/// As [`stream::run`]; a kind of probe that is not possible is reported in [`Probed::error`] instead.
+/// As [`stream::run`]; a kind of probe that is not possible is reported in [`Probed::error`]
+/// instead.
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     if config.load == Nanos::ZERO || config.probe_interval < Nanos::from_millis(1) {
         return Err(Error::Config("a load takes some time, and probes are at least 1 ms apart".into()));

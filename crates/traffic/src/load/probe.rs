@@ -52,7 +52,8 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
     };
     let exchange =
         Exchange { request_bytes: 1, response_bytes: 1, request_writes: 1, response_writes: 1, think: Nanos::ZERO };
-    // On both ends: Nagle's algorithm would hold an answer until the one before is acknowledged, by the next probe at the latest.
+    // On both ends: Nagle's algorithm would hold an answer until the one before is acknowledged, by
+    // the next probe at the latest.
     let options = SocketOptions { nodelay: Some(true), ..config.target.options.clone() };
     let asked = own::Request { options: options.clone(), ..request(Workload::Rr(exchange)) };
     let (stream, _) = own::ask(&config.target, &options, &asked)?;
@@ -165,9 +166,11 @@ fn receive(
     Ok(true)
 }
 
-/// When an answer arrived by the kernel's stamp, on the clock that probes are timed with. The two clocks must have been read between one
-/// another: a thread that is interrupted between two single readings would make the answer early. `None` where the stamp says that the answer
-/// arrived before the probe was sent at `sent` or after it was read at `read`: then `CLOCK_REALTIME` was set in between.
+/// When an answer arrived by the kernel's stamp, on the clock that probes are timed with. The two
+/// clocks must have been read between one another: a thread that is interrupted between two single
+/// readings would make the answer early. `None` where the stamp says that the answer arrived before
+/// the probe was sent at `sent` or after it was read at `read`: then `CLOCK_REALTIME` was set in
+/// between.
 fn arrival(
     stamp: Instant<Realtime>,
     to_monotonic: &Conversion<Realtime, Monotonic>,
@@ -176,7 +179,8 @@ fn arrival(
 ) -> Option<Instant<Monotonic>> {
     let on_monotonic = to_monotonic.convert(Timestamp { at: stamp, source: Source::Kernel, error: Nanos::ZERO });
     let at = on_monotonic.at;
-    // The conversion is known to within its error, and at worst the answer arrived at the moment of reading.
+    // The conversion is known to within its error, and at worst the answer arrived at the moment of
+    // reading.
     (at >= sent && at <= read.after(on_monotonic.error)).then(|| at.min(read))
 }
 
@@ -288,8 +292,8 @@ impl Probe for Icmp {
     }
 }
 
-/// The number in an echo reply of ours. A raw IPv4 socket gives the IP header too, and everybody's replies; a ping
-/// socket gives neither, and has its own id.
+/// The number in an echo reply of ours. A raw IPv4 socket gives the IP header too, and everybody's
+/// replies; a ping socket gives neither, and has its own id.
 pub(crate) fn echo_number(bytes: &[u8], v6: bool, raw: bool, id: u16) -> Option<u64> {
     let skip = if raw && !v6 { usize::from(bytes.first()? & 0xf) * 4 } else { 0 };
     let message = bytes.get(skip..)?;

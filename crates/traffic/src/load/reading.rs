@@ -1,4 +1,5 @@
-//! What a data file of flent says, ours or flent's own: each series before the load, under it and after it.
+//! What a data file of flent says, ours or flent's own: each series before the load, under it and
+//! after it.
 
 use serde::Serialize;
 
@@ -65,7 +66,8 @@ impl Flent {
         }
     }
 
-    /// Each series in its parts. The load is from the first moment at which any rate is above zero to the last.
+    /// Each series in its parts. The load is from the first moment at which any rate is above zero
+    /// to the last.
     pub fn read_series(&self) -> Vec<Series> {
         let rates = || self.results.iter().filter(|(name, _)| Self::quantity(name) == Quantity::Rate);
         let busy = |row: usize| rates().any(|(_, v)| v.get(row).copied().flatten().is_some_and(|v| v > 0.0));

@@ -18,7 +18,8 @@ use crate::timing;
 
 /// How long a connection may take to be made.
 const PATIENCE: Nanos = Nanos::from_secs(15);
-/// What a peer may send ahead of reading, so that HTTP/2's own flow control does not limit what TCP's window would let through.
+/// What a peer may send ahead of reading, so that HTTP/2's own flow control does not limit what
+/// TCP's window would let through.
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 /// What waits within HTTP/2 for the socket, bytes: probes stand behind it.
@@ -56,7 +57,8 @@ impl Connection {
         let began = timing::now();
         let stream = socket.connect(to.address).await.map_err(refused)?;
         let tcp = timing::now().saturating_since(began);
-        // A request follows what opens HTTP/2: Nagle's algorithm would hold it until that is acknowledged, a round trip that no browser waits.
+        // A request follows what opens HTTP/2: Nagle's algorithm would hold it until that is
+        // acknowledged, a round trip that no browser waits.
         stream.set_nodelay(to.options.nodelay.unwrap_or(true)).map_err(Error::io("TCP socket"))?;
         to.options.apply_connected(&stream, to.address.ip())?;
         let socket = std::os::fd::AsFd::as_fd(&stream).try_clone_to_owned().ok();
@@ -70,7 +72,8 @@ impl Connection {
                 "the server does not speak HTTP/2; of `wirelapse serve` it needs --tls-cert and --tls-key".to_owned();
             return Err(Error::Tls { peer: to.address, why });
         }
-        // TLS 1.3 is ready after one round trip, TLS 1.2 after two (RFC 8446, section 2; RFC 5246, section 7.3).
+        // TLS 1.3 is ready after one round trip, TLS 1.2 after two (RFC 8446, section 2; RFC 5246,
+        // section 7.3).
         let round_trips =
             if session.negotiated_cipher_suite().is_some_and(|s| matches!(s, SupportedCipherSuite::Tls13(_))) {
                 1

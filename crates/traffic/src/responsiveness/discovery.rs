@@ -19,7 +19,8 @@ use crate::tls;
 /// The longest configuration that is read, bytes.
 const LONGEST: usize = 64 << 10;
 
-/// The object at the well-known URL. Servers of earlier revisions have `_https` in the names of the URLs, or both forms of them.
+/// The object at the well-known URL. Servers of earlier revisions have `_https` in the names of the
+/// URLs, or both forms of them.
 #[derive(Deserialize)]
 struct Announced {
     version: u64,

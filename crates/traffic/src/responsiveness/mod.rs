@@ -1,9 +1,11 @@
-//! Responsiveness under working conditions: round trips a minute while load-generating connections fill the path.
+//! Responsiveness under working conditions: round trips a minute while load-generating connections
+//! fill the path.
 //!
-//! This is draft-ietf-ippm-responsiveness-09. Load-generating connections (HTTP/2 over TLS) download and upload without end; one is added
-//! each interval. Meanwhile *foreign* probes open a connection each (TCP handshake, TLS handshake, a request of one byte), and *self* probes
-//! ask for that byte on a load-generating connection. First goodput has to be stable, then responsiveness: the mean of
-//! what the two kinds of probe give, from trimmed means over the last intervals.
+//! This is draft-ietf-ippm-responsiveness-09. Load-generating connections (HTTP/2 over TLS)
+//! download and upload without end; one is added each interval. Meanwhile *foreign* probes open a
+//! connection each (TCP handshake, TLS handshake, a request of one byte), and *self* probes ask for
+//! that byte on a load-generating connection. First goodput has to be stable, then responsiveness:
+//! the mean of what the two kinds of probe give, from trimmed means over the last intervals.
 
 mod connection;
 mod discovery;
@@ -42,7 +44,8 @@ pub struct Parameters {
     pub interval: Nanos,
     /// `TMP`: the share of the values that the trimmed mean keeps, the lowest.
     pub trimmed_mean_share: f64,
-    /// `SDT`: the deviation of moving averages, as a share of the latest, below which they are stable.
+    /// `SDT`: the deviation of moving averages, as a share of the latest, below which they are
+    /// stable.
     pub deviation_share: f64,
     /// `INP`: load-generating connections at the start, in each direction.
     pub initial_connections: u32,
@@ -242,7 +245,8 @@ pub struct Stage {
     pub load: Load,
     /// Round trips a minute under working conditions; none where a kind of probe has no answer.
     pub rpm: Option<f64>,
-    /// Its interval at 95 %, from stretches of the last intervals; none where there are too few probes.
+    /// Its interval at 95 %, from stretches of the last intervals; none where there are too few
+    /// probes.
     pub rpm_interval: Option<Estimate>,
     /// How far responsiveness came.
     pub confidence: Confidence,
@@ -292,11 +296,12 @@ pub struct Outcome {
 /// Foreign probes before the load.
 const IDLE_PROBES: usize = 10;
 
-/// Measures. `progress` is called every 100 ms; where it breaks, the test ends and its outcome says so.
+/// Measures. `progress` is called every 100 ms; where it breaks, the test ends and its outcome says
+/// so.
 ///
 /// # Errors
-/// [`Error::Config`], [`Error::Http`], [`Error::Connect`] and [`Error::Tls`] before there is a load; after that what ends it early is
-/// [`Outcome::interrupted`].
+/// [`Error::Config`], [`Error::Http`], [`Error::Connect`] and [`Error::Tls`] before there is a
+/// load; after that what ends it early is [`Outcome::interrupted`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.check()?;
     let endpoint = discovery::discover(config)?;

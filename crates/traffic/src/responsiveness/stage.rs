@@ -1,4 +1,5 @@
-//! One stage: connections are added until goodput is stable, and responsiveness is followed until it is.
+//! One stage: connections are added until goodput is stable, and responsiveness is followed until
+//! it is.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,9 +23,11 @@ use crate::server::lock::lock;
 use crate::tcp_info::TcpInfo;
 use crate::timing;
 
-/// What a pair of probes takes of the path, bytes: the draft's estimate of a foreign one and of a self one.
+/// What a pair of probes takes of the path, bytes: the draft's estimate of a foreign one and of a
+/// self one.
 const PAIR_BYTES: f64 = 6_000.0;
-/// How often the pace of probes and the senders' backlog are set anew, and the caller is asked whether to go on.
+/// How often the pace of probes and the senders' backlog are set anew, and the caller is asked
+/// whether to go on.
 const LOOK: Nanos = Nanos::from_millis(100);
 /// What is measured before anything has arrived: five pairs of probes a second.
 const FIRST_PAIR: Nanos = Nanos::from_millis(200);
@@ -190,7 +193,8 @@ fn last(shared: &Shared, share: f64, from: Nanos, to: Nanos) -> (Option<f64>, Op
     (value, interval, Figures::of(&probes, share))
 }
 
-/// Waits for the end of the interval, and keeps the pace of probes and the senders' backlog in line with goodput.
+/// Waits for the end of the interval, and keeps the pace of probes and the senders' backlog in line
+/// with goodput.
 fn wait(
     end: Instant<Monotonic>,
     config: &Config,
@@ -206,7 +210,8 @@ fn wait(
         let counts = carried(shared);
         let seconds = now.saturating_since(mark).as_secs_f64().max(0.05);
         let bytes_per_second = [0, 1].map(|way: usize| counts[way].saturating_sub(counted[way]) as f64 / seconds);
-        // Probes take their share of the way that carries less, for they go both ways; and the draft's most of them.
+        // Probes take their share of the way that carries less, for they go both ways; and the
+        // draft's most of them.
         let carried = bytes_per_second.into_iter().filter(|b| *b > 0.0).fold(f64::INFINITY, f64::min);
         let pairs = (p.capacity_share * carried / PAIR_BYTES)
             .clamp(1e9 / FIRST_PAIR.0 as f64, f64::from(p.probes_per_second) / 2.0);

@@ -18,11 +18,13 @@ use crate::timing::{self, CpuTime};
 /// How long after the end an answer may still come.
 const LAST_ANSWER: Nanos = Nanos::from_millis(50);
 
-/// Carries out the transactions. `progress` is called with each interval, and every 100 ms; where it breaks, they end.
+/// Carries out the transactions. `progress` is called with each interval, and every 100 ms; where
+/// it breaks, they end.
 ///
 /// # Errors
-/// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`] and
-/// [`Error::Gone`] until transactions flow. After that a server that goes away is [`Outcome::interrupted`].
+/// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`],
+/// [`Error::Busy`] and [`Error::Gone`] until transactions flow. After that a server that goes away
+/// is [`Outcome::interrupted`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.check()?;
     let request = Request {
@@ -73,7 +75,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             let now = timing::now();
             let wait = over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100));
-            // A server that ends closes the connection that was asked on; each transaction has another one.
+            // A server that ends closes the connection that was asked on; each transaction has
+            // another one.
             let control = streams.first().filter(|_| config.connect_each && over > now);
             match control.map(|stream| timing::readable_before(stream, now.after(wait))) {
                 None => std::thread::sleep(wait.into()),

@@ -41,13 +41,14 @@ impl Job<'_> {
         now >= self.end || self.stop.load(Ordering::Relaxed)
     }
 
-    /// How long what was meant for this moment had waited when the test was over, which it is `now`.
+    /// How long what was meant for this moment had waited when the test was over, which it is
+    /// `now`.
     fn waited(&self, meant: Instant<Monotonic>, now: Instant<Monotonic>) -> Nanos {
         now.min(self.end).saturating_since(meant)
     }
 
-    /// The connection ended with so many requests unanswered, the oldest of which was meant for this moment: as it must at the end, and by the
-    /// server's doing before.
+    /// The connection ended with so many requests unanswered, the oldest of which was meant for
+    /// this moment: as it must at the end, and by the server's doing before.
     fn cut_short(&self, unfinished: u64, meant: Instant<Monotonic>) -> io::Result<Left> {
         let now = timing::now();
         if self.over(now) {
@@ -93,7 +94,8 @@ pub(crate) const NO_SLOW: Slow = Slow {
 
 /// One request at a time, the next when the last is done: one clock reading a transaction.
 pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered) -> io::Result<Left> {
-    // No time limit: it would arm a kernel timer in every read. Who waits for this thread shuts the connection down.
+    // No time limit: it would arm a kernel timer in every read. Who waits for this thread shuts the
+    // connection down.
     stream.set_read_timeout(None)?;
     let exchange = job.config.exchange;
     let local_port = stream.local_addr()?.port();
@@ -288,7 +290,8 @@ pub(super) fn connect_each(
             Err(error) => {
                 left.failed += 1;
                 left.error = Some(error.to_string());
-                // A listener that is gone would otherwise be asked a hundred thousand times a second.
+                // A listener that is gone would otherwise be asked a hundred thousand times a
+                // second.
                 std::thread::sleep(Duration::from_millis(1));
                 now = timing::now();
                 continue;

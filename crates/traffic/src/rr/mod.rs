@@ -1,8 +1,9 @@
 //! `rr` and `crr`: request and response, over a few connections or over a connection each.
 //!
-//! **Latency** is from the moment a request was meant to be sent to the moment the last byte of its response was read.
-//! Under an open loop (a rate is given) the meant moments are fixed beforehand, so a slow response lengthens the latency
-//! of those that had to wait behind it; under a closed loop the next request is meant for when the last is done.
+//! **Latency** is from the moment a request was meant to be sent to the moment the last byte of its
+//! response was read. Under an open loop (a rate is given) the meant moments are fixed beforehand,
+//! so a slow response lengthens the latency of those that had to wait behind it; under a closed
+//! loop the next request is meant for when the last is done.
 
 mod client;
 pub(crate) mod connections;
@@ -34,7 +35,8 @@ pub struct Config {
     pub connections: u32,
     /// Requests under way on one connection (`rr`).
     pub outstanding: u32,
-    /// Transactions a second in all, sent at fixed moments; without it each is sent when the one before is done.
+    /// Transactions a second in all, sent at fixed moments; without it each is sent when the one
+    /// before is done.
     pub rate_per_second: Option<f64>,
     /// How long to measure.
     #[serde(rename = "duration_ns")]
@@ -50,7 +52,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Ten seconds of one byte each way over one connection, closed loop, sockets as the kernel has them.
+    /// Ten seconds of one byte each way over one connection, closed loop, sockets as the kernel has
+    /// them.
     pub fn new(target: impl Into<Target>) -> Self {
         Self {
             target: target.into(),
@@ -191,12 +194,13 @@ pub struct Outcome {
     pub interrupted: Option<String>,
 }
 
-/// From this wait on an unfinished transaction is not one that the end of the test cut short, nor one of which a segment is retransmitted.
+/// From this wait on an unfinished transaction is not one that the end of the test cut short, nor
+/// one of which a segment is retransmitted.
 const SILENCE: Nanos = Nanos::from_secs(1);
 
 impl Outcome {
-    /// Whether the server answered no more at the end: a transaction is unfinished that had waited for a second and three times as long as any
-    /// that was finished.
+    /// Whether the server answered no more at the end: a transaction is unfinished that had waited
+    /// for a second and three times as long as any that was finished.
     pub fn fell_silent(&self) -> bool {
         let ever = self.latency.max.0.saturating_mul(3);
         self.unfinished > 0 && self.unfinished_waited >= SILENCE && self.unfinished_waited.0 >= ever

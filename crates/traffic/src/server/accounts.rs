@@ -117,7 +117,8 @@ pub(crate) struct Shared {
     tell: Box<dyn Fn(Event) + Send + Sync>,
     /// iperf3 tests that wait for their TCP flows.
     flows: Mutex<HashMap<Cookie, SyncSender<(u64, TcpStream)>>>,
-    /// The iperf3 test of each address that waits for its UDP flows: their opening says only the address they come from.
+    /// The iperf3 test of each address that waits for its UDP flows: their opening says only the
+    /// address they come from.
     pub udp_waiting: Mutex<HashMap<IpAddr, SyncSender<(u64, Socket)>>>,
     /// Own UDP sessions that await their flow, by number: from where, and whom to give it to.
     datagrams: Mutex<HashMap<u64, (IpAddr, SyncSender<Socket>)>>,
@@ -182,8 +183,8 @@ impl Shared {
             .map(|_| Taken { shared: self.clone(), from, amount })
     }
 
-    /// A place for one more connection. Where all are taken, one that waits gives way; until its thread has ended, there are more for a
-    /// moment, which is bounded too.
+    /// A place for one more connection. Where all are taken, one that waits gives way; until its
+    /// thread has ended, there are more for a moment, which is bounded too.
     pub fn take_connection(self: &Arc<Self>) -> Option<Taken> {
         let limit = u64::from(self.config.limits.connections);
         let place = |limit| self.take(|s| &s.connections, 1, limit).ok();
@@ -221,7 +222,8 @@ impl Shared {
         })
     }
 
-    /// A place for a connection from `ip` until it is admitted to a test. At most half of all places are for those.
+    /// A place for a connection from `ip` until it is admitted to a test. At most half of all
+    /// places are for those.
     pub fn wait_from(&self, ip: IpAddr, stream: Arc<TcpStream>) -> Waits {
         let limits = &self.config.limits;
         let (waits, closed) = self.waiting.add(ip, stream, limits.waiting_per_address, limits.connections.div_ceil(2));
@@ -231,7 +233,8 @@ impl Shared {
         waits
     }
 
-    /// Sleeps until `deadline`, or until the connection is displaced. What its client sends or ends meanwhile shortens nothing.
+    /// Sleeps until `deadline`, or until the connection is displaced. What its client sends or ends
+    /// meanwhile shortens nothing.
     pub fn pause(&self, control: &Channel, deadline: Instant<Monotonic>) {
         loop {
             let left = deadline.saturating_since(timing::now());
@@ -269,12 +272,13 @@ impl Shared {
         lock(&self.flows).remove(cookie);
     }
 
-    /// Gives a flow, with its place in the order of accepting, to the test that waits for it. Whether one does: otherwise it is a new
-    /// test.
+    /// Gives a flow, with its place in the order of accepting, to the test that waits for it.
+    /// Whether one does: otherwise it is a new test.
     pub fn hand_over(&self, cookie: &Cookie, order: u64, stream: &TcpStream) -> bool {
         let flows = lock(&self.flows);
         let Some(test) = flows.get(cookie) else { return false };
-        // More flows than the test asked for find no place, and are closed, as is one where descriptors have run out.
+        // More flows than the test asked for find no place, and are closed, as is one where
+        // descriptors have run out.
         if let Ok(stream) = stream.try_clone() {
             test.try_send((order, stream)).ok();
         }
@@ -292,7 +296,8 @@ impl Shared {
         lock(&self.datagrams).get(&session).is_some_and(|(wanted, _)| *wanted == ip)
     }
 
-    /// Gives a flow to the session that waits for it; a second opening of the same one finds it gone.
+    /// Gives a flow to the session that waits for it; a second opening of the same one finds it
+    /// gone.
     pub fn hand_over_datagrams(&self, session: u64, socket: Socket) {
         if let Some((_, to)) = lock(&self.datagrams).remove(&session) {
             to.try_send(socket).ok();

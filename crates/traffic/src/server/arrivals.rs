@@ -1,4 +1,5 @@
-//! Who connects, until it has said what it wants: one thread for all of them, however slowly they speak.
+//! Who connects, until it has said what it wants: one thread for all of them, however slowly they
+//! speak.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};

@@ -7,7 +7,7 @@ use crate::limits::{Limits, Refusal, token_matches};
 use crate::timing;
 use crate::tls::Identity;
 
-/// What a client shows of itself.
+/// What a client shows.
 pub(crate) struct Shown<'a> {
     /// Whether it asks within TLS.
     pub within_tls: bool,
@@ -26,7 +26,8 @@ pub(crate) struct Login<'a>(pub Option<&'a str>);
 pub struct ServerConfig {
     /// Where to listen, TCP and UDP; port 0 for any free one.
     pub listen: SocketAddr,
-    /// What every client must give. A stock iperf3 client has no way to, and is refused unless it logs in.
+    /// What every client must give. A stock iperf3 client has no way to, and is refused unless it
+    /// logs in.
     pub token: Option<String>,
     /// Who may ask for tests as iperf3 does, by a login. With a token too, either lets a client in.
     pub users: Option<Users>,
@@ -34,7 +35,8 @@ pub struct ServerConfig {
     pub tls: Option<Identity>,
     /// The bounds.
     pub limits: Limits,
-    /// The ports (first, last) that workloads with a separate listener (`crr`) may take; any free one without.
+    /// The ports (first, last) that workloads with a separate listener (`crr`) may take; any free
+    /// one without.
     pub data_ports: Option<(u16, u16)>,
 }
 
@@ -42,7 +44,8 @@ impl ServerConfig {
     /// Whether a client may ask for tests: the one place where that is decided, for every protocol.
     ///
     /// # Errors
-    /// What it lacks. A wrong login takes as long as a right one here: the caller has to hide the difference.
+    /// What it lacks. A wrong login takes as long as a right one here: the caller has to hide the
+    /// difference.
     pub(crate) fn admit(&self, shown: &Shown<'_>) -> Result<(), Refusal> {
         if self.tls.is_some() && !shown.within_tls {
             return Err(Refusal::Tls);

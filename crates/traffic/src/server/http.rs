@@ -1,5 +1,5 @@
-//! Responsiveness, as its draft defines a server: a configuration, a large and a small object, and a place to upload to, over HTTP/2
-//! within TLS.
+//! Responsiveness, as its draft defines a server: a configuration, a large and a small object, and
+//! a place to upload to, over HTTP/2 within TLS.
 
 use std::io::Cursor;
 use std::net::SocketAddr;
@@ -25,7 +25,8 @@ use crate::tcp_info::TcpInfo;
 use crate::timing;
 use crate::tls::Identity;
 
-/// What the large object has at least (draft-ietf-ippm-responsiveness-09, "Responsiveness Test Server").
+/// What the large object has at least (draft-ietf-ippm-responsiveness-09, "Responsiveness Test
+/// Server").
 const LARGE: u64 = 8 << 30;
 /// One write of it.
 const CHUNK: usize = 16 << 10;
@@ -47,8 +48,8 @@ const STRIKES: u32 = 3;
 /// How long one that is told to go may take to.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Answers on one connection until its client ends it. `early` was read of it already. Without a place, all that is asked is answered with
-/// 503.
+/// Answers on one connection until its client ends it. `early` was read of it already. Without a
+/// place, all that is asked is answered with 503.
 pub(super) fn serve(
     shared: &Arc<Shared>,
     identity: &Identity,
@@ -143,7 +144,8 @@ impl Connection {
             if !admitted {
                 admitted = true;
                 connection.set_target_window_size(CONNECTION_WINDOW);
-                // Streams get what they may send ahead with their settings; without it uploads are slower.
+                // Streams get what they may send ahead with their settings; without it uploads are
+                // slower.
                 connection.set_initial_window_size(STREAM_WINDOW).ok();
             }
             if let Some(waits) = &self.waits {
@@ -206,7 +208,8 @@ impl Connection {
     }
 }
 
-/// A load under way. Clients end one by closing its connection, so an end of any kind is the end of a test.
+/// A load under way. Clients end one by closing its connection, so an end of any kind is the end of
+/// a test.
 struct Underway {
     shared: Arc<Shared>,
     session: Session,

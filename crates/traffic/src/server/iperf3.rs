@@ -30,11 +30,12 @@ const TCP_BLOCK: u64 = 128 << 10;
 const UDP_BLOCK: u64 = 1460;
 /// How long a client may take for one step of the protocol.
 const STEP: Nanos = Nanos::from_secs(10);
-/// How long the openings of UDP flows may take in all: they follow each other within a round trip, and other tests of the same address
-/// wait meanwhile.
+/// How long the openings of UDP flows may take in all: they follow each other within a round trip,
+/// and other tests of the same address wait meanwhile.
 const UDP_STEP: Nanos = Nanos::from_secs(3);
-/// Samples of the series that a server keeps of one test, at most: a client that asks for more gets wider intervals. They take some 40 MB of
-/// memory, and as much as results, which a client reads up to [`crate::iperf3::ANSWER_LIMIT`].
+/// Samples of the series that a server keeps of one test, at most: a client that asks for more gets
+/// wider intervals. They take some 40 MB of memory, and as much as results, which a client reads up
+/// to [`crate::iperf3::ANSWER_LIMIT`].
 const SAMPLES: u64 = 100_000;
 /// How long a wrong login waits for its refusal.
 const WRONG_LOGIN: Nanos = Nanos::from_secs(1);
@@ -63,7 +64,8 @@ impl Agreed {
 
 /// Carries out the test of one control connection.
 pub(super) fn serve(shared: &Arc<Shared>, control: &Channel, peer: SocketAddr, cookie: Cookie, waits: Arc<Waits>) {
-    // The steps of the protocol are small writes that answer each other; flows are as the client asks.
+    // The steps of the protocol are small writes that answer each other; flows are as the client
+    // asks.
     control.stream().set_nodelay(true).ok();
     let test = Test { shared, control, peer, cookie };
     let mut served = Served::new(peer, "stream");
@@ -198,7 +200,8 @@ impl Test<'_> {
             token: p.wirelapse.as_ref().and_then(|own| own.token.as_deref()),
             login: Some(Login(p.authtoken.as_deref())),
         });
-        // At a time that does not depend on what was wrong with it, by which what is encrypted could be found out piece by piece.
+        // At a time that does not depend on what was wrong with it, by which what is encrypted
+        // could be found out piece by piece.
         if admitted == Err(Refusal::Login) {
             self.shared.pause(self.control, refused_at);
         }
@@ -233,7 +236,8 @@ impl Test<'_> {
         if self.control.write_all(&message).is_ok() && asked.wirelapse.is_some() {
             wire::write_json(self.control, &WirelapseAnswer { refusal: Some(refusal), side: None }).ok();
         }
-        // Closing with bytes that were not read would reset the connection under the client's reading.
+        // Closing with bytes that were not read would reset the connection under the client's
+        // reading.
         self.control.end_writing();
         let mut rest = [0; 64];
         read_by(self.control, &mut rest, timing::now().after(Nanos::from_millis(500)), &self.shared.stop).ok();
@@ -299,7 +303,8 @@ impl Test<'_> {
         Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
     }
 
-    /// Waits until no other test of the same address waits for its UDP flows: a UDP header does not name its test.
+    /// Waits until no other test of the same address waits for its UDP flows: a UDP header does not
+    /// name its test.
     fn take_udp_turn(&self, to: SyncSender<(u64, Socket)>) -> Result<(), String> {
         let deadline = timing::now().after(STEP);
         loop {
@@ -374,8 +379,9 @@ impl Test<'_> {
 
     /// Results, the client's first.
     fn exchange(&self, asked: &Parameters, ended: Ended, congestion: Option<String>) -> Result<(), String> {
-        // A stock client that receives reads on after TEST_END, whole blocks and blocking, before it looks at the control
-        // connection again. Its last block is rarely whole: only the end of the flow lets it go on.
+        // A stock client that receives reads on after TEST_END, whole blocks and blocking, before
+        // it looks at the control connection again. Its last block is rarely whole: only the end of
+        // the flow lets it go on.
         if !asked.udp {
             for flow in ended.flows.iter().filter(|f| f.flow.sends) {
                 flow.flow.socket.shutdown(std::net::Shutdown::Write).ok();

@@ -1,8 +1,9 @@
-//! The server: one TCP port and the UDP port of the same number answer every workload and stock iperf3 clients.
+//! The server: one TCP port and the UDP port of the same number answer every workload and stock
+//! iperf3 clients.
 //!
-//! One thread hears all who connect until they have said what they want, for which they have [`Limits::handshake_ms`] in all; then a
-//! thread serves each, so that no test waits for another. All are bounded by [`Limits`]; no client holds memory that was only
-//! announced.
+//! One thread hears all who connect until they have said what they want, for which they have
+//! [`Limits::handshake_ms`] in all; then a thread serves each, so that no test waits for another.
+//! All are bounded by [`Limits`]; no client holds memory that was only announced.
 //!
 //! [`Limits`]: crate::Limits
 //! [`Limits::handshake_ms`]: crate::Limits::handshake_ms

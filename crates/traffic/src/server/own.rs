@@ -106,7 +106,8 @@ fn admit(
     Ok((session, [shared.take_threads(threads)?, shared.take_memory(memory)?]))
 }
 
-/// The threads and the bytes of memory that a request needs, where each of its figures is within its bound.
+/// The threads and the bytes of memory that a request needs, where each of its figures is within
+/// its bound.
 pub(crate) fn needs(request: &Request, limits: &Limits) -> Result<(u64, u64), Refusal> {
     Limits::check(Bounded::Duration, request.duration.0.div_ceil(1_000_000_000), limits.duration_s)?;
     request.options.validate().map_err(|e| Refusal::Request { why: e.to_string() })?;

@@ -1,4 +1,5 @@
-//! Passes: given within TLS, each for one test that is measured on the connection that asks for it, without TLS.
+//! Passes: given within TLS, each for one test that is measured on the connection that asks for it,
+//! without TLS.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,15 +1,17 @@
-//! Answers to the datagrams of `wirelapse probe udp`, for addresses that receive what is sent to them.
+//! Answers to the datagrams of `wirelapse probe udp`, for addresses that receive what is sent to
+//! them.
 //!
-//! A probe carries a cookie. One without a valid cookie is answered with a new one, in fewer bytes than came, so a forged
-//! address gets less than the forger sends. The server keeps no state: a cookie is a keyed hash of the address, the port and the time.
+//! A probe carries a cookie. One without a valid cookie is answered with a new one, in fewer bytes
+//! than came, so a forged address gets less than the forger sends. The server keeps no state: a
+//! cookie is a keyed hash of the address, the port and the time.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 
 use clock::{Instant, Monotonic};
 
-/// How a probe begins, how its answer begins, and how a challenge does. No answer is a probe, so two servers cannot be made to answer
-/// each other.
+/// How a probe begins, how its answer begins, and how a challenge does. No answer is a probe, so
+/// two servers cannot be made to answer each other.
 const PROBE: &[u8] = b"WLUP";
 const ANSWER: &[u8] = b"WLUA";
 const CHALLENGE: &[u8] = b"WLUK";
@@ -19,7 +21,8 @@ const LEAST_PROBE: usize = 24;
 /// A cookie is taken for at least this long, and for at most twice as long.
 const LIFETIME_NS: u64 = 60_000_000_000;
 
-/// What distinguishes senders that hold a cookie. Its key is drawn once a server (SipHash, `std::hash::RandomState`).
+/// What distinguishes senders that hold a cookie. Its key is drawn once a server (SipHash,
+/// `std::hash::RandomState`).
 #[derive(Default)]
 pub(crate) struct Reflector {
     key: RandomState,

@@ -38,7 +38,8 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Answers requests on one connection until the client closes it, or the server shuts it down (see `server::sessions`).
+/// Answers requests on one connection until the client closes it, or the server shuts it down (see
+/// `server::sessions`).
 pub(crate) fn answer_lasting(
     shared: &Arc<Shared>,
     channel: &Channel,
@@ -81,8 +82,9 @@ impl Answerer {
         }
     }
 
-    /// Answers at most `most` requests; `received` hears of the bytes that come. Where the socket's reads have a time limit,
-    /// each of its lapses is a moment to look whether the client, or the test, took too long.
+    /// Answers at most `most` requests; `received` hears of the bytes that come. Where the socket's
+    /// reads have a time limit, each of its lapses is a moment to look whether the client, or the
+    /// test, took too long.
     fn answer(
         &mut self,
         shared: &Shared,
@@ -143,7 +145,8 @@ impl Answerer {
     }
 }
 
-/// Opens a listener on which every connection is one transaction, until the client closes the one it asked on.
+/// Opens a listener on which every connection is one transaction, until the client closes the one
+/// it asked on.
 pub(crate) fn answer_each(
     shared: &Arc<Shared>,
     control: &Channel,
@@ -162,7 +165,8 @@ pub(crate) fn answer_each(
     let listener = ports
         .find_map(|port| listener(std::net::SocketAddr::new(local.ip(), port), 4096).ok())
         .ok_or_else(|| refused("no free port for its listener".into()))?;
-    // Accepted sockets inherit these, and buffers must be set before the SYN to count in the window scale.
+    // Accepted sockets inherit these, and buffers must be set before the SYN to count in the window
+    // scale.
     options.apply_before_connect(&listener, peer).map_err(|e| refused(e.to_string()))?;
     let port = listener.local_addr()?.as_socket().map_or(0, |a| a.port());
     let ended = AtomicBool::new(false);
@@ -223,7 +227,8 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Waits until the client closes the connection it asked on; `now_and_then` runs a few times a second meanwhile.
+/// Waits until the client closes the connection it asked on; `now_and_then` runs a few times a
+/// second meanwhile.
 pub(crate) fn wait_for_close(
     shared: &Shared,
     control: &Channel,

@@ -1,8 +1,10 @@
-//! Tests under way: which of them end for their silence or their length, and which gives way where all places are taken.
+//! Tests under way: which of them end for their silence or their length, and which gives way where
+//! all places are taken.
 //!
-//! A limit on a socket (`SO_RCVTIMEO`) arms and disarms a kernel timer in every read that waits, which costs an exchange of a few
-//! microseconds some percent of its rate. So the server's thread that accepts looks after all tests ten times a second instead, and shuts
-//! down the connection of one that is over its time: its read then ends at once.
+//! A limit on a socket (`SO_RCVTIMEO`) arms and disarms a kernel timer in every read that waits,
+//! which costs an exchange of a few microseconds some percent of its rate. So the server's thread
+//! that accepts looks after all tests ten times a second instead, and shuts down the connection of
+//! one that is over its time: its read then ends at once.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -89,8 +91,8 @@ impl Test {
 }
 
 impl Sessions {
-    /// Adds a test that `stream` was asked for on, where fewer than `most` are under way, or one that is silent gives way to it. The number
-    /// under way comes back otherwise.
+    /// Adds a test that `stream` was asked for on, where fewer than `most` are under way, or one
+    /// that is silent gives way to it. The number under way comes back otherwise.
     pub fn add(
         self: &Arc<Self>,
         ip: IpAddr,
@@ -109,7 +111,8 @@ impl Sessions {
         Ok(Session { all: self.clone(), test })
     }
 
-    /// Ends each test that is over a limit of its own, and all that have one where the server stops.
+    /// Ends each test that is over a limit of its own, and all that have one where the server
+    /// stops.
     pub fn check(&self, stopping: bool, now: Instant<Monotonic>) {
         for test in lock(&self.0).iter() {
             test.check(stopping, now);

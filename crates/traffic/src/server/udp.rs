@@ -40,7 +40,8 @@ fn accept(shared: &Shared, control: &Channel, request: &Request, served: &Served
     Ok(socket.into())
 }
 
-/// Sends or receives a flow until the client closes its half of the connection it asked on; then reports this side.
+/// Sends or receives a flow until the client closes its half of the connection it asked on; then
+/// reports this side.
 pub(crate) fn carry(
     shared: &Arc<Shared>,
     control: &Channel,
@@ -61,7 +62,8 @@ pub(crate) fn carry(
                 let sent = send(socket, flow.datagram_bytes, flow.bits_per_second, until, stop, done)?;
                 Ok(Report::Sent(sent, CpuTime::of_this_thread().since(before)))
             } else {
-                // The client reports the delays where it receives; here the server does, on the clock they share or not.
+                // The client reports the delays where it receives; here the server does, on the
+                // clock they share or not.
                 let received = receive(socket, None, true, flow.interval, stop, done)?;
                 Ok(Report::Received(Box::new(received), CpuTime::of_this_thread().since(before)))
             }

@@ -1,7 +1,8 @@
 //! Connections that have not been admitted to a test, and which of them gives way to the next.
 //!
-//! A stranger can open connections faster than any time limit ends them. So no newcomer is turned away for the sake of those that wait:
-//! where they are too many, the one that has waited longest of the network that has most of them is closed.
+//! A stranger can open connections faster than any time limit ends them. So no newcomer is turned
+//! away for the sake of those that wait: where they are too many, the one that has waited longest
+//! of the network that has most of them is closed.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
@@ -67,8 +68,8 @@ impl Queue {
 pub(crate) struct Waiting(Mutex<Queue>);
 
 impl Waiting {
-    /// Adds one. How many were closed for it, at most two, comes back too: one of a network that has `per_network` of them, and one where
-    /// there are `all`.
+    /// Adds one. How many were closed for it, at most two, comes back too: one of a network that
+    /// has `per_network` of them, and one where there are `all`.
     pub fn add(self: &Arc<Self>, ip: IpAddr, stream: Arc<TcpStream>, per_network: u32, all: u32) -> (Waits, u64) {
         let network = Network::of(ip);
         let mut queue = lock(&self.0);

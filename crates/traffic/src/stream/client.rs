@@ -29,13 +29,13 @@ const STEP: Nanos = Nanos::from_secs(15);
 /// How often the control connection and the caller are looked after.
 const LOOK: Nanos = Nanos::from_millis(100);
 
-/// Carries out a transfer. `progress` is called with every interval, and every 100 ms; where it breaks, the transfer ends and
-/// its outcome says so.
+/// Carries out a transfer. `progress` is called with every interval, and every 100 ms; where it
+/// breaks, the transfer ends and its outcome says so.
 ///
 /// # Errors
-/// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`], [`Error::Gone`],
-/// [`Error::Wire`] and [`Error::SocketOption`] until data flows. After that a server that goes away is
-/// [`Outcome::interrupted`].
+/// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`],
+/// [`Error::Busy`], [`Error::Gone`], [`Error::Wire`] and [`Error::SocketOption`] until data flows.
+/// After that a server that goes away is [`Outcome::interrupted`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     check(config)?;
     let mut control = Control::open(config)?;
@@ -302,7 +302,8 @@ impl Control {
         socket
             .connect(&config.target.server.into())
             .map_err(|source| Error::Connect { peer: config.target.server, source })?;
-        // Asking once more is left to a server that lost the first: a stock one would take it for another flow.
+        // Asking once more is left to a server that lost the first: a stock one would take it for
+        // another flow.
         socket.send(&UDP_HELLO).map_err(Error::io("opening a UDP flow"))?;
         socket.set_read_timeout(Some(Duration::from_secs(5))).map_err(Error::io("opening a UDP flow"))?;
         let mut buffer = [0; 65_536];

@@ -52,7 +52,8 @@ pub(super) fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &Atomic
     let mut buffer = vec![0u8; 65_536];
     let mut tracker = Tracker::default();
     let mut total = 0u64;
-    // More than any socket buffer holds: a peer that goes on sending must not hold us after the end.
+    // More than any socket buffer holds: a peer that goes on sending must not hold us after the
+    // end.
     let mut left = 1_000_000;
     let result = loop {
         // After the end only what already arrived is taken.

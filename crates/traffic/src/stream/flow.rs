@@ -36,7 +36,8 @@ pub(crate) struct FlowEnd {
     pub error: Option<io::Error>,
 }
 
-/// Spends the time of one flow; returns when asked to stop, when its bytes are sent, or when the peer is gone.
+/// Spends the time of one flow; returns when asked to stop, when its bytes are sent, or when the
+/// peer is gone.
 pub(crate) fn carry(flow: &Flow, plan: &Plan, bytes: Option<u64>, meter: &Meter, stop: &AtomicBool) -> FlowEnd {
     let before = CpuTime::of_this_thread();
     let mut end = FlowEnd::default();
@@ -137,7 +138,8 @@ fn send(
         }
     };
     if let Some(completions) = &mut completions {
-        // The last pages are given back once the peer has acknowledged them; a dead path must not hold us here.
+        // The last pages are given back once the peer has acknowledged them; a dead path must not
+        // hold us here.
         let deadline = timing::now().after(Nanos::from_secs(1));
         while counts.completed < counts.sends && timing::now() < deadline {
             zerocopy::reap(completions, socket, &mut counts);
@@ -169,8 +171,8 @@ fn receive(socket: &Socket, plan: &Plan, meter: &Meter, stop: &AtomicBool) -> io
             Err(e) => return Err(e),
         }
     }
-    // What had arrived when the test ended was delivered, only not read yet. A buffer's worth and no more: a peer that
-    // goes on sending must not hold us.
+    // What had arrived when the test ended was delivered, only not read yet. A buffer's worth and
+    // no more: a peer that goes on sending must not hold us.
     let mut left = socket.recv_buffer_size().unwrap_or(0) as u64 * 2;
     while let Ok(n @ 1..) = one_receive(socket, &mut buffer, RecvFlags::DONTWAIT) {
         total += n;

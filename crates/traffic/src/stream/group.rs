@@ -140,7 +140,8 @@ impl Group {
         }
     }
 
-    /// When the series is to be added to next, in steps of `interval` from the start: a timer's lateness does not add up.
+    /// When the series is to be added to next, in steps of `interval` from the start: a timer's
+    /// lateness does not add up.
     pub fn next_sample(&self, interval: Nanos) -> Instant<Monotonic> {
         next_step(self.start, self.sampled, interval)
     }
@@ -202,8 +203,8 @@ impl Group {
                 ..FlowEnd::default()
             });
             ended.cpu += end.cpu;
-            // With the write that was under way at the end, and with what a receiver still found in its queue: what one
-            // side counts, the other may have seen.
+            // With the write that was under way at the end, and with what a receiver still found in
+            // its queue: what one side counts, the other may have seen.
             let bytes = running.meter.bytes.load(Ordering::Relaxed);
             ended.flows.push(EndedFlow {
                 bytes: bytes - running.warm_up.bytes,
@@ -260,7 +261,8 @@ impl EndedFlow {
 }
 
 impl Ended {
-    /// Per cent of one CPU over the time, as iperf3 gives it: in all, in the program, in the kernel.
+    /// Per cent of one CPU over the time, as iperf3 gives it: in all, in the program, in the
+    /// kernel.
     pub fn cpu_percent(&self) -> [f64; 3] {
         let percent = |spent: Nanos| 100.0 * spent.0 as f64 / self.elapsed.0.max(1) as f64;
         [percent(self.cpu.total()), percent(self.cpu.user), percent(self.cpu.system)]

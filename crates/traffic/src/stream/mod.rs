@@ -128,7 +128,8 @@ pub struct FlowOutcome {
     /// How long the receiver measured.
     #[serde(rename = "received_in_ns")]
     pub received_in: Option<Nanos>,
-    /// Segments the sender retransmitted, warm-up not counted; absent where the sender does not know.
+    /// Segments the sender retransmitted, warm-up not counted; absent where the sender does not
+    /// know.
     pub retransmitted_segments: Option<u64>,
     /// What became of datagrams, as the receiver saw it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,7 +187,8 @@ pub struct Outcome {
     pub cpu: CpuTime,
     /// CPU seconds of the client for 10⁹ bytes sent and received by it.
     pub cpu_seconds_per_gigabyte: Option<f64>,
-    /// CPU time of the server's flow threads (or, of a stock iperf3, of its process: its percentage times the time).
+    /// CPU time of the server's flow threads (or, of a stock iperf3, of its process: its percentage
+    /// times the time).
     pub server_cpu: Option<CpuTime>,
     /// CPU seconds of the server for 10⁹ bytes sent and received by it.
     pub server_cpu_seconds_per_gigabyte: Option<f64>,
@@ -194,7 +196,8 @@ pub struct Outcome {
     pub pace_bits_per_second: Option<u64>,
     /// What was set on the sockets of both ends; all else was as the kernel has it.
     pub socket_options: SocketOptions,
-    /// Whether the server is one of ours: a stock iperf3 neither sets our socket options nor sends its series.
+    /// Whether the server is one of ours: a stock iperf3 neither sets our socket options nor sends
+    /// its series.
     pub server_is_wirelapse: bool,
     /// The server's own report, where it was asked for and sent one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,8 @@ pub(crate) struct Plan {
     pub quickack: Option<bool>,
 }
 
-/// What a flow's thread shows while it runs. On its own cache line, so that flows do not slow each other.
+/// What a flow's thread shows while it runs. On its own cache line, so that flows do not slow each
+/// other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Meter {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use super::{Config, Direction, FlowOutcome, Outcome, Total};
 use crate::sample::{Sample, rate};
 
-/// What `iperf3 -c … --json` would print of the same transfer. `socket` is the number of the flow, and `version` is ours:
-/// a reader can see who measured.
+/// What `iperf3 -c … --json` would print of the same transfer. `socket` is the number of the flow,
+/// and `version` is ours: a reader can see who measured.
 pub fn report(config: &Config, outcome: &Outcome) -> Value {
     let mut end = Map::new();
     end.insert("streams".into(), outcome.flows.iter().map(|f| flow(config, outcome, f)).collect());

@@ -1,5 +1,5 @@
-//! `MSG_ZEROCOPY`: the kernel sends from the program's pages and says on the error queue when it is done with them
-//! (Documentation/networking/msg_zerocopy.rst).
+//! `MSG_ZEROCOPY`: the kernel sends from the program's pages and says on the error queue when it is
+//! done with them (Documentation/networking/msg_zerocopy.rst).
 
 use std::os::fd::AsFd;
 
@@ -45,7 +45,8 @@ pub(super) fn enable(socket: &impl AsFd) -> Result<ErrorQueue, Error> {
     Ok(ErrorQueue::new(BatchSize { messages: 32, payload: 0, control: 256 }))
 }
 
-/// Takes the completions that wait on the error queue. Where reading fails, the next write shows why.
+/// Takes the completions that wait on the error queue. Where reading fails, the next write shows
+/// why.
 pub(super) fn reap(queue: &mut ErrorQueue, socket: &impl AsFd, counts: &mut ZerocopyCounts) {
     let completed = |report: Result<Report<'_>, _>| {
         if let Ok(Report::ZeroCopy { first, last, copied }) = report {

@@ -19,14 +19,15 @@ use crate::target::Target;
 use crate::timing::{self, CpuTime};
 use crate::wire;
 
-/// A flow that the server has opened: the connection it was asked on, the socket, the server's answer, and the round
-/// trip that asking took.
+/// A flow that the server has opened: the connection it was asked on, the socket, the server's
+/// answer, and the round trip that asking took.
 pub(crate) struct Opened {
     pub control: Channel,
     pub socket: UdpSocket,
     pub ready: Ready,
     pub round_trip: Nanos,
-    /// The first datagram of a flow down, where it overtook the server's answer: it says as well that the flow is open.
+    /// The first datagram of a flow down, where it overtook the server's answer: it says as well
+    /// that the flow is open.
     pub early: Option<Arrived>,
 }
 
@@ -73,13 +74,14 @@ pub(crate) fn wait_for_last(round_trip: Nanos) {
     std::thread::sleep(three.clamp(Nanos::from_millis(300), Nanos::from_secs(10)).into());
 }
 
-/// Sends (or lets the server send) the datagrams, and counts what became of them. `progress` is called every 100 ms; where
-/// it breaks, the flow ends.
+/// Sends (or lets the server send) the datagrams, and counts what became of them. `progress` is
+/// called every 100 ms; where it breaks, the flow ends.
 ///
 /// # Errors
-/// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`], [`Error::Busy`] and [`Error::Gone`]
-/// until datagrams flow. Where the server goes away in the middle, what a client received is in the outcome; of what a client sent
-/// the server alone knows what became, and it is [`Error::Ended`].
+/// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`],
+/// [`Error::Busy`] and [`Error::Gone`] until datagrams flow. Where the server goes away in the
+/// middle, what a client received is in the outcome; of what a client sent the server alone knows
+/// what became, and it is [`Error::Ended`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.target.options.validate()?;
     if !(Header::BYTES as u32..=65_507).contains(&config.datagram_bytes) {

@@ -1,8 +1,8 @@
 //! `udp`: datagrams at a rate, and what becomes of them.
 //!
-//! Each datagram is numbered and carries the moment it was sent on the sender's `CLOCK_MONOTONIC`. Where both ends run
-//! under the same boot of the same machine (network namespaces, loopback) that clock is one, and the receiver reports
-//! one-way delays; otherwise it reports none.
+//! Each datagram is numbered and carries the moment it was sent on the sender's `CLOCK_MONOTONIC`.
+//! Where both ends run under the same boot of the same machine (network namespaces, loopback) that
+//! clock is one, and the receiver reports one-way delays; otherwise it reports none.
 
 mod client;
 pub(crate) mod flow;
@@ -132,7 +132,8 @@ pub struct Outcome {
     /// How long was sent.
     #[serde(rename = "elapsed_ns")]
     pub elapsed: Nanos,
-    /// Datagrams that left the sender; of a server that went away, those up to the highest number that came.
+    /// Datagrams that left the sender; of a server that went away, those up to the highest number
+    /// that came.
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,

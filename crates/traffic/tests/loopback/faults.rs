@@ -63,7 +63,8 @@ fn ask_as_iperf3(to: SocketAddr, parameters: &str) -> Vec<u8> {
     answer
 }
 
-/// After `TEST_END` a stock client goes on to read whole blocks and looks at nothing else meanwhile.
+/// After `TEST_END` a stock client goes on to read whole blocks and looks at nothing else
+/// meanwhile.
 #[test]
 fn a_client_that_first_reads_its_flow_to_the_end_gets_its_results() {
     let server = server(Limits::default(), None);
@@ -233,7 +234,8 @@ fn connect_from(local: &str, to: SocketAddr) -> TcpStream {
 #[test]
 fn those_without_the_token_take_no_test_from_those_with_it() {
     let server = server(Limits { sessions: 4, waiting_per_address: 20, ..Limits::default() }, Some("secret"));
-    // More than there are tests, and more than one address may have: each says that it is an iperf3 client and no more.
+    // More than there are tests, and more than one address may have: each says that it is an iperf3
+    // client and no more.
     let silent: Vec<TcpStream> = (0..40)
         .map(|_| {
             let mut s = connect_from("127.0.0.2", server.local_addr());

@@ -44,8 +44,9 @@ fn a_stock_client_is_served_up_down_and_both_ways_over_ipv4_and_ipv6() {
                 assert!(bits(&report, key) > 1e6, "{address} {extra:?} {key}: {report}");
             }
             let (sent, received) = (bytes(&report, "sum_sent"), bytes(&report, "sum_received"));
-            // What was in flight or unread at the end may be missing, and nothing may be there twice. A warm-up ends at
-            // each side by its own clock: what a busy machine carries between the two is counted by one side alone.
+            // What was in flight or unread at the end may be missing, and nothing may be there
+            // twice. A warm-up ends at each side by its own clock: what a busy machine carries
+            // between the two is counted by one side alone.
             let most = if extra.contains(&"-O") { sent.saturating_mul(2) } else { sent };
             assert!(received <= most && received.saturating_mul(2) > sent, "{extra:?}: {received} of {sent}");
         }
@@ -119,7 +120,8 @@ fn a_stock_server_takes_exactly_the_bytes_asked_for() {
     tier::needs!(tier::Need::Program("iperf3"));
     let stock = StockServer::start("127.0.0.1");
     let c = Config { bytes: Some(ASKED), flows: 3, ..config(stock.address) };
-    // At the end of a test iperf3's server counts no more of what still waits in its sockets, so one run of several has to be exact.
+    // At the end of a test iperf3's server counts no more of what still waits in its sockets, so
+    // one run of several has to be exact.
     let exact = (0..5).any(|_| {
         let total = stock.retry(|| run(&c, &mut |_| ControlFlow::Continue(()))).up.unwrap();
         let received = total.received_bytes.unwrap();
@@ -208,7 +210,8 @@ fn our_report_has_the_keys_of_theirs() {
         let theirs = stock_client(to, &[&["-t", "1"], extra].concat());
         let c = Config { udp, direction, duration: Nanos::from_secs(1), write_bytes: 1448, ..Config::new(to) };
         let ours = traffic::stream::iperf3_report(&c, &run(&c, &mut |_| ControlFlow::Continue(())).unwrap());
-        // What stays out is of their process (socket buffers, words for the time) and not of the transfer.
+        // What stays out is of their process (socket buffers, words for the time) and not of the
+        // transfer.
         let mut missing = Vec::new();
         iperf3_program::missing_keys(&theirs, &ours, "", &mut missing);
         missing.retain(|key| {
@@ -238,7 +241,8 @@ fn a_stock_server_keeps_the_pace_that_is_asked_of_it() {
     }
 }
 
-/// What a server with --authorized-users-path says to a client without a login: four bytes, not eight.
+/// What a server with --authorized-users-path says to a client without a login: four bytes, not
+/// eight.
 #[test]
 fn a_server_that_wants_a_login_is_a_refusal_in_words() {
     use std::io::{Read as _, Write as _};
@@ -337,7 +341,8 @@ fn a_stock_client_logs_in_at_our_server() {
     assert!(refused(&wrong), "{}", wrong["error"]);
     let none = stock_client(to, &["-t", "1"]);
     assert!(refused(&none), "{}", none["error"]);
-    // Our client is told in words; its other workloads have no login, and a server without a token lets none of them in.
+    // Our client is told in words; its other workloads have no login, and a server without a token
+    // lets none of them in.
     let error = run(&config(to), &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(error.to_string().contains("one of its users"), "{error}");
     let exchange = traffic::rr::Config { duration: Nanos::from_millis(100), ..traffic::rr::Config::new(to) };

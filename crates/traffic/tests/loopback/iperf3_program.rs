@@ -81,7 +81,8 @@ impl StockServer {
         Self { child, address }
     }
 
-    /// A stock server needs a moment between two clients; what it says meanwhile is that it is busy.
+    /// A stock server needs a moment between two clients; what it says meanwhile is that it is
+    /// busy.
     pub fn retry<T>(&self, mut run: impl FnMut() -> Result<T, traffic::Error>) -> T {
         let begun = Instant::now();
         loop {

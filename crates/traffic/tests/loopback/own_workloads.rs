@@ -71,8 +71,8 @@ fn an_open_loop_keeps_its_rate_and_counts_the_wait_behind_a_slow_answer() {
     let o = rr::run(&c, &mut go_on).unwrap();
     assert_eq!(o.transactions + o.unfinished + o.never_sent, 200, "{o:?}");
 
-    // 20 ms a transaction, asked for every 5 ms: from the meant moment the last ones wait for most of the second, while a
-    // measurement from the moment of sending would show 20 ms for all.
+    // 20 ms a transaction, asked for every 5 ms: from the meant moment the last ones wait for most
+    // of the second, while a measurement from the moment of sending would show 20 ms for all.
     let exchange = rr::Exchange { think: Nanos::from_millis(20), ..c.exchange };
     let o = rr::run(&rr::Config { exchange, ..c }, &mut go_on).unwrap();
     assert!(o.transactions <= 50, "{o:?}");
@@ -149,7 +149,8 @@ fn datagrams_add_up_in_both_directions() {
                 ..udp::Config::new(server.local_addr())
             };
             let o = udp::run(&c, &mut go_on).unwrap();
-            // 1,000 a second for 0.6 s; a busy machine may have fallen behind, and never runs ahead.
+            // 1,000 a second for 0.6 s; a busy machine may have fallen behind, and never runs
+            // ahead.
             assert!((100..=602).contains(&o.sent), "{o:?}");
             assert_eq!(o.sent_bytes, o.sent * 500);
             let d = o.datagrams;
@@ -219,7 +220,8 @@ fn a_client_that_falls_silent_is_closed_and_one_that_is_slow_is_not() {
     assert_eq!(why, [None, Some("the client was silent for too long".into())]);
 }
 
-/// What is not asked for is as the kernel has it, on both ends: the second of two small writes waits for the ACK of the first.
+/// What is not asked for is as the kernel has it, on both ends: the second of two small writes
+/// waits for the ACK of the first.
 #[test]
 fn nagles_algorithm_is_on_unless_it_is_asked_off() {
     let server = server("127.0.0.1:0");

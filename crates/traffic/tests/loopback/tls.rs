@@ -132,7 +132,8 @@ fn a_client_with_tls_says_so_of_a_server_without() {
     drop(with);
 }
 
-/// An HTTP/2 connection to `server`, and the answers to requests for `path` on it, one after the other, until it ends.
+/// An HTTP/2 connection to `server`, and the answers to requests for `path` on it, one after the
+/// other, until it ends.
 fn statuses(server: SocketAddr, certificate: &std::path::Path, path: &str, token: &str, most: usize) -> Vec<u16> {
     use rustls::pki_types::pem::PemObject as _;
     let mut roots = rustls::RootCertStore::empty();

@@ -47,7 +47,8 @@ fn bulk_transfer_carries_what_the_wire_can_and_no_more() {
         let wire = f64::from(mbit) * 1e6 * (1_500.0 - if ipv6 { 72.0 } else { 52.0 }) / 1_538.0;
         for total in [outcome.up, outcome.down].into_iter().flatten() {
             let goodput = total.goodput_bits_per_second.unwrap();
-            // What is in the queue and in buffers at the end of the warm-up, and of the test, is the error either way.
+            // What is in the queue and in buffers at the end of the warm-up, and of the test, is
+            // the error either way.
             assert!(goodput < 1.1 * wire && goodput > 0.3 * wire, "{goodput} of {wire}, {direction:?}");
         }
         assert_eq!(outcome.congestion_control.as_deref(), Some("reno"));
@@ -102,13 +103,14 @@ fn a_load_fills_the_queue_and_the_probes_see_it() {
     for probed in &outcome.probes {
         assert_eq!(probed.error, None, "{}", probed.probe);
         assert!(probed.before.round_trip.min.0 >= 2 * DELAY_NS, "{:?}", probed.before);
-        // The lab's queue holds far more than a round trip: the load's own segments stand before the probe's.
+        // The lab's queue holds far more than a round trip: the load's own segments stand before
+        // the probe's.
         assert!(probed.loaded.round_trip.p50.0 > probed.before.round_trip.p50.0 + DELAY_NS, "{probed:?}");
     }
 }
 
-/// What a quarter of the round trips do not exceed: the programs that answer wait for a processor of a busy machine, the kernel that answers
-/// `ping` does not.
+/// What a quarter of the round trips do not exceed: the programs that answer wait for a processor
+/// of a busy machine, the kernel that answers `ping` does not.
 fn quarter(mut round_trips: Vec<u64>) -> u64 {
     round_trips.sort_unstable();
     round_trips[round_trips.len() / 4]
@@ -126,7 +128,8 @@ fn ping(lab: &Lab, count: u32) -> Vec<u64> {
     times
 }
 
-/// The probes say what `ping` says of the same path at the same time, not what this host's timers add to it.
+/// The probes say what `ping` says of the same path at the same time, not what this host's timers
+/// add to it.
 #[test]
 fn probes_take_as_long_as_ping_says() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("ping"));

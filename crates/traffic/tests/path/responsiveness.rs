@@ -118,8 +118,8 @@ fn a_queue_is_in_the_round_trips_as_ping_sees_it() {
     // Without load a round trip is the path's, whatever asks for it.
     let idle = outcome.probes.iter().filter(|p| p.load.is_none()).filter_map(|p| p.tcp).min().unwrap().as_millis_f64();
     assert!((20.0..30.0).contains(&idle), "{:?}", outcome.idle);
-    // Under load the handshakes wait as pings do, in the same queue: medians of the second half of the time. A SYN that the queue drops
-    // takes another second, so means say less.
+    // Under load the handshakes wait as pings do, in the same queue: medians of the second half of
+    // the time. A SYN that the queue drops takes another second, so means say less.
     let median = |mut all: Vec<f64>| {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
@@ -132,8 +132,8 @@ fn a_queue_is_in_the_round_trips_as_ping_sees_it() {
     assert!(ping > 60.0, "no queue stood: {ping} ms");
     assert!((tcp / ping - 1.0).abs() < 0.3, "handshakes {tcp} ms, pings {ping} ms");
     assert!(stage.rpm.unwrap() < 60_000.0 / 60.0, "{stage:?}");
-    // The averages reach over two seconds here: what waits behind a lost segment, up to a queue of 0.2 s, is delivered before or after, and
-    // what slow start lost is still being repaired.
+    // The averages reach over two seconds here: what waits behind a lost segment, up to a queue of
+    // 0.2 s, is delivered before or after, and what slow start lost is still being repaired.
     let goodput = stage.down_bits_per_second.unwrap();
     assert!((10e6..24e6).contains(&goodput), "{stage:?}");
 }

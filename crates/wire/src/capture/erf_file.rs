@@ -1,5 +1,5 @@
-//! Files of Endace's cards: records one after the other, without a header of the file. Each record begins with its time, type and
-//! length; what is in it is decoded as link type 197 is.
+//! Files of Endace's cards: records one after the other, without a header of the file. Each record
+//! begins with its time, type and length; what is in it is decoded as link type 197 is.
 
 use std::io;
 
@@ -39,7 +39,8 @@ fn before_frame(record: &[u8]) -> u32 {
     (HEADER + 8 * extensions + padding) as u32
 }
 
-/// Whether records stand at the window's start: two that follow one another within a day, or one that is the whole file.
+/// Whether records stand at the window's start: two that follow one another within a day, or one
+/// that is the whole file.
 pub(crate) fn is_there(window: &mut Window<'_>) -> io::Result<bool> {
     window.has(HEADER)?;
     let Some(first) = length(window.held()) else { return Ok(false) };

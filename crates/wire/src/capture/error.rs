@@ -65,7 +65,8 @@ pub enum Problem {
     DamagedCompression,
     /// A record claims more bytes than any packet has.
     ImpossibleLength,
-    /// A block's length is not a multiple of four, is too short for its kind, or differs from its repetition.
+    /// A block's length is not a multiple of four, is too short for its kind, or differs from its
+    /// repetition.
     BadBlockLength,
     /// A field within a block or record contradicts another.
     BadRecord,

@@ -148,7 +148,8 @@ impl Interface {
         }
     }
 
-    /// The moment that `ticks` stand for; `None` before 1970, beyond 2554 or where the unit is not usable.
+    /// The moment that `ticks` stand for; `None` before 1970, beyond 2554 or where the unit is not
+    /// usable.
     #[inline]
     pub(super) fn moment(&self, ticks: u64) -> Option<Instant<Realtime>> {
         let nanos = self.resolution.nanos(ticks)?;

@@ -1,6 +1,8 @@
-//! Capture files: pcap, pcapng, snoop, Network Monitor and ERF, compressed or not, from memory or from a stream that still grows.
+//! Capture files: pcap, pcapng, snoop, Network Monitor and ERF, compressed or not, from memory or
+//! from a stream that still grows.
 //!
-//! What is in a frame is for [`crate::packet`], which builds on this module, and not the other way round.
+//! What is in a frame is for [`crate::packet`], which builds on this module, and not the other way
+//! round.
 
 mod erf_file;
 mod error;
@@ -106,7 +108,8 @@ impl Progress {
         self.over = true;
     }
 
-    /// The stream ended at `offset` where a record should go on or begin: clean only where `left` is 0.
+    /// The stream ended at `offset` where a record should go on or begin: clean only where `left`
+    /// is 0.
     fn end(&mut self, window: &Window<'_>, left: usize, offset: u64) {
         match window.compression_problem().or((left > 0).then_some(Problem::CutRecord)) {
             Some(kind) => self.stop_at_next(kind, offset),
@@ -126,7 +129,8 @@ pub struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    /// A capture that is in memory whole, such as a mapped file: nothing is copied unless it is compressed.
+    /// A capture that is in memory whole, such as a mapped file: nothing is copied unless it is
+    /// compressed.
     ///
     /// # Errors
     /// [`CaptureError`] where this is no capture that can be read.
@@ -200,8 +204,8 @@ impl<'a> Capture<'a> {
         self.window.offset() + self.given as u64
     }
 
-    /// The next frame, or `None` at the end. Damage is counted in [`Capture::problems`] and reading goes on
-    /// where the format allows it.
+    /// The next frame, or `None` at the end. Damage is counted in [`Capture::problems`] and reading
+    /// goes on where the format allows it.
     ///
     /// # Errors
     /// Only where the reader itself fails.
@@ -211,8 +215,9 @@ impl<'a> Capture<'a> {
         Ok(Some(record.frame(self.window.held(), self.window.offset(), self.progress.number)))
     }
 
-    /// The next frame where it is of the commonest format and held whole, otherwise `None`, and [`Capture::next_frame`] is to be
-    /// asked. There is no error in what it gives, so a frame stays in registers on its way.
+    /// The next frame where it is of the commonest format and held whole, otherwise `None`, and
+    /// [`Capture::next_frame`] is to be asked. There is no error in what it gives, so a frame stays
+    /// in registers on its way.
     #[inline(always)]
     pub(crate) fn held_frame(&mut self) -> Option<Frame<'_>> {
         self.pass_given();

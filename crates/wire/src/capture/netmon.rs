@@ -1,5 +1,5 @@
-//! Microsoft's Network Monitor, versions 1 and 2: a header of 128 bytes, frames one after the other, then tables. The fields are those
-//! that Wireshark's `wiretap/netmon.c` describes.
+//! Microsoft's Network Monitor, versions 1 and 2: a header of 128 bytes, frames one after the
+//! other, then tables. The fields are those that Wireshark's `wiretap/netmon.c` describes.
 
 use std::io;
 
@@ -22,7 +22,8 @@ pub(super) struct Netmon {
     first_version: bool,
     /// Bytes behind each frame's data (from version 2.1 on).
     trailer: usize,
-    /// When the capture began, ns since 1970; in the local time of the machine that made it, as the header has it.
+    /// When the capture began, ns since 1970; in the local time of the machine that made it, as the
+    /// header has it.
     began: u64,
     /// Where the first of the tables begins: behind the frames.
     frames_end: u64,
@@ -42,7 +43,8 @@ fn link_type(network: u16) -> Option<LinkType> {
     }
 }
 
-/// Days from 1970 to a date of the Gregorian calendar, counted from March on, so that a leap day is a year's last.
+/// Days from 1970 to a date of the Gregorian calendar, counted from March on, so that a leap day is
+/// a year's last.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (y, m) = if month > 2 { (year, month - 3) } else { (year.saturating_sub(1), month + 9) };
     (y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day).saturating_sub(719_469)

@@ -1,7 +1,7 @@
 //! The format of libpcap: a header of 24 bytes, then records of 16 bytes and the frame.
 //!
-//! Variants are distinguished by the magic number: microseconds or nanoseconds, either byte order, and the modified one
-//! (of Alexey Kuznetzov's patches) with 8 more bytes in each record header.
+//! Variants are distinguished by the magic number: microseconds or nanoseconds, either byte order,
+//! and the modified one (of Alexey Kuznetzov's patches) with 8 more bytes in each record header.
 
 use std::io;
 
@@ -42,7 +42,8 @@ pub(super) struct Pcap {
     link_type: LinkType,
     /// Bytes of a record's header.
     header_length: usize,
-    /// The version before which the two lengths of a record stood the other way round is 2.3, and of 2.3 some do.
+    /// The version before which the two lengths of a record stood the other way round is 2.3, and
+    /// of 2.3 some do.
     minor: u32,
 }
 
@@ -62,7 +63,8 @@ impl Pcap {
         if major != 2 {
             return Err(CaptureError::Unsupported { offset: 4, what: "pcap version", value: major.into() });
         }
-        // The upper half of the link type holds the length of the frame check sequence (bit 26, and 28 to 31).
+        // The upper half of the link type holds the length of the frame check sequence (bit 26, and
+        // 28 to 31).
         let network = word(header, 20, variant.big_endian);
         let link_type = LinkType((network & 0xffff) as u16);
         let resolution = if variant.nanoseconds { Resolution::NANOSECONDS } else { Resolution::MICROSECONDS };
@@ -128,7 +130,8 @@ impl Pcap {
     }
 }
 
-/// No packet is as long as that, and none has no bytes at all: zeros are what a hole in a file reads as.
+/// No packet is as long as that, and none has no bytes at all: zeros are what a hole in a file
+/// reads as.
 #[inline(always)]
 fn is_possible(record: &Record) -> bool {
     record.captured <= LONGEST_FRAME as usize && record.original_length > 0
@@ -162,7 +165,8 @@ impl Pcap {
         Ok(None)
     }
 
-    /// Whether plausible records stand at the window's start, close to each other in time: so many, or up to the file's end.
+    /// Whether plausible records stand at the window's start, close to each other in time: so many,
+    /// or up to the file's end.
     fn records_agree(&self, window: &mut Window<'_>) -> io::Result<bool> {
         let (mut at, mut before) = (0, None);
         for found in 0..AGREEING {
@@ -206,10 +210,12 @@ pub fn write_pcap_header(out: &mut impl io::Write, link_type: LinkType) -> io::R
     out.write_all(&header)
 }
 
-/// Writes one record after [`write_pcap_header`]. `data` may be less than `original_length`, where a frame was cut short.
+/// Writes one record after [`write_pcap_header`]. `data` may be less than `original_length`, where
+/// a frame was cut short.
 ///
 /// # Errors
-/// Those of `out`; `InvalidInput` where the time is beyond the format's year 2106 or the frame is too long.
+/// Those of `out`; `InvalidInput` where the time is beyond the format's year 2106 or the frame is
+/// too long.
 pub fn write_pcap_record(
     out: &mut impl io::Write,
     at: Instant<Realtime>,

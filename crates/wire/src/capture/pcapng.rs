@@ -119,7 +119,8 @@ impl Pcapng {
                 continue;
             }
             if !window.has(length as usize)? {
-                // A block that is cut off, or one of which the length is damaged: then whole blocks follow.
+                // A block that is cut off, or one of which the length is damaged: then whole blocks
+                // follow.
                 if window.compression_problem().is_some() {
                     progress.end(window, window.held().len(), offset);
                     return Ok(None);
@@ -164,8 +165,8 @@ impl Pcapng {
         }
     }
 
-    /// Counts `problem` and looks for the next place where a block of a known kind stands whole, its length
-    /// repeated at its end. False where there is none.
+    /// Counts `problem` and looks for the next place where a block of a known kind stands whole,
+    /// its length repeated at its end. False where there is none.
     #[cold]
     fn resynchronise(&self, window: &mut Window<'_>, progress: &mut Progress, problem: Problem) -> io::Result<bool> {
         progress.stop_at_next(problem, window.offset());
@@ -210,7 +211,8 @@ impl Pcapng {
         };
         let (link_type, captured) = (interface.link_type, field(20));
         let at = interface.moment(u64::from(field(12)) << 32 | u64::from(field(16)));
-        // Capacity for frame and options: what is left after the fixed part and the repeated length.
+        // Capacity for frame and options: what is left after the fixed part and the repeated
+        // length.
         let room = block.len() - 32;
         if captured as usize > room {
             progress.problem(Problem::BadRecord, offset);
@@ -256,8 +258,8 @@ impl Pcapng {
             progress.problem(Problem::NoSuchInterface, offset);
             return None;
         };
-        // Section 4.4: the captured length is not written; it is the least of the original, the snapshot length
-        // and the room in the block.
+        // Section 4.4: the captured length is not written; it is the least of the original, the
+        // snapshot length and the room in the block.
         let original = word(block, 8, self.big_endian);
         let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
         Some(Record {

@@ -46,8 +46,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Describes the next interface; the first is number 0. Resolution and offset are not copied, since times are written as
-    /// nanoseconds since 1970.
+    /// Describes the next interface; the first is number 0. Resolution and offset are not copied,
+    /// since times are written as nanoseconds since 1970.
     ///
     /// # Errors
     /// Where `out` fails.
@@ -73,7 +73,8 @@ impl<W: Write> PcapngWriter<W> {
         self.finish_block()
     }
 
-    /// Describes those of `all` that are not yet described: call it before each frame while a file with several is copied.
+    /// Describes those of `all` that are not yet described: call it before each frame while a file
+    /// with several is copied.
     ///
     /// # Errors
     /// Where `out` fails.
@@ -85,8 +86,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Writes a frame with the comments it has and then `comments`. A frame without a time gets 0. A comment
-    /// longer than the format's 65,535 bytes is cut at a character.
+    /// Writes a frame with the comments it has and then `comments`. A frame without a time gets 0.
+    /// A comment longer than the format's 65,535 bytes is cut at a character.
     ///
     /// # Errors
     /// Where its interface is not described, or `out` fails.
@@ -97,7 +98,8 @@ impl<W: Write> PcapngWriter<W> {
         }
         let at = frame.at.map_or(0, record::Instant::as_nanos);
         self.begin(6);
-        // A frame that was read or built is never longer than the reader's limit of 8 MiB times two.
+        // A frame that was read or built is never longer than the reader's limit of 8 MiB times
+        // two.
         let captured = u32::try_from(frame.data.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         for field in [frame.interface, (at >> 32) as u32, at as u32, captured, frame.original_length] {
             self.block.extend_from_slice(&field.to_le_bytes());

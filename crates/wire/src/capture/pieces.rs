@@ -1,11 +1,13 @@
-//! The bytes of a file for several readers that go through it at about the same pace: each piece is read once for all of them.
+//! The bytes of a file for several readers that go through it at about the same pace: each piece is
+//! read once for all of them.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What bytes at offsets are read from, such as a file.
 pub trait ReadAt: Send + Sync {
-    /// Reads into `into` from `offset` bytes after the start. Gives how many bytes came: 0 at the end only.
+    /// Reads into `into` from `offset` bytes after the start. Gives how many bytes came: 0 at the
+    /// end only.
     ///
     /// # Errors
     /// Those of what is read.
@@ -27,13 +29,15 @@ impl ReadAt for [u8] {
     }
 }
 
-/// Where pieces begin: at every so many bytes. A piece fits into the second level of a core's cache.
+/// Where pieces begin: at every so many bytes. A piece fits into the second level of a core's
+/// cache.
 const STEP: usize = 256 << 10;
 
 /// How far a piece goes on into the next one, so that few records need bytes of two.
 const BEYOND: usize = 4 << 10;
 
-/// How many pieces are kept for each reader, where there are several: they are never exactly abreast.
+/// How many pieces are kept for each reader, where there are several: they are never exactly
+/// abreast.
 const EACH: usize = 2;
 
 /// Bytes from one offset on.
@@ -67,7 +71,8 @@ impl Slot {
     }
 }
 
-/// A file in pieces, of which the latest are kept for the other readers. A reader that falls back reads by itself what is gone.
+/// A file in pieces, of which the latest are kept for the other readers. A reader that falls back
+/// reads by itself what is gone.
 pub struct Pieces<'a> {
     source: Box<dyn ReadAt + 'a>,
     slots: Mutex<Vec<Slot>>,
@@ -88,7 +93,8 @@ impl<'a> Pieces<'a> {
         let number = offset / STEP as u64;
         let within = (offset % STEP as u64) as usize;
         if within + need > STEP + BEYOND {
-            // Twice what is needed: a reader that looks for the end of damage asks for as much again at every byte.
+            // Twice what is needed: a reader that looks for the end of damage asks for as much
+            // again at every byte.
             return self.read(offset, need * 2, Vec::new()).map(Arc::new);
         }
         let mut slots = self.lock();
@@ -157,8 +163,8 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// The slot to read the piece of this number into: an empty one, or that of the piece furthest back. `None` where it is there or
-/// being read already, and where readers read into all slots.
+/// The slot to read the piece of this number into: an empty one, or that of the piece furthest
+/// back. `None` where it is there or being read already, and where readers read into all slots.
 fn claim(slots: &mut [Slot], number: u64) -> Option<usize> {
     if slots.iter().any(|slot| slot.number() == Some(number)) {
         return None;

@@ -25,7 +25,8 @@ impl Snoop {
                 return Err(CaptureError::Unsupported { offset: 8, what: "snoop version", value: version.into() });
             }
         }
-        // RFC 1761, "Datalink Type": 0 is IEEE 802.3 and 4 Ethernet, which differ only by what the third field holds.
+        // RFC 1761, "Datalink Type": 0 is IEEE 802.3 and 4 Ethernet, which differ only by what the
+        // third field holds.
         let link_type = match word(header, 12, true) {
             0 | 4 => LinkType::ETHERNET,
             other => {

@@ -1,4 +1,5 @@
-//! The bytes of a capture, decompressed: either all of them at once or a window moving over a stream.
+//! The bytes of a capture, decompressed: either all of them at once or a window moving over a
+//! stream.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -79,7 +80,8 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Over a stream; decompresses where it is compressed. Reads no more than it must to give what is asked.
+    /// Over a stream; decompresses where it is compressed. Reads no more than it must to give what
+    /// is asked.
     pub(crate) fn over_stream(mut reader: impl Read + Send + 'a) -> io::Result<(Self, Compression)> {
         let mut start = [0; 6];
         let mut have = 0;
@@ -200,7 +202,8 @@ impl<'a> Window<'a> {
                 Err(e) if *compressed && e.kind() == io::ErrorKind::UnexpectedEof => {
                     self.end = Some(End::CutCompression);
                 }
-                // Decoders report damage with these kinds; an error of the device below has another.
+                // Decoders report damage with these kinds; an error of the device below has
+                // another.
                 Err(e)
                     if *compressed
                         && matches!(

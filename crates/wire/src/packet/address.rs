@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Two bytes at `at` of a header of constant length: the bound is checked by the compiler where `at` is constant.
+/// Two bytes at `at` of a header of constant length: the bound is checked by the compiler where
+/// `at` is constant.
 #[inline(always)]
 pub(super) fn be16(header: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([header[at], header[at + 1]])

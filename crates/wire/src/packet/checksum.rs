@@ -21,8 +21,8 @@ impl Checksum {
     #[inline(always)]
     #[must_use]
     pub fn with(mut self, bytes: &[u8]) -> Self {
-        // Words of 64 bits give the same sum as their quarters, in any byte order that is kept, where a carry out of the upper end
-        // is added at the lower one (RFC 1071, section 2).
+        // Words of 64 bits give the same sum as their quarters, in any byte order that is kept,
+        // where a carry out of the upper end is added at the lower one (RFC 1071, section 2).
         let (blocks, rest) = bytes.as_chunks::<32>();
         // Four sums side by side: one alone waits for its own carry at each word.
         let mut others = [Self::new(); 3];
@@ -106,7 +106,8 @@ pub(super) fn tcp_integrity(source: IpAddr, destination: IpAddr, tcp: &[u8]) -> 
     not_right(source, destination, tcp)
 }
 
-/// Linux leaves the pseudo-header's sum with the length, Windows without it where the card will split the packet, others 0.
+/// Linux leaves the pseudo-header's sum with the length, Windows without it where the card will
+/// split the packet, others 0.
 #[cold]
 fn not_right(source: IpAddr, destination: IpAddr, tcp: &[u8]) -> Integrity {
     let field = tcp.get(16..18).map_or(0, |f| u16::from_be_bytes([f[0], f[1]]));
@@ -115,7 +116,8 @@ fn not_right(source: IpAddr, destination: IpAddr, tcp: &[u8]) -> Integrity {
     if field == 0 || left.contains(&field) { Integrity::Offloaded } else { Integrity::Wrong }
 }
 
-/// The checksum of a TCP, UDP or ICMPv6 packet with 0 in its checksum field. For UDP 0 becomes 0xffff (RFC 768).
+/// The checksum of a TCP, UDP or ICMPv6 packet with 0 in its checksum field. For UDP 0 becomes
+/// 0xffff (RFC 768).
 pub fn transport_checksum(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> u16 {
     match over(source, destination, protocol, transport).finish() {
         0 if protocol == ip_protocol::UDP => 0xffff,

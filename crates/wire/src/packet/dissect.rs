@@ -22,11 +22,12 @@ use crate::capture::{Frame, LinkType};
 use crate::segment::{Integrity, Network, Segment};
 use crate::shard::Shard;
 
-/// How many tunnels within each other are opened, and how many tags and PPPoE headers within each frame.
+/// How many tunnels within each other are opened, and how many tags and PPPoE headers within each
+/// frame.
 pub const DEEPEST: u8 = 8;
 
-/// What was found in a frame. `S` is a [`Segment`], a reference to one where frame after frame is read, or nothing where it is written
-/// elsewhere.
+/// What was found in a frame. `S` is a [`Segment`], a reference to one where frame after frame is
+/// read, or nothing where it is written elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<S = Segment> {
     /// A TCP segment.
@@ -48,7 +49,8 @@ impl Packet<()> {
     }
 }
 
-/// Reads a frame down to TCP, UDP or ICMP, opening tags, tunnels and fragments. Tunnels count in [`crate::Network::tunnels`].
+/// Reads a frame down to TCP, UDP or ICMP, opening tags, tunnels and fragments. Tunnels count in
+/// [`crate::Network::tunnels`].
 ///
 /// A segment of a frame without a time has time 0.
 ///
@@ -66,8 +68,9 @@ pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet,
     })
 }
 
-/// The segment of a frame of the commonest form, written over `segment`; `None` for every other frame, and for one that is damaged,
-/// for which [`descend`] is to be asked. The segment is too large to be handed from function to function for millions of frames.
+/// The segment of a frame of the commonest form, written over `segment`; `None` for every other
+/// frame, and for one that is damaged, for which [`descend`] is to be asked. The segment is too
+/// large to be handed from function to function for millions of frames.
 #[inline(always)]
 pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard) -> Option<Plain> {
     let carried = plain_ipv4(frame, Span { data: frame.data, wire: frame.original_length })?;
@@ -113,8 +116,8 @@ struct Carried<'a> {
     summed: bool,
 }
 
-/// TCP in IPv4 in Ethernet, without tags, IP options, fragments or padding cut off: nearly all packets there are. What is not of
-/// this form, or damaged, is left to [`Descent`].
+/// TCP in IPv4 in Ethernet, without tags, IP options, fragments or padding cut off: nearly all
+/// packets there are. What is not of this form, or damaged, is left to [`Descent`].
 #[inline(always)]
 fn plain_ipv4<'a>(frame: &Frame<'_>, span: Span<'a>) -> Option<Carried<'a>> {
     let (_, rest) = span.data.split_first_chunk::<12>()?;
@@ -225,8 +228,9 @@ impl Descent<'_, '_> {
         Err(NotDecoded::Depth)
     }
 
-    /// Some tools write the captured length as the original one when they cut packets short. A frame that ends where the capture says it
-    /// does, in the middle of its IP packet, was longer on the wire.
+    /// Some tools write the captured length as the original one when they cut packets short. A
+    /// frame that ends where the capture says it does, in the middle of its IP packet, was longer
+    /// on the wire.
     fn unsnapped<'f>(frame: &Frame<'_>, span: Span<'f>, total: u32) -> Span<'f> {
         let to_the_end = span.data.as_ptr_range().end == frame.data.as_ptr_range().end;
         // Both headers are there, so that it was cut for their sake.

@@ -1,7 +1,8 @@
 //! Putting IP fragments together, as far as analysis needs: the packet's beginning and its length.
 //!
-//! Only the first [`KEPT`] bytes of a packet are kept, enough for a tunnel's and TCP's headers with all options; of the
-//! rest only which ranges came. So memory is bounded by the number of packets in the making.
+//! Only the first [`KEPT`] bytes of a packet are kept, enough for a tunnel's and TCP's headers with
+//! all options; of the rest only which ranges came. So memory is bounded by the number of packets
+//! in the making.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -52,7 +53,8 @@ pub struct FragmentLosses {
     pub expired: u64,
     /// Fragments that were malformed or in more pieces than are followed.
     pub refused: u64,
-    /// Fragments with bytes that had come before (sent twice, captured twice, or an attack); the first are kept.
+    /// Fragments with bytes that had come before (sent twice, captured twice, or an attack); the
+    /// first are kept.
     pub overlapping: u64,
 }
 
@@ -84,7 +86,8 @@ impl Reassembly {
     /// Takes a fragment; gives the packet's beginning and length where it was the last one missing.
     ///
     /// # Errors
-    /// [`NotDecoded::FragmentHeld`] where more are needed, [`NotDecoded::FragmentLost`] where this one is of no use.
+    /// [`NotDecoded::FragmentHeld`] where more are needed, [`NotDecoded::FragmentLost`] where this
+    /// one is of no use.
     pub(super) fn add(
         &mut self,
         key: FragmentKey,
@@ -94,7 +97,8 @@ impl Reassembly {
         at: Option<Instant<Realtime>>,
     ) -> Result<Whole, NotDecoded> {
         let end = offset.saturating_add(payload.wire);
-        // All but the last are multiples of 8 bytes long; none goes beyond what a length field can say.
+        // All but the last are multiples of 8 bytes long; none goes beyond what a length field can
+        // say.
         if payload.wire == 0 || (more && !payload.wire.is_multiple_of(8)) || end > 65_535 {
             self.losses.refused += 1;
             return Err(NotDecoded::FragmentLost);

@@ -20,7 +20,8 @@ pub struct Gre {
 }
 
 impl Gre {
-    /// Reads a header; ERSPAN's is passed too, and the protocol is that of what it carries: an Ethernet frame, or IP.
+    /// Reads a header; ERSPAN's is passed too, and the protocol is that of what it carries: an
+    /// Ethernet frame, or IP.
     ///
     /// # Errors
     /// Where it is not there whole, is of another version, or uses the routing of RFC 1701.

@@ -1,4 +1,5 @@
-//! ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): errors, with the connection of the packet that they quote.
+//! ICMP (RFC 792, 1191) and ICMPv6 (RFC 4443): errors, with the connection of the packet that they
+//! quote.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +23,8 @@ pub struct Icmp {
     pub kind: u8,
     /// Code.
     pub code: u8,
-    /// The next hop's MTU in bytes, from "fragmentation needed" or "packet too big"; 0 where an old router does not show.
+    /// The next hop's MTU in bytes, from "fragmentation needed" or "packet too big"; 0 where an old
+    /// router does not show.
     pub next_hop_mtu: Option<u32>,
     /// The TCP or UDP packet that an error quotes.
     pub quoted: Option<Quoted>,
@@ -67,7 +69,8 @@ impl Icmp {
 }
 
 fn quoted(span: Span<'_>, v6: bool) -> Option<Quoted> {
-    // Only the beginning is quoted, so the length in its IP header goes beyond this message. 65,575 is the most that IPv6 can say.
+    // Only the beginning is quoted, so the length in its IP header goes beyond this message. 65,575
+    // is the most that IPv6 can say.
     let span = Span { data: span.data, wire: 65_575 };
     let inner = if v6 { ipv6::open(span) } else { ipv4::open(span) }.ok()?;
     let first = inner.payload.data.first_chunk::<4>()?;

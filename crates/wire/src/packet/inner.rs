@@ -15,8 +15,8 @@ pub(super) struct Inner<'a> {
     /// Which packet this is a fragment of, its offset in bytes, and whether more follow.
     pub(super) fragment: Option<(FragmentKey, u32, bool)>,
     pub(super) payload: Span<'a>,
-    /// The addresses and the length here are those that a transport checksum covers: no source route, and no length that is missing or
-    /// that the layer around contradicts.
+    /// The addresses and the length here are those that a transport checksum covers: no source
+    /// route, and no length that is missing or that the layer around contradicts.
     pub(super) summed: bool,
 }
 

@@ -31,7 +31,8 @@ pub struct Ipv6 {
 }
 
 impl Ipv6 {
-    /// Appends the header for `payload` bytes; where they do not fit in 16 bits the length is 0, as BIG TCP has it.
+    /// Appends the header for `payload` bytes; where they do not fit in 16 bits the length is 0, as
+    /// BIG TCP has it.
     pub fn emit(&self, payload: usize, out: &mut Vec<u8>) {
         let first = 6u32 << 28 | u32::from(self.traffic_class) << 20 | (self.flow_label & 0x000f_ffff);
         out.extend_from_slice(&first.to_be_bytes());
@@ -72,7 +73,8 @@ pub(super) fn open(span: Span<'_>) -> Result<Inner<'_>, NotDecoded> {
         },
         protocol: header[6],
         fragment: None,
-        // 0 stands for a jumbo payload, with its option behind, or for a frame that BIG TCP's offload left without one.
+        // 0 stands for a jumbo payload, with its option behind, or for a frame that BIG TCP's
+        // offload left without one.
         payload: if length == 0 { rest } else { rest.limit(length) },
         summed: length != 0 && length <= rest.wire,
     };
@@ -119,7 +121,8 @@ fn open_extensions(inner: &mut Inner<'_>, without_length: bool) -> Result<(), No
             }
             inner.payload = payload.limit(jumbo);
         }
-        // Segments left of a route, and a home address, change what the checksum covers (RFC 8200, section 8.1; RFC 6275).
+        // Segments left of a route, and a home address, change what the checksum covers (RFC 8200,
+        // section 8.1; RFC 6275).
         inner.summed &= !matches!(inner.protocol, ip_protocol::ROUTING | ip_protocol::DESTINATION_OPTIONS | 135);
         inner.protocol = payload.header::<2>(Layer::Ipv6)?[0];
         inner.payload = inner.payload.skip(header_bytes);

@@ -5,8 +5,9 @@ use super::span::{Layer, NotDecoded, Span};
 
 /// The EtherType that the family stands for, and what follows it.
 ///
-/// The null header is in the byte order of the machine that captured, which the file need not share: families are small
-/// numbers, so the order is read from where the non-zero byte is. IPv6 is 10 on Linux, 24 on NetBSD, 28 on FreeBSD, 30 on macOS.
+/// The null header is in the byte order of the machine that captured, which the file need not
+/// share: families are small numbers, so the order is read from where the non-zero byte is. IPv6 is
+/// 10 on Linux, 24 on NetBSD, 28 on FreeBSD, 30 on macOS.
 pub(super) fn open(span: Span<'_>) -> Result<(u16, Span<'_>), NotDecoded> {
     let header = span.header::<4>(Layer::Loopback)?;
     let little = u32::from_le_bytes(*header);

@@ -1,4 +1,5 @@
-//! Protocols: one file each, with the parsed form of its header, how to read and write it, how to show it, and its tests.
+//! Protocols: one file each, with the parsed form of its header, how to read and write it, how to
+//! show it, and its tests.
 
 mod address;
 mod checksum;

@@ -7,7 +7,8 @@ use super::span::{Layer, NotDecoded, Span};
 /// The EtherType that stands for what the frame carries, and that.
 pub(super) fn open(span: Span<'_>) -> Result<(u16, Span<'_>), NotDecoded> {
     let start = *span.header::<2>(Layer::Ppp)?;
-    // Address and control may be omitted by agreement; Cisco's address bytes say that an EtherType follows.
+    // Address and control may be omitted by agreement; Cisco's address bytes say that an EtherType
+    // follows.
     let rest = match start {
         [0xff, 0x03] => span.skip(2),
         [0x0f | 0x8f, _] => {

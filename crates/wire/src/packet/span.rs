@@ -27,8 +27,9 @@ impl<'a> Span<'a> {
         Self { data: self.data.get(count..).unwrap_or_default(), wire: self.wire.saturating_sub(count as u32) }
     }
 
-    /// The first `wire` bytes, as a length field says; what a capture holds beyond is padding. A field that claims more
-    /// than the layer around it holds is not believed: some PPPoE gear counts Ethernet's padding into IP's length.
+    /// The first `wire` bytes, as a length field says; what a capture holds beyond is padding. A
+    /// field that claims more than the layer around it holds is not believed: some PPPoE gear
+    /// counts Ethernet's padding into IP's length.
     #[inline]
     #[must_use]
     pub fn limit(self, wire: u32) -> Self {

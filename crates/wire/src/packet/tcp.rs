@@ -34,14 +34,16 @@ pub struct OptionList<'a> {
     cut: bool,
 }
 
-/// The 4 bytes before an aligned timestamp option: NOP, NOP, kind 8, length 10 (RFC 7323, appendix A).
+/// The 4 bytes before an aligned timestamp option: NOP, NOP, kind 8, length 10 (RFC 7323, appendix
+/// A).
 const ALIGNED_TIMESTAMPS: u32 = 0x0101_080a;
 
 impl Tcp {
     /// Reads a header; its options, as many as were captured, are given as they lie there.
     ///
     /// # Errors
-    /// [`NotDecoded::Truncated`] where fewer than 20 bytes were captured, [`NotDecoded::Malformed`] where the header's length is impossible.
+    /// [`NotDecoded::Truncated`] where fewer than 20 bytes were captured, [`NotDecoded::Malformed`]
+    /// where the header's length is impossible.
     #[inline(always)]
     pub fn parse(span: Span<'_>) -> Result<(Self, OptionList<'_>), NotDecoded> {
         let tcp = Self::fixed(span.header::<20>(Layer::Tcp)?);
@@ -69,7 +71,8 @@ impl Tcp {
         }
     }
 
-    /// Appends the header with a checksum of 0; `options` is the list as it goes on the wire; its length must be a multiple of 4 up to 40.
+    /// Appends the header with a checksum of 0; `options` is the list as it goes on the wire; its
+    /// length must be a multiple of 4 up to 40.
     pub fn emit(&self, options: &[u8], out: &mut Vec<u8>) {
         debug_assert!(options.len().is_multiple_of(4) && options.len() <= 40);
         out.extend_from_slice(&self.source_port.to_be_bytes());

@@ -13,7 +13,8 @@ pub struct Vxlan {
 }
 
 impl Vxlan {
-    /// Whether UDP to this port is VXLAN: the assigned number, and the one that Linux used before it.
+    /// Whether UDP to this port is VXLAN: the assigned number, and the one that Linux used before
+    /// it.
     #[inline]
     pub fn on_port(port: u16) -> bool {
         matches!(port, 4789 | 8472)

@@ -86,7 +86,8 @@ pub(super) fn time(text: &str) -> Option<(Time, &str)> {
         return Some((Time::Absolute(whole.checked_add(fraction(digits)?)?), rest.trim_start()));
     }
     let number = first.parse::<u64>().ok()?;
-    // Two blanks follow a packet's number (`--number`), and then its time, which has a blank itself where it is a difference.
+    // Two blanks follow a packet's number (`--number`), and then its time, which has a blank itself
+    // where it is a difference.
     if let Some(stamped) = rest.strip_prefix(' ')
         && stamped.trim_start().split(' ').next().is_some_and(|word| word.contains(['.', '-']))
         && let Some(found) = time(stamped)
@@ -111,8 +112,8 @@ pub(super) fn link(text: &str) -> &str {
     }
 }
 
-/// Whether a line that follows a packet is the first of its bytes as `-A` prints them: an IP header without what cannot be
-/// printed. Lines of payload follow, blank ones among them.
+/// Whether a line that follows a packet is the first of its bytes as `-A` prints them: an IP header
+/// without what cannot be printed. Lines of payload follow, blank ones among them.
 pub(super) fn is_ascii_dump(text: &str) -> bool {
     let mut letters = text.chars();
     match letters.next() {
@@ -151,7 +152,8 @@ pub(super) fn header(text: &str) -> (Option<Header>, &str) {
     (Some(Header { network }), text[inside_from + length + 1..].trim_start())
 }
 
-/// Whether what follows a time is a packet: `SENDER > RECEIVER: …`, or a protocol without addresses.
+/// Whether what follows a time is a packet: `SENDER > RECEIVER: …`, or a protocol without
+/// addresses.
 pub(super) fn is_packet(text: &str) -> bool {
     text.split_once(" > ").is_some_and(|(_, right)| right.split(' ').next().is_some_and(|to| to.ends_with(':')))
         || ["ARP,", "IP ", "IP6 ", "arp "].iter().any(|start| text.starts_with(start))
@@ -258,7 +260,8 @@ pub(super) fn tcp(text: &str) -> Option<Line<'_>> {
     Some(line)
 }
 
-/// Splits at the bracket that closes the list; options with brackets within (`[|tcp]`, `[bad opt]`) are balanced.
+/// Splits at the bracket that closes the list; options with brackets within (`[|tcp]`, `[bad opt]`)
+/// are balanced.
 fn options_end(list: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     let (at, _) = list.char_indices().find(|(_, c)| {

@@ -1,4 +1,5 @@
-//! Damaged and hostile input: counted with its place, never a panic, and what follows is read where the format allows it.
+//! Damaged and hostile input: counted with its place, never a panic, and what follows is read where
+//! the format allows it.
 
 use std::net::Ipv4Addr;
 

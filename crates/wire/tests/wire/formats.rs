@@ -1,4 +1,5 @@
-//! Every format and variant of capture file, from bytes laid out by hand, whole and cut at every byte.
+//! Every format and variant of capture file, from bytes laid out by hand, whole and cut at every
+//! byte.
 
 use crate::samples;
 use std::io::{self, Read, Write as _};
@@ -221,7 +222,8 @@ fn every_sample_cut_at_every_byte_gives_the_packets_before_the_cut() {
             let streamed = read(Capture::from_reader(&file[..cut]));
             assert_eq!((kept, problems), streamed, "cut at {cut}");
         }
-        // A cut goes unsaid only where a record or block ends. pcapng has one more block, and snoop's last record may lack its padding.
+        // A cut goes unsaid only where a record or block ends. pcapng has one more block, and
+        // snoop's last record may lack its padding.
         clean.dedup();
         assert_eq!(clean[..6], [0, 1, 2, 3, 4, 5]);
         assert_eq!(read(Capture::from_bytes(&file)), (expected, 0));
@@ -262,7 +264,8 @@ fn compressed_files_cut_at_every_byte_give_what_can_be_decompressed_and_say_so()
             while capture.next_frame().expect("memory").is_some() {
                 kept += 1;
             }
-            // Between two members nothing is amiss with the compression, and a record may end there too.
+            // Between two members nothing is amiss with the compression, and a record may end there
+            // too.
             let said: u64 = [Problem::CutCompression, Problem::DamagedCompression, Problem::CutRecord]
                 .map(|kind| capture.problems().count(kind))
                 .iter()
@@ -342,11 +345,13 @@ fn packed_text_cut_short_says_so() {
     assert_eq!(packets.problems().count(Problem::CutCompression), 1);
 }
 
-/// A length that runs beyond the end of the file is damage where whole blocks follow, and not the file's end.
+/// A length that runs beyond the end of the file is damage where whole blocks follow, and not the
+/// file's end.
 #[test]
 fn a_length_beyond_the_end_is_passed_where_blocks_follow() {
     let mut file = samples::pcapng(LITTLE);
-    // The third packet's block: a section of 28 bytes, an interface, then packets, each with its length at offset 4.
+    // The third packet's block: a section of 28 bytes, an interface, then packets, each with its
+    // length at offset 4.
     let mut at = 0;
     for _ in 0..4 {
         at += u32::from_le_bytes(file[at + 4..at + 8].try_into().unwrap()) as usize;

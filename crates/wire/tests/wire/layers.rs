@@ -1,4 +1,5 @@
-//! One TCP segment through every link type, tag and tunnel, whole, cut at every byte and in fragments.
+//! One TCP segment through every link type, tag and tunnel, whole, cut at every byte and in
+//! fragments.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -116,7 +117,8 @@ fn erf(kind: u8, extensions: usize, frame: &[u8]) -> Vec<u8> {
     [&out[..], &[0, 0], frame].concat()
 }
 
-/// Every way in which the segment can be wrapped: its name, link type, frame, and how many tunnels are in it.
+/// Every way in which the segment can be wrapped: its name, link type, frame, and how many tunnels
+/// are in it.
 fn wrapped() -> Vec<(&'static str, LinkType, Vec<u8>, u8)> {
     let (v4, v6) = (ipv4(6, &tcp()), ipv6(6, &tcp()));
     let plain = ethernet(ether_type::IPV4, &v4);
@@ -380,7 +382,8 @@ fn tshark_opens_the_same_wrappings() {
     let mut differing = Vec::new();
     for ((what, ..), line) in frames.iter().zip(out.lines()) {
         let read: Vec<&str> = line.split('\t').skip(1).collect();
-        // To tshark, Linux's old port of VXLAN is that of another tunnel, and ERSPAN carries Ethernet alone.
+        // To tshark, Linux's old port of VXLAN is that of another tunnel, and ERSPAN carries
+        // Ethernet alone.
         let other = ["VXLAN on Linux's old port, over IPv6", "ERSPAN III of a packet without Ethernet"].contains(what);
         if read != ["999", "7", "40"] && !other {
             differing.push((*what, read));
@@ -418,8 +421,9 @@ fn a_frame_that_ends_too_early_on_the_wire_is_malformed_never_a_panic() {
     for (what, link_type, frame, _) in wrapped() {
         for end in 0..frame.len() {
             match read(link_type, &frame[..end], end) {
-                // Where both headers are there, the frame was cut short by a tool that lost its length: IP's is believed. Otherwise
-                // length fields that claim more than there is are not, so a shorter payload may be seen.
+                // Where both headers are there, the frame was cut short by a tool that lost its
+                // length: IP's is believed. Otherwise length fields that claim more than there is
+                // are not, so a shorter payload may be seen.
                 Ok(Packet::Tcp(segment)) => {
                     assert!(segment.payload <= PAYLOAD as u32, "{what}");
                     let plain = what == "Ethernet" && end >= 54;

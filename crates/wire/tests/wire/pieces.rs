@@ -1,4 +1,5 @@
-//! A file read in pieces by several readers gives what the same bytes give in memory, damage at the borders of pieces included.
+//! A file read in pieces by several readers gives what the same bytes give in memory, damage at the
+//! borders of pieces included.
 
 use wire::capture::Pieces;
 use wire::generate::{Pattern, Traffic, write_traffic};

@@ -1,4 +1,5 @@
-//! Our own captures, and those beside the checkout where they are: packet and TCP counts, lengths and times agree with tshark.
+//! Our own captures, and those beside the checkout where they are: packet and TCP counts, lengths
+//! and times agree with tshark.
 
 use std::fs::File;
 use std::process::Command;
@@ -8,7 +9,8 @@ use wire::{Capture, Packet, Reassembly, dissect};
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded");
 const FOREIGN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/captures");
 
-/// One TCP packet, as far as both sides tell: number, time in ns, ports, payload, window, header bytes, raw sequence number.
+/// One TCP packet, as far as both sides tell: number, time in ns, ports, payload, window, header
+/// bytes, raw sequence number.
 type Line = (u64, u64, u16, u16, u32, u16, u8, u32);
 
 fn ours(bytes: &[u8]) -> (u64, Vec<Line>) {
@@ -84,8 +86,9 @@ fn every_tcp_packet_is_as_tshark_reads_it() {
     for path in files() {
         let (_, ours) = ours(&std::fs::read(&path).expect("readable"));
         if path.ends_with("D_bigtcp-ipv6.pcap") {
-            // tshark 4.0 takes IPv6's length of 0 at its word and calls the packet malformed. The frame has 80,054 bytes,
-            // of which 14 are Ethernet's, 40 IPv6's and 32 TCP's with its timestamps.
+            // tshark 4.0 takes IPv6's length of 0 at its word and calls the packet malformed. The
+            // frame has 80,054 bytes, of which 14 are Ethernet's, 40 IPv6's and 32 TCP's with its
+            // timestamps.
             assert_eq!(ours.iter().map(|l| (l.2, l.3, l.4, l.6)).collect::<Vec<_>>(), [(43267, 41219, 79_968, 32)]);
             continue;
         }

@@ -1,4 +1,5 @@
-//! Small captures built byte by byte, so that each format is read from what its specification says and not from our own writer.
+//! Small captures built byte by byte, so that each format is read from what its specification says
+//! and not from our own writer.
 
 use wire::capture::PcapVariant;
 use wire::generate::{Pattern, Traffic, write_traffic};

@@ -98,7 +98,8 @@ fn segments(path: &str) -> Vec<Segment> {
     segments
 }
 
-/// `sacks` is how many segments with SACK blocks there must be at least, so that comparing them means something.
+/// `sacks` is how many segments with SACK blocks there must be at least, so that comparing them
+/// means something.
 fn compare_with_tcpdump(path: &str, sacks: usize) {
     tier::needs!(tier::Need::Program("tcpdump"));
     let truth = segments(path);
@@ -122,8 +123,8 @@ fn compare_with_tcpdump(path: &str, sacks: usize) {
         let output = Command::new("tcpdump").args(options).args(["-r", path]).env("TZ", "UTC").output().expect("runs");
         let (read, _) = read(&String::from_utf8_lossy(&output.stdout));
         assert_eq!(read.len(), truth.len(), "{options:?}");
-        // One of them spans three years, of which neither a clock without a date nor -ttt prints the days; its first 40
-        // packets are of one day.
+        // One of them spans three years, of which neither a clock without a date nor -ttt prints
+        // the days; its first 40 packets are of one day.
         let of_one_day = if options.contains(&"-tt") || options.contains(&"-tttt") { usize::MAX } else { 40 };
         let (mut same_seq, mut elapsed) = (0, true);
         for (n, (a, b)) in read.iter().zip(&truth).enumerate() {

@@ -1,4 +1,5 @@
-//! `wirelapse agent`: observe all sends of a host, always, and give the figures to Prometheus, OpenTelemetry and a store.
+//! `wirelapse agent`: observe all sends of a host, always, and give the figures to Prometheus,
+//! OpenTelemetry and a store.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,11 @@ use crate::output::{complain, harmless};
 use crate::privileges::{self, Kept};
 use crate::provenance;
 
-/// Run all the time, and export latency histograms of all sends to Prometheus, OpenTelemetry and a store
+/// Run all the time, and export latency histograms of all sends to Prometheus, OpenTelemetry and a
+/// store
 ///
-/// The kernel keeps the histograms: by peer, port, cgroup or program, and by stage. SIGHUP reloads the
-/// configuration.
+/// The kernel keeps the histograms: by peer, port, cgroup or program, and by stage. SIGHUP reloads
+/// the configuration.
 #[derive(clap::Args)]
 pub struct Args {
     /// Configuration file (TOML)

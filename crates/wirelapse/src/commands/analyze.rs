@@ -31,9 +31,9 @@ pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
 ///
-/// Reads pcap, pcapng, snoop, Network Monitor and ERF (also compressed with gzip, zstd or xz) and tcpdump
-/// text. For every connection it shows what made it slow, the packets that prove it, and how much a
-/// remedy would gain. `-` reads standard input.
+/// Reads pcap, pcapng, snoop, Network Monitor and ERF (also compressed with gzip, zstd or xz) and
+/// tcpdump text. For every connection it shows what made it slow, the packets that prove it, and
+/// how much a remedy would gain. `-` reads standard input.
 #[derive(clap::Args)]
 pub struct Args {
     /// Captures to read; `-` is standard input
@@ -98,7 +98,8 @@ const ANNOTATED: usize = 10_000;
 /// Connections that `--dump` prints, at most.
 const DUMPED: usize = 100;
 
-/// Packets of one connection that are kept for a story, a dump or a plot. A longer one is shown to this point, and says so.
+/// Packets of one connection that are kept for a story, a dump or a plot. A longer one is shown to
+/// this point, and says so.
 const PACKETS_KEPT: usize = 500_000;
 
 /// A seed that an author of captures cannot know.
@@ -164,7 +165,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             annotate::write(&source, (out, args.force), &follower, &reading.interfaces)?;
         }
         if i + 1 == args.files.len() {
-            // The process is about to end, which gives a million connections back at once rather than one by one.
+            // The process is about to end, which gives a million connections back at once rather
+            // than one by one.
             std::mem::forget(follower);
         }
     }
@@ -176,7 +178,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// A line of JSON for each connection.
 fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyhow::Result<()> {
-    // Lines that are written give their room to the next: memory that is new to the process takes longer than what is put there.
+    // Lines that are written give their room to the next: memory that is new to the process takes
+    // longer than what is put there.
     let spare = Mutex::new(Vec::new());
     let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
     parallel::in_order(
@@ -295,7 +298,8 @@ fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<(
     Ok(())
 }
 
-/// The comments on packets, by packet number: what findings rest on, and why each retransmission was made.
+/// The comments on packets, by packet number: what findings rest on, and why each retransmission
+/// was made.
 fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for report in reports {

@@ -19,8 +19,8 @@ use crate::{privileges, terminal};
 
 /// Capture the frames of an interface into a pcapng file
 ///
-/// Times are in nanoseconds. Frames that the kernel dropped are counted, in the file too. Ends on Ctrl-C,
-/// after -c frames or after --for.
+/// Times are in nanoseconds. Frames that the kernel dropped are counted, in the file too. Ends on
+/// Ctrl-C, after -c frames or after --for.
 #[derive(clap::Args)]
 pub struct Args {
     /// Interface to capture on
@@ -157,7 +157,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut receiver = ::capture::open(args.method.unwrap_or(Technique::RxRing), &args.options())?;
     let output = args.write.clone().map(|path| Output::create(args.settings(path), receiver.about())).transpose()?;
     let mut session = Session { output, taken: 0, most: args.count.unwrap_or(u64::MAX), bytes: 0, failed: None };
-    // Sockets and programs are open. A hardware setting is put back at the end, which takes one right.
+    // Sockets and programs are open. A hardware setting is put back at the end, which takes one
+    // right.
     privileges::keep_for_capture(Stamps::from(args.timestamps).hardware(), args.write.as_deref())?;
     let json = args.json.json;
     if !json {
@@ -219,7 +220,8 @@ impl Session {
         }
     }
 
-    /// Takes the frames that came before now and are still in memory: without them a frame would be neither received nor dropped.
+    /// Takes the frames that came before now and are still in memory: without them a frame would be
+    /// neither received nor dropped.
     fn take_rest(&mut self, receiver: &mut dyn Receiver) {
         let now = timestamping::now::<Realtime>();
         let until = Instant::now() + REST;

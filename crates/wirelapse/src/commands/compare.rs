@@ -19,16 +19,17 @@ use crate::output::{self, Shown, harmless};
 
 /// Compare two captures, traces, studies or runs of a workload
 ///
-/// Connections of captures are compared up to the first point where they diverge. Traces are compared leg
-/// by leg: how much each leg changed and how surely, which leg explains the difference, and for which peers.
+/// Connections of captures are compared up to the first point where they diverge. Traces are
+/// compared leg by leg: how much each leg changed and how surely, which leg explains the
+/// difference, and for which peers.
 ///
-/// Two runs cannot show how much runs of one setting differ by themselves. Trace each setting several
-/// times, and give the runs of one before `--` and those of the other after it.
+/// Two runs cannot show how much runs of one setting differ by themselves. Trace each setting
+/// several times, and give the runs of one before `--` and those of the other after it.
 ///
 /// With --join, the two runs are of a client and its server, and their requests are matched.
 ///
-/// Studies are compared combination by combination, for example between two kernels or machines. Runs of
-/// one workload are compared figure by figure, with intervals.
+/// Studies are compared combination by combination, for example between two kernels or machines.
+/// Runs of one workload are compared figure by figure, with intervals.
 ///
 /// `FILE#N` selects a connection of a capture; the default is the first. With one file, its first
 /// connection is compared with its second.
@@ -39,7 +40,8 @@ pub struct Args {
     /// first file
     #[arg(required = true, value_name = "FILE|RUN", value_hint = clap::ValueHint::AnyPath)]
     runs: Vec<String>,
-    /// Traces of the other side, at least two each: the report calls those in front of `--` BEFORE, and these AFTER
+    /// Traces of the other side, at least two each: the report calls those in front of `--` BEFORE,
+    /// and these AFTER
     #[arg(last = true, value_name = "RUN", value_hint = clap::ValueHint::AnyPath)]
     others: Vec<String>,
     /// Join the runs of two hosts, the client first: where the time of each request went, at both
@@ -82,7 +84,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     captures::run(args)
 }
 
-/// Shows a comparison of two runs, which `document` draws by their names, or writes its JSON line; and the files that were asked for.
+/// Shows a comparison of two runs, which `document` draws by their names, or writes its JSON line;
+/// and the files that were asked for.
 fn show(
     args: &Args,
     second: &str,

@@ -30,9 +30,9 @@ use calibration::Calibration;
 
 /// Measure the delay of a device from the frames before and after it
 ///
-/// Two interfaces, or two capture files, see the frames at the two sides of a device. Frames are matched,
-/// and the report shows what the device did: delay, loss, duplicates, order, and changes over time. Ends
-/// on Ctrl-C, after -c frames or after --for.
+/// Two interfaces, or two capture files, see the frames at the two sides of a device. Frames are
+/// matched, and the report shows what the device did: delay, loss, duplicates, order, and changes
+/// over time. Ends on Ctrl-C, after -c frames or after --for.
 #[derive(clap::Args)]
 pub struct Args {
     /// Interface or capture file that sees frames before they enter the device
@@ -221,7 +221,8 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
     Ok(Measured {
         lasted: read.recording.lasted(),
         account: read.account,
-        // Files do not say how exact their stamps are: what they are counted in is the least that they are off by.
+        // Files do not say how exact their stamps are: what they are counted in is the least that
+        // they are off by.
         clock_error: read.recording.slot().unwrap_or(Nanos::ZERO),
         recording: read.recording,
         clocks: Clocks::One,
@@ -330,7 +331,8 @@ fn watching<'a>(args: &'a Args, interrupt: &'a Interrupt) -> impl FnMut(&SoFar) 
     }
 }
 
-/// Delays that are of one clock: as they are, or with the offset and drift of two removed. Two clocks that are taken for one are refused.
+/// Delays that are of one clock: as they are, or with the offset and drift of two removed. Two
+/// clocks that are taken for one are refused.
 fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Option<Drift>)> {
     let drift = measured.recording.drift();
     if args.different_clocks {

@@ -14,8 +14,8 @@ use crate::{memory, terminal};
 
 /// Check what works on this machine, and what to do about the rest
 ///
-/// Each capability is tried, not guessed from the kernel version. The exit status is 1 if no user can
-/// trace on this machine; what only needs root does not count as missing. Objects of --json:
+/// Each capability is tried, not guessed from the kernel version. The exit status is 1 if no user
+/// can trace on this machine; what only needs root does not count as missing. Objects of --json:
 /// `capability`, `setting` and `trace`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -92,7 +92,8 @@ fn hundredth() -> Sampling {
     NonZeroU32::new(100).map_or(Sampling::Every, |every| Sampling::Windows(Ratio(every)))
 }
 
-/// How many connections a trace of these sends would follow on this machine, and the kernel memory that it would take.
+/// How many connections a trace of these sends would follow on this machine, and the kernel memory
+/// that it would take.
 fn limit(sampling: Sampling) -> anyhow::Result<(u32, Memory)> {
     let mut config = Config { sampling, ..Config::default() };
     config.max_connections = memory::connections(&config);

@@ -22,8 +22,8 @@ use crate::{options, terminal};
 
 /// Send UDP frames at a known rate, each with an id and its send time, or replay a capture
 ///
-/// Refuses interfaces of the machine itself, because the frames would enter its real network. In a host of
-/// a lab or another network namespace any interface is allowed.
+/// Refuses interfaces of the machine itself, because the frames would enter its real network. In a
+/// host of a lab or another network namespace any interface is allowed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Interface to send on
@@ -118,7 +118,8 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
     address.ok_or_else(|| "is six bytes in hexadecimal, such as 02:77:00:00:00:01".into())
 }
 
-/// Bytes that a frame takes on an Ethernet wire beside its own: frame check sequence, preamble, start and gap.
+/// Bytes that a frame takes on an Ethernet wire beside its own: frame check sequence, preamble,
+/// start and gap.
 const ON_THE_WIRE: f64 = 24.0;
 
 impl Args {
@@ -177,7 +178,8 @@ impl Args {
     }
 }
 
-/// Refuses an interface of the machine itself: frames stay on it in a host of a lab, or in a network namespace that is not the first process's.
+/// Refuses an interface of the machine itself: frames stay on it in a host of a lab, or in a
+/// network namespace that is not the first process's.
 fn refuse_outside(interface: &str) -> Result<(), BadInput> {
     if Networks::new(Vec::new()).path().is_some() {
         return Ok(());

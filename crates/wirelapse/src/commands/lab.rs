@@ -32,8 +32,9 @@ use report::page;
 
 /// Make hosts in namespaces, joined by paths of known delay, rate, loss and order
 ///
-/// Hosts a (10.77.0.1, fd77::1) and b (10.77.0.2, fd77::2), or those of a topology file, exist as long as
-/// `lab up` or the detached owner of the lab runs. Nothing of them is left behind, even if it is killed.
+/// Hosts a (10.77.0.1, fd77::1) and b (10.77.0.2, fd77::2), or those of a topology file, exist as
+/// long as `lab up` or the detached owner of the lab runs. Nothing of them is left behind, even if
+/// it is killed.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -254,7 +255,8 @@ fn config(up: &Up) -> anyhow::Result<Config> {
     let none = rate == [None; 2] && up.recorded.is_empty();
     let direction = |i: usize| {
         let recorded = recorded[i].as_ref().map(|recording| recording.about.clone());
-        // What waits at a bottleneck is, for both directions, of those that have one; without any it is refused.
+        // What waits at a bottleneck is, for both directions, of those that have one; without any
+        // it is refused.
         let waits = rate[i].is_some() || recorded.is_some() || none;
         Direction {
             delay: up.delay[i],
@@ -351,8 +353,8 @@ fn end_of_message(args: &Up) -> std::io::Result<()> {
 
 /// Gives up what a lab that is up does not need.
 fn keep_rights() -> anyhow::Result<()> {
-    // What is left to do: to read counters in the hosts' network namespaces and to change their qdiscs and the path's priority, and to remove
-    // the files of the lab at its end.
+    // What is left to do: to read counters in the hosts' network namespaces and to change their
+    // qdiscs and the path's priority, and to remove the files of the lab at its end.
     privileges::keep_only(&Kept {
         capabilities: CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::SYS_NICE,
         written: &[registry::directory()],
@@ -470,7 +472,8 @@ fn down(args: &Down) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the person at the terminal wants every one of these labs to end: they may be someone else's work.
+/// Whether the person at the terminal wants every one of these labs to end: they may be someone
+/// else's work.
 fn agreed(names: &[String]) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(
@@ -506,7 +509,8 @@ fn exec(args: &Exec) -> anyhow::Result<()> {
         return Err(BadInput(problem).into());
     }
     let mut command = lab.command(host, program)?;
-    // Returns only where the program could not be started; otherwise this process waits for it and ends as it does.
+    // Returns only where the program could not be started; otherwise this process waits for it and
+    // ends as it does.
     let error = command.args(arguments).exec();
     Err(BadInput(format!("cannot run {:?} in host {host}: {error}", program.display())).into())
 }

@@ -1,4 +1,5 @@
-//! The subcommands: one file each, with `Args` and `run`, and a folder where one takes several files.
+//! The subcommands: one file each, with `Args` and `run`, and a folder where one takes several
+//! files.
 
 pub mod agent;
 pub mod analyze;

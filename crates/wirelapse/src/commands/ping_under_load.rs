@@ -19,7 +19,8 @@ use crate::workload;
 
 /// Measure latency before, during and after a load: what queues in the path add
 ///
-/// --for is the time under load. Objects of --json: each kind of probe with every round trip, then the load.
+/// --for is the time under load. Objects of --json: each kind of probe with every round trip, then
+/// the load.
 #[derive(clap::Args)]
 #[command(mut_arg("server", |server| server.required(false).required_unless_present("read")))]
 pub struct Args {

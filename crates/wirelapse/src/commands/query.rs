@@ -16,7 +16,8 @@ const PROGRAM: &str = "wirelapse-query";
 
 /// Query runs with SQL: one run, or a year of a fleet
 ///
-/// Runs the program wirelapse-query, found beside this one or in PATH; `wirelapse query --help` shows its options.
+/// Runs the program wirelapse-query, found beside this one or in PATH; `wirelapse query --help`
+/// shows its options.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {

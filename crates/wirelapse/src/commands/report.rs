@@ -20,9 +20,9 @@ use crate::output::{self, Shown};
 
 /// Show runs: on the terminal, as one HTML file, or as images
 ///
-/// A run is a directory made by `trace -o`, `study -o`, `analyze -o` or a workload such as `stream -o`. The
-/// HTML file needs no network and no other file. Without --html, --png and --svg the report goes to the
-/// terminal.
+/// A run is a directory made by `trace -o`, `study -o`, `analyze -o` or a workload such as
+/// `stream -o`. The HTML file needs no network and no other file. Without --html, --png and --svg
+/// the report goes to the terminal.
 #[derive(clap::Args)]
 pub struct Args {
     /// Run directories

@@ -17,8 +17,9 @@ use crate::workload;
 
 /// Measure responsiveness under load: round trips a minute while HTTP/2 connections fill the path
 ///
-/// As draft-ietf-ippm-responsiveness-09 defines it, against `serve --tls-cert FILE --tls-key FILE` or any server that follows the draft.
-/// Objects of --json: each interval, each probe, then the outcome.
+/// As draft-ietf-ippm-responsiveness-09 defines it, against `serve --tls-cert FILE --tls-key FILE`
+/// or any server that follows the draft. Objects of --json: each interval, each probe, then the
+/// outcome.
 #[derive(clap::Args)]
 pub struct Args {
     /// `serve`, as HOST or HOST:PORT (port 5201 by default), or the https URL of the configuration

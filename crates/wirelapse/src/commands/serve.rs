@@ -50,7 +50,8 @@ pub struct Args {
     /// Concurrent tests, at most; 64 unless given, fewer if little memory is left
     #[arg(long, value_name = "N", help_heading = heading::COST)]
     max_sessions: Option<u32>,
-    /// Threads of all tests, at most, beside one for each connection; 512 unless given, fewer if little memory is left
+    /// Threads of all tests, at most, beside one for each connection; 512 unless given, fewer if
+    /// little memory is left
     #[arg(long, value_name = "N", help_heading = heading::COST)]
     max_threads: Option<u32>,
     /// Flows of one test in each direction, at most
@@ -68,7 +69,8 @@ pub struct Args {
     /// Bytes of a socket buffer that a client may request
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "64M", help_heading = heading::COST)]
     max_socket_buffer: u32,
-    /// Memory for the buffers of all tests and HTTP/2 connections, at most; 256M unless given, less if little memory is left
+    /// Memory for the buffers of all tests and HTTP/2 connections, at most; 256M unless given, less
+    /// if little memory is left
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes, help_heading = heading::COST)]
     max_memory: Option<u64>,
     #[command(flatten)]
@@ -117,10 +119,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (with_token, with_tls) = (config.token.is_some(), config.tls.is_some());
     let restricted = with_token || config.users.is_some();
     if restricted {
-        // Nor does a core file hold the token; where the kernel refuses, the limit on core files stays the user's.
+        // Nor does a core file hold the token; where the kernel refuses, the limit on core files
+        // stays the user's.
         let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
-    // Everything else that it needs comes in with clients. A port below 1024 takes a separate right to bind.
+    // Everything else that it needs comes in with clients. A port below 1024 takes a separate right
+    // to bind.
     let low = (1..1024).contains(&args.listen.port()) || args.data_ports.is_some_and(|(first, _)| first < 1024);
     let capabilities = if low { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
     privileges::keep_only(&Kept { capabilities, ..Kept::NOTHING })?;

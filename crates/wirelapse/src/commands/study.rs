@@ -26,17 +26,18 @@ use crate::server::{self, PORT, Token};
 
 /// Find out what a setting is worth, and how surely, with a planned experiment in a lab
 ///
-/// Runs a built-in study or a plan (TOML) in randomised blocks, each trial in its own lab. The result is
-/// what the change is worth, with an interval, and what first principles predict.
+/// Runs a built-in study or a plan (TOML) in randomised blocks, each trial in its own lab. The
+/// result is what the change is worth, with an interval, and what first principles predict.
 ///
-/// With --host the trials run from this host to a `wirelapse serve` on another one. Settings that only a
-/// lab has (delay, rate, loss, …) are refused then. Sysctls of this host are changed only with
-/// --on-this-host, and always restored.
+/// With --host the trials run from this host to a `wirelapse serve` on another one. Settings that
+/// only a lab has (delay, rate, loss, …) are refused then. Sysctls of this host are changed only
+/// with --on-this-host, and always restored.
 ///
 /// Objects of --json: each trial as it comes, then the conclusion.
 ///
-/// Built-in: timestamps, small-messages, window-scaling, congestion; overhead: what observing costs, on this machine; and
-/// reception: ways to receive and timestamp packets, how many each can take, and how far its timestamps can be trusted.
+/// Built-in: timestamps, small-messages, window-scaling, congestion; overhead: what observing
+/// costs, on this machine; and reception: ways to receive and timestamp packets, how many each can
+/// take, and how far its timestamps can be trusted.
 #[derive(clap::Args)]
 pub struct Args {
     /// A built-in study, or a plan in a TOML file
@@ -167,7 +168,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let json = args.json.json;
     let mut record = |trial: &Trial| {
         if json {
-            // A reader that went away is reported at the end; what was measured is kept all the same.
+            // A reader that went away is reported at the end; what was measured is kept all the
+            // same.
             output::json_event("trial", trial).ok();
         }
         ledger.as_mut().map_or(Ok(()), |l| l.add(trial))

@@ -27,9 +27,9 @@ use state::{Asked, State};
 
 /// Show where the time of TCP sends goes, live: by peer, program, port, cgroup or connection
 ///
-/// Histograms in the kernel count the sends. Rows show the last ten intervals. Open a row to see its legs
-/// over time, why its sends waited, and its slowest sends. On a busy machine only a share of the time is
-/// traced; rates are then estimates, marked with ~.
+/// Histograms in the kernel count the sends. Rows show the last ten intervals. Open a row to see
+/// its legs over time, why its sends waited, and its slowest sends. On a busy machine only a share
+/// of the time is traced; rates are then estimates, marked with ~.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
@@ -141,7 +141,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let Aimed { target, words } = args.criteria.aim(args.criteria.is_empty())?;
     let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
     let mut tracer = Tracer::start(&config(args, target))?;
-    // Walks through the sockets and recordings take rights, which a separate process keeps; what draws and reads keys has none.
+    // Walks through the sockets and recordings take rights, which a separate process keeps; what
+    // draws and reads keys has none.
     let limit = || {
         let kept = if on_screen { recording::keep_rights() } else { privileges::keep_for_walks() };
         kept.map_err(|error| std::io::Error::other(format!("{error:#}")))

@@ -33,11 +33,13 @@ use outputs::Outputs;
 use request::{Backend, Calls, Request};
 use rights::{Rights, Service};
 
-/// Trace programs: the time of every TCP send at each stage from send() to the ACK, and what they receive
+/// Trace programs: the time of every TCP send at each stage from send() to the ACK, and what they
+/// receive
 ///
-/// Different filters are combined with AND, repeated ones with OR. The report comes when the trace ends:
-/// after --for, when CMD ends, or on Ctrl-C. The output of CMD is not changed, and the report follows it.
-/// With --json, the standard output of CMD goes to standard error, so that standard output has only JSON.
+/// Different filters are combined with AND, repeated ones with OR. The report comes when the trace
+/// ends: after --for, when CMD ends, or on Ctrl-C. The output of CMD is not changed, and the report
+/// follows it. With --json, the standard output of CMD goes to standard error, so that standard
+/// output has only JSON.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
@@ -141,8 +143,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Before anything is attached: what cannot be written is found at once.
     let files = request.files.open(request.force)?;
     let named: Vec<_> = files.iter().filter_map(|file| file.named_at_the_end().map(Path::to_owned)).collect();
-    // From here on Ctrl-C ends the trace with its report, however early it comes.
-    // Where there is a CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
+    // From here on Ctrl-C ends the trace with its report, however early it comes. Where there is a
+    // CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
     let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
     let kernel = request.config.memory()?;
     memory::beforehand(kernel, request.config.max_connections).iter().for_each(|line| note(line));
@@ -162,7 +164,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let networks =
         Networks::new(request.config.target.pids.iter().copied().chain(child.as_ref().map(Child::id)).collect());
     let no_nic = observed::no_nic();
-    // CMD runs with its own rights by now. From here on a separate process has those that walking the sockets takes, and this one none.
+    // CMD runs with its own rights by now. From here on a separate process has those that walking
+    // the sockets takes, and this one none.
     let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
     let mut service = Service { hosts: hosts::Names::default(), networks };
     let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
@@ -195,7 +198,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let mut facts = observed::facts(&request, &tracer, begun, no_nic);
     let path = rights.lab_path().ok().flatten();
-    // Names are asked for while there is a process that may, for as long as a person waits without a word.
+    // Names are asked for while there is a process that may, for as long as a person waits without
+    // a word.
     let names = match request.resolve {
         true => {
             let connections = outputs.summary().connections();
@@ -228,7 +232,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the wait. How CMD ended, where it did.
+/// The report comes after CMD's own output, so it waits for the rest of that; an interrupt ends the
+/// wait. How CMD ended, where it did.
 fn last_output_of(child: &mut Child, stopping: &mut Stopping) -> std::io::Result<Option<ExitStatus>> {
     loop {
         let ended = child.try_wait()?;
@@ -239,7 +244,8 @@ fn last_output_of(child: &mut Child, stopping: &mut Stopping) -> std::io::Result
     }
 }
 
-/// Says to a person how much memory the trace could have taken, which does not depend on its length.
+/// Says to a person how much memory the trace could have taken, which does not depend on its
+/// length.
 fn tell_memory(request: &Request, kernel: Memory) -> std::io::Result<()> {
     if request.json || request.shown.csv || terminal::quiet() {
         return Ok(());
@@ -319,8 +325,9 @@ impl Stopping {
             || self.impatient())
     }
 
-    /// Whether an interrupted CMD has been waited for long enough: a terminal's Ctrl-C reaches CMD by itself, and what it
-    /// still sends while it ends belongs to the trace. A second Ctrl-C ends the wait.
+    /// Whether an interrupted CMD has been waited for long enough: a terminal's Ctrl-C reaches CMD
+    /// by itself, and what it still sends while it ends belongs to the trace. A second Ctrl-C ends
+    /// the wait.
     fn impatient(&mut self) -> bool {
         let requests = self.interrupt.times();
         if requests > 0 && self.interrupted.is_none() {
@@ -342,8 +349,8 @@ fn start_stopped(request: &Request, caller: Option<Caller>, tracer: &mut Tracer)
     Ok(stopped)
 }
 
-/// `command` with the user, the groups and the home of who called. It is run with fewer rights than this program has, so our token, which
-/// root may have set, is not handed to it.
+/// `command` with the user, the groups and the home of who called. It is run with fewer rights than
+/// this program has, so our token, which root may have set, is not handed to it.
 fn as_caller(mut command: Command, caller: Option<Caller>) -> Command {
     let Some(Caller { name, uid, gid, groups, home }) = caller else { return command };
     command.env("HOME", home).env("USER", &name).env("LOGNAME", &name).env_remove(crate::server::TOKEN);
@@ -354,7 +361,8 @@ fn as_caller(mut command: Command, caller: Option<Caller>) -> Command {
         rustix::thread::set_thread_res_gid(gid, gid, gid)?;
         Ok(rustix::thread::set_thread_res_uid(uid, uid, uid)?)
     };
-    // SAFETY: the closure makes three system calls and allocates nothing; the forked child has one thread.
+    // SAFETY: the closure makes three system calls and allocates nothing; the forked child has one
+    // thread.
     unsafe { command.pre_exec(set_user) };
     command
 }

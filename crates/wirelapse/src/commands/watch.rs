@@ -21,9 +21,9 @@ use crate::terminal;
 
 /// Show a live histogram of a field of TCP connections: header-length, srtt, cwnd, window-scale, …
 ///
-/// header-length and window-scale are read when a connection is established, the others once a second,
-/// unless --at says otherwise. Connections are never changed. If both ends of a connection are on this
-/// machine, both are read; --port and --peer select one.
+/// header-length and window-scale are read when a connection is established, the others once a
+/// second, unless --at says otherwise. Connections are never changed. If both ends of a connection
+/// are on this machine, both are read; --port and --peer select one.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
@@ -87,7 +87,8 @@ impl By {
     fn of(self, reading: &Reading) -> String {
         match self {
             Self::Peer => reading.remote.ip().to_string(),
-            // The side that listens has the port that is known; the other's is from the ephemeral range, above it.
+            // The side that listens has the port that is known; the other's is from the ephemeral
+            // range, above it.
             Self::Port => reading.local.port().min(reading.remote.port()).to_string(),
             Self::Comm if reading.comm.is_empty() => "(not known)".into(),
             Self::Comm => reading.comm.clone(),
@@ -121,7 +122,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let mut watcher = Watcher::start(&aimed.target, moment)?;
     started.say(Some(format!("Watching started: {}.", args.field.name())));
-    // Looking again and again goes into the network namespaces of other programs, which takes what root may do.
+    // Looking again and again goes into the network namespaces of other programs, which takes what
+    // root may do.
     if moment != Moment::Every {
         privileges::keep_only(&Kept::NOTHING)?;
     }

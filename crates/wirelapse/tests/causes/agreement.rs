@@ -1,4 +1,5 @@
-//! What other programs count in captures made in the lab: frames that offload left whole, IPv6, SACK, segments retransmitted.
+//! What other programs count in captures made in the lab: frames that offload left whole, IPv6,
+//! SACK, segments retransmitted.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,7 +31,8 @@ fn tcptrace(file: &Path) -> HashMap<String, [u64; 2]> {
     figures
 }
 
-/// tshark's sum of payload and number of packets to the server, and of those that it takes for retransmissions.
+/// tshark's sum of payload and number of packets to the server, and of those that it takes for
+/// retransmissions.
 fn tshark(file: &Path, port: u16) -> [u64; 3] {
     let fields =
         ["-n", "-T", "fields", "-e", "tcp.dstport", "-e", "tcp.len", "-e", "tcp.analysis.retransmission", "-r"];
@@ -62,8 +64,8 @@ fn agrees(report: &Report, file: &Path) {
 
     let [bytes, packets, again] = tshark(file, report.server.port());
     assert_eq!((bytes, packets), (d.unique_bytes + d.retransmitted_bytes, d.packets), "tshark");
-    // Some of them tshark calls out of order or spurious instead, by times itself: it finds no more than there are. Behind
-    // the loss it takes some first arrivals for retransmissions, too.
+    // Some of them tshark calls out of order or spurious instead, by times itself: it finds no more
+    // than there are. Behind the loss it takes some first arrivals for retransmissions, too.
     assert!(d.lost_before_capture > 0 || again <= d.retransmitted_packets, "tshark {again}: {}", tell());
     let lines = output("tcpdump", &["-nn", "-r"], file).lines().count() as u64;
     assert_eq!(lines, d.packets + report.to_client.packets, "tcpdump");

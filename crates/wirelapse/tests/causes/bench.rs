@@ -41,8 +41,8 @@ pub fn uneven(there: Direction, ms: u64) -> Lab {
     lab(&Config { a_to_b: there, ..Config::symmetric(delayed(ms)) })
 }
 
-/// A lab whose hosts use Reno, whatever the machine's default is: every kernel lets a namespace choose it. The server's buffer
-/// holds what a reader on a busy machine leaves there.
+/// A lab whose hosts use Reno, whatever the machine's default is: every kernel lets a namespace
+/// choose it. The server's buffer holds what a reader on a busy machine leaves there.
 pub fn lab(config: &Config) -> Lab {
     let lab = Lab::up(config).unwrap();
     sysctls(&lab, Side::B, &[("tcp_rmem", "4096 6291456 6291456")]);
@@ -138,8 +138,8 @@ pub fn captured(lab: &Lab, client: impl Part, server: impl Part) -> Seen {
     captured_at(lab, Side::A, client, server)
 }
 
-/// A connection from host a to `address` of host b, without a capture itself. Gives the client's end of it, once it is
-/// closed on both sides or the path has kept it from that for some seconds.
+/// A connection from host a to `address` of host b, without a capture itself. Gives the client's
+/// end of it, once it is closed on both sides or the path has kept it from that for some seconds.
 pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) -> SocketAddr {
     let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -172,9 +172,10 @@ pub fn join(lab: &Lab, address: IpAddr, client: impl Part, server: impl Part) ->
     own
 }
 
-/// Lets this thread go before every ordinary one: an application that a busy machine keeps waiting is a slow application, and
-/// `analyze` says so. Before the path's threads as well (priority 1), which may hand over many packets in one go. Where it is not
-/// allowed, the machine must not be busy.
+/// Lets this thread go before every ordinary one: an application that a busy machine keeps waiting
+/// is a slow application, and `analyze` says so. Before the path's threads as well (priority 1),
+/// which may hand over many packets in one go. Where it is not allowed, the machine must not be
+/// busy.
 fn at_once_when_woken() {
     let priority = libc::sched_param { sched_priority: 2 };
     // SAFETY: the parameter is read alone, and 0 is the calling thread.
@@ -236,7 +237,8 @@ impl Seen {
         self.report.limits.of(limit).0 as f64 / self.report.duration_ns.0.max(1) as f64
     }
 
-    /// For messages. Where the environment names a folder in `KEEP_CAPTURES`, the capture is copied there to be looked at.
+    /// For messages. Where the environment names a folder in `KEEP_CAPTURES`, the capture is copied
+    /// there to be looked at.
     pub fn account(&self) -> String {
         if let Some(folder) = std::env::var_os("KEEP_CAPTURES") {
             let name = thread::current().name().unwrap_or("?").replace([':', ' '], "_") + ".pcap";

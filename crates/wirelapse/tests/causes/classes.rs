@@ -1,4 +1,5 @@
-//! Why each segment was retransmitted: what `analyze` reads from the packets, against what the kernel that sent them knew.
+//! Why each segment was retransmitted: what `analyze` reads from the packets, against what the
+//! kernel that sent them knew.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -23,7 +24,8 @@ use crate::truth::{self, Retransmission, Score, Truth};
 const TCP_CA_RECOVERY: u16 = 3;
 const TCP_CA_LOSS: u16 = 4;
 
-/// A retransmission as the kernel made it; the layout is `struct retransmission` of `retransmissions.bpf.c`.
+/// A retransmission as the kernel made it; the layout is `struct retransmission` of
+/// `retransmissions.bpf.c`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct KernelRetransmission {
@@ -63,7 +65,8 @@ impl KernelWord {
         let map = self.object.maps().find(|m| m.name() == "retransmissions").unwrap();
         let mut builder = RingBufferBuilder::new();
         let take = |bytes: &[u8]| {
-            // SAFETY: the program writes whole records of this layout, of which every value is valid.
+            // SAFETY: the program writes whole records of this layout, of which every value is
+            // valid.
             let one = unsafe { bytes.as_ptr().cast::<KernelRetransmission>().read_unaligned() };
             all.lock().unwrap().push(one);
             0
@@ -97,7 +100,8 @@ fn counter(lab: &Lab, side: Side, name: &str) -> u64 {
 /// One lab with several connections, and what came of them.
 struct Run {
     netns: u32,
-    /// When it began and ended, `CLOCK_MONOTONIC`: network namespaces of other times may have the same number.
+    /// When it began and ended, `CLOCK_MONOTONIC`: network namespaces of other times may have the
+    /// same number.
     span: [i64; 2],
     at_sender: tempfile::NamedTempFile,
     at_receiver: tempfile::NamedTempFile,
@@ -166,7 +170,8 @@ impl Scene {
         Self { back: Direction { loss: Loss::Independent(share), ..self.back.clone() }, ..self }
     }
 
-    /// Runs it; the path is whole while each handshake lasts, so that every retransmission is of data.
+    /// Runs it; the path is whole while each handshake lasts, so that every retransmission is of
+    /// data.
     fn run(&self) -> Run {
         let (began, began_at) = (Instant::now(), monotonic());
         let whole = |d: &Direction| Direction { loss: Loss::None, reorder: None, rate: None, queue: None, ..d.clone() };
@@ -242,7 +247,8 @@ fn independent(share: f64, path: Direction) -> Direction {
     Direction { loss: Loss::Independent(share), ..path }
 }
 
-/// Losses in a row. A bad state in which nothing at all gets through would last for as many of the timer's doublings.
+/// Losses in a row. A bad state in which nothing at all gets through would last for as many of the
+/// timer's doublings.
 fn bursts(good_to_bad: f64, bad_to_good: f64, path: Direction) -> Direction {
     let loss = Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good: 0.0, loss_in_bad: 0.8 };
     Direction { loss, ..path }
@@ -456,7 +462,8 @@ fn classes_agree_with_the_kernel_that_retransmitted() {
             one.table(&format!("{} ({count} retransmissions, {:.1} s)", scene.name, run.took.as_secs_f64()))
         );
         println!("  kernel: {:?}, received twice {}", run.counters, run.twice);
-        // `RetransSegs` counts the segments of a frame, the others frames, as the tracepoint does; a frame is several packets here.
+        // `RetransSegs` counts the segments of a frame, the others frames, as the tracepoint does;
+        // a frame is several packets here.
         let of = |name: &str| run.counters[name];
         let frames = |state: u16| truth.all.iter().filter(|r| r.state == state).count() as u64;
         assert!(count as u64 <= of("RetransSegs"), "{}: {count} seen, {} counted", scene.name, of("RetransSegs"));
@@ -470,7 +477,8 @@ fn classes_agree_with_the_kernel_that_retransmitted() {
     assert!(spurious.0 + 3 >= spurious.1 as u32, "what came twice was sent needlessly");
 
     assert!(sender.total() >= 150, "{} retransmissions are too few to score", sender.total());
-    // A probe and the timer cannot be distinguished where but one segment was out: how many of these there are is chance.
+    // A probe and the timer cannot be distinguished where but one segment was out: how many of
+    // these there are is chance.
     for (score, right, recall) in [(&sender, 94, 0.85), (&receiver, 85, 0.75)] {
         assert!(score.right() * 100 >= score.decided() * right, "{} of {}", score.right(), score.decided());
         assert!(score.decided() * 10 >= score.total() * 8, "{} of {} decided", score.decided(), score.total());

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Changes one byte of the payload of some TCP packets over IPv4, as faulty hardware on the way does: the checksum stays as it was sent.
- * It runs where packets come in, before captures see them (the kernel runs generic XDP before packet sockets). */
+/* Changes one byte of the payload of some TCP packets over IPv4, as faulty hardware on the way
+ * does: the checksum stays as it was sent.
+ * It runs where packets come in, before captures see them (the kernel runs generic XDP before
+ * packet sockets). */
 
 #define SEC(name) __attribute__((section(name), used))
 
@@ -12,7 +14,8 @@ struct xdp_md {
 
 static unsigned int (*const get_prandom_u32)(void) = (void *)BPF_FUNC_get_prandom_u32;
 
-/* Ethernet (14 bytes), IPv4 without options (20), the longest TCP header (60): behind it, there is payload for certain. */
+/* Ethernet (14 bytes), IPv4 without options (20), the longest TCP header (60): behind it, there is
+ * payload for certain. */
 enum { ETHERTYPE = 12, IP = 14, PROTOCOL = 23, PAYLOAD = 94 };
 
 /* A packet is damaged where a draw of 32 bits is below THRESHOLD. */

@@ -1,4 +1,5 @@
-//! `analyze` as its user runs it on traffic that still comes: on an interface until Ctrl-C, and on standard input that grows.
+//! `analyze` as its user runs it on traffic that still comes: on an interface until Ctrl-C, and on
+//! standard input that grows.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};

@@ -1,5 +1,6 @@
-//! `analyze` on connections whose cause is known, because the lab made it: for every finding one that provokes it and a near
-//! miss that must not, what the time went into, why each segment was retransmitted, and what other programs count.
+//! `analyze` on connections whose cause is known, because the lab made it: for every finding one
+//! that provokes it and a near miss that must not, what the time went into, why each segment was
+//! retransmitted, and what other programs count.
 
 mod agreement;
 mod bench;
@@ -17,7 +18,8 @@ mod windows;
 
 use bench::Seen;
 
-/// What no clean connection may be told; what a busy machine can really cause (an application that is late) is not here.
+/// What no clean connection may be told; what a busy machine can really cause (an application that
+/// is late) is not here.
 const TROUBLE: [&str; 12] = [
     "window_scaling_missing",
     "loss",

@@ -1,4 +1,5 @@
-//! What the path does to packets: loses them, lets them overtake each other, swallows the large ones, changes its delay.
+//! What the path does to packets: loses them, lets them overtake each other, swallows the large
+//! ones, changes its delay.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -43,7 +44,8 @@ fn loss_one_by_one_and_in_bursts() {
             let (seen, lost) = run(Loss::Independent(0.01), Side::A);
             let f = seen.must("loss");
             let d = &seen.report.to_server;
-            // Every loss was repaired, and the capture at the sender has the originals too. Pure ACKs are lost as well.
+            // Every loss was repaired, and the capture at the sender has the originals too. Pure
+            // ACKs are lost as well.
             assert!(
                 f.count > 3 && d.retransmitted_packets <= lost,
                 "{} of {lost}: {}",
@@ -54,7 +56,8 @@ fn loss_one_by_one_and_in_bursts() {
             assert!(seen.share(Limit::LossRecovery) > 0.1, "{}", seen.account());
         },
         &|| {
-            // Behind the loss, the originals were never seen: repairs are told by the hole they fill.
+            // Behind the loss, the originals were never seen: repairs are told by the hole they
+            // fill.
             let (seen, _) = run(Loss::Independent(0.01), Side::B);
             seen.must("loss");
             let d = &seen.report.to_server;
@@ -227,7 +230,8 @@ fn syns_that_need_a_second_try() {
 #[test]
 fn something_answers_in_the_servers_name() {
     in_the_lab!();
-    // What a proxy near the client looks like from there: the handshake goes all the way, data is answered close by.
+    // What a proxy near the client looks like from there: the handshake goes all the way, data is
+    // answered close by.
     let lab = path(40);
     let near = |mut stream: TcpStream| {
         Side::ALL.into_iter().for_each(|side| lab.path().change(side, &delayed(1)).unwrap());
@@ -277,7 +281,8 @@ fn timeouts_without_timestamps() {
     ]);
 }
 
-/// No lab can make tcpdump drop a chosen packet, so a whole capture is thinned afterwards, as a full buffer would.
+/// No lab can make tcpdump drop a chosen packet, so a whole capture is thinned afterwards, as a
+/// full buffer would.
 #[test]
 fn a_capture_with_gaps() {
     in_the_lab!();

@@ -1,6 +1,8 @@
-//! Records the captures that `crates/diagnose/tests/diagnose/places.rs` evaluates: each cause once, at both ends at the same moment. Run by hand
-//! where a cause is added (root): `cargo test -p wirelapse --test causes record_all -- --ignored --nocapture`; `RECORD=a,b` records
-//! these alone. `record_all_unseen` records the same causes with other delays, rates and sizes.
+//! Records the captures that `crates/diagnose/tests/diagnose/places.rs` evaluates: each cause once,
+//! at both ends at the same moment. Run by hand where a cause is added (root):
+//! `cargo test -p wirelapse --test causes record_all -- --ignored --nocapture`; `RECORD=a,b`
+//! records these alone. `record_all_unseen` records the same causes with other delays, rates and
+//! sizes.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -41,9 +43,10 @@ pub fn keep(file: &Path, folder: &Path, name: &str, end: &str) {
     compress(&bytes, folder, name, end);
 }
 
-/// Records `client` against `server` as `name`, over a path that damages this share of the data packets on their way to b: between the path
-/// and b's capture a byte of their payload is changed. Checksums are computed by the hosts and verified, as between machines of which the
-/// network cards leave that to the kernel, and the captures hold every byte.
+/// Records `client` against `server` as `name`, over a path that damages this share of the data
+/// packets on their way to b: between the path and b's capture a byte of their payload is changed.
+/// Checksums are computed by the hosts and verified, as between machines of which the network cards
+/// leave that to the kernel, and the captures hold every byte.
 fn record_damaged(name: &str, lab: &Lab, share: f64, client: impl Part, server: impl Part) {
     for side in Side::ALL {
         inside(lab, side, "ethtool", &format!("-K {} tx off", lab::INTERFACE));
@@ -136,13 +139,15 @@ fn window_scaling_off(lab: &Lab, side: Side) {
     sysctls(lab, side, &[("tcp_window_scaling", "0")]);
 }
 
-/// Holds the congestion window by the route, which the kernel takes from what an earlier connection left in its table of paths.
+/// Holds the congestion window by the route, which the kernel takes from what an earlier connection
+/// left in its table of paths.
 fn hold_window(lab: &Lab, segments: u32) {
     inside(lab, Side::A, "ip", &format!("route replace 10.77.0.2/32 dev eth0 cwnd lock {segments}"));
     join(lab, Side::B.ipv4().into(), send(10_000), drain);
 }
 
-/// A path with this way from a to b, and one of `ms` back on which ACKs are collected for `slot_ms` and then delivered together, as some radio and cable links do.
+/// A path with this way from a to b, and one of `ms` back on which ACKs are collected for `slot_ms`
+/// and then delivered together, as some radio and cable links do.
 fn in_bunches(there: Direction, ms: u64, slot_ms: u64) -> Lab {
     let slot = format!("{slot_ms}\n").repeat(8);
     let recorded = [None, Some(Arc::new(Recording::read("bunches", &slot).unwrap()))];
@@ -165,8 +170,8 @@ fn shaped_both(ms: u64, mbit: u32, queue_ms: u64) -> Lab {
     lab(&Config::symmetric(shaped(ms, mbit, queue_ms)))
 }
 
-/// Runs `run` while the way from `side` stands still now and then, as a radio link or a paused machine does: nothing arrives for `ms`, then
-/// all of it does.
+/// Runs `run` while the way from `side` stands still now and then, as a radio link or a paused
+/// machine does: nothing arrives for `ms`, then all of it does.
 fn standing_still(lab: &Lab, side: Side, way: &Direction, [ms, every]: [u64; 2], run: impl FnOnce()) {
     let over = std::sync::atomic::AtomicBool::new(false);
     let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
@@ -174,7 +179,8 @@ fn standing_still(lab: &Lab, side: Side, way: &Direction, [ms, every]: [u64; 2],
         scope.spawn(|| {
             pause(every);
             while !is_over() {
-                // Whoever comes next waits so much longer, and the path keeps order: all behind it wait for it.
+                // Whoever comes next waits so much longer, and the path keeps order: all behind it
+                // wait for it.
                 let held = Direction { delay: way.delay + Nanos::from_millis(ms), ..way.clone() };
                 lab.path().change(side, &held).unwrap();
                 pause(3);
@@ -690,7 +696,8 @@ fn record_all_unseen() {
     }
 }
 
-/// `SHARE=0.4 RECORD=a,b …` records these in `between`, with numbers so far on the way from the first set's to the second's.
+/// `SHARE=0.4 RECORD=a,b …` records these in `between`, with numbers so far on the way from the
+/// first set's to the second's.
 #[test]
 #[ignore = "writes into the repository: run by hand where a cause is added"]
 fn record_between() {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Why the kernel sends each segment again: at the tracepoint of every retransmission, the state of the sender's congestion
- * control (tcp_ca_state), which it has entered before it retransmits. */
+/* Why the kernel sends each segment again: at the tracepoint of every retransmission, the state of
+ * the sender's congestion control (tcp_ca_state), which it has entered before it retransmits. */
 
 typedef unsigned char __u8;
 typedef unsigned short __u16;
@@ -82,7 +82,8 @@ int retransmitted(__u64 *args)
 	READ(net, sk->__sk_common.skc_net.net);
 	READ(r.netns, net->ns.inum);
 	READ(r.high_seq, tp->high_seq);
-	/* struct tcp_skb_cb begins with the segment's first sequence number and the one after its last. */
+	/* struct tcp_skb_cb begins with the segment's first sequence number and the one after its
+	 * last. */
 	probe_read_kernel(&r.seq, sizeof(r.seq), __builtin_preserve_access_index(&skb->cb[0]));
 	probe_read_kernel(&r.end, sizeof(r.end), __builtin_preserve_access_index(&skb->cb[4]));
 	probe_read_kernel(&state, FIELD(icsk->icsk_ca_state, 1), (char *)icsk + FIELD(icsk->icsk_ca_state, 0));

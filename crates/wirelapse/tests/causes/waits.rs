@@ -1,4 +1,5 @@
-//! What a connection waits for between its segments: the applications, ACKs, and the path's round trip.
+//! What a connection waits for between its segments: the applications, ACKs, and the path's round
+//! trip.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -51,7 +52,8 @@ fn nagle_meets_a_delayed_ack() {
             }
         },
         &|| {
-            // The same writes, but Nagle's algorithm is off: the ACKs are as late, and no one waits for them.
+            // The same writes, but Nagle's algorithm is off: the ACKs are as late, and no one waits
+            // for them.
             let lab = path(1);
             let nodelay = |stream: TcpStream| {
                 stream.set_nodelay(true).unwrap();
@@ -62,7 +64,8 @@ fn nagle_meets_a_delayed_ack() {
             assert!(seen.share(Limit::AckWaiting) < 0.1, "{}", seen.account());
         },
         &|| {
-            // A cork holds the part-filled segment back, not Nagle's algorithm: the application's own doing.
+            // A cork holds the part-filled segment back, not Nagle's algorithm: the application's
+            // own doing.
             let lab = path(1);
             let corked = |mut stream: TcpStream| {
                 for _ in 0..5 {
@@ -85,7 +88,8 @@ fn nagle_meets_a_delayed_ack() {
 #[test]
 fn a_delayed_ack_holds_a_full_segment() {
     in_the_lab!();
-    // A window of one segment, by the route: the second half of each question waits for the ACK of the first.
+    // A window of one segment, by the route: the second half of each question waits for the ACK of
+    // the first.
     let run = |window: u32, quick: bool| {
         let lab = path(1);
         inside(
@@ -97,7 +101,8 @@ fn a_delayed_ack_holds_a_full_segment() {
         if quick {
             inside(&lab, Side::B, "ip", "route replace 10.77.0.1/32 dev eth0 quickack 1");
         }
-        // The kernel takes the route's limit from what an earlier connection left in its table of paths.
+        // The kernel takes the route's limit from what an earlier connection left in its table of
+        // paths.
         join(&lab, Side::B.ipv4().into(), ask(1, 100, 100), answer(100, 100));
         captured(&lab, ask(20, 2 * 1448, 10), answer(2 * 1448, 10))
     };
@@ -188,7 +193,8 @@ fn a_sender_with_nothing_to_send() {
 #[test]
 fn small_segments_one_after_the_other() {
     in_the_lab!();
-    // Eight at a time, well within the window, then a pause of two round trips: their ACKs let nothing go.
+    // Eight at a time, well within the window, then a pause of two round trips: their ACKs let
+    // nothing go.
     let drip = |nodelay: bool| {
         move |mut stream: TcpStream| {
             stream.set_nodelay(nodelay).unwrap();

@@ -38,8 +38,8 @@ fn a_side_without_window_scaling_is_named() {
     }]);
 }
 
-/// The text on a world without window scaling, on its own path: 25.4 ms and 1 Gbit/s. Its 19.8 Mbit/s came of 65,535 bytes
-/// each 25.4 ms, which is 20.6.
+/// The text on a world without window scaling, on its own path: 25.4 ms and 1 Gbit/s. Its 19.8
+/// Mbit/s came of 65,535 bytes each 25.4 ms, which is 20.6.
 #[test]
 fn the_world_without_window_scaling() {
     in_the_lab!();
@@ -128,8 +128,9 @@ fn a_reader_slower_than_the_sender() {
             assert_clean(&seen);
         },
         &|| {
-            // A window as small, never closed: the reader keeps up. At a rate, so that a window's worth does not come in one piece, which
-            // no reader could take before the next ACK shows how full its buffer is.
+            // A window as small, never closed: the reader keeps up. At a rate, so that a window's
+            // worth does not come in one piece, which no reader could take before the next ACK
+            // shows how full its buffer is.
             let lab = uneven(shaped(20, 20, 200), 20);
             sysctls(&lab, Side::B, &[("tcp_rmem", "4096 65536 131072")]);
             let seen = captured_at(&lab, Side::B, send(1 << 20), drain);
@@ -141,7 +142,8 @@ fn a_reader_slower_than_the_sender() {
 #[test]
 fn a_send_buffer_too_small_for_the_path() {
     in_the_lab!();
-    // Held by the route at so many segments, which looks the same from outside: on one level however long.
+    // Held by the route at so many segments, which looks the same from outside: on one level
+    // however long.
     let run = |window: Option<u32>| {
         let lab = path(15);
         if let Some(n) = window {
@@ -157,7 +159,8 @@ fn a_send_buffer_too_small_for_the_path() {
             let f = seen.must("send_buffer");
             assert_eq!(f.direction, Some(Way::ToServer));
             seen.must_not(&["congestion_window", "receive_window", "bufferbloat"]);
-            // A busy machine wakes the writer late once the buffer has room, and that is the application's time.
+            // A busy machine wakes the writer late once the buffer has room, and that is the
+            // application's time.
             let (window, application) = (seen.share(Limit::CongestionWindow), seen.share(Limit::Application));
             assert!(window > 0.1 && window + application > 0.5, "{}", seen.account());
         },

@@ -39,7 +39,8 @@ fn with_values(words: Vec<String>) -> Vec<String> {
     words.into_iter().map(value).collect()
 }
 
-/// Runs the command with `--help` after its options: clap looks at each word before it prints help, and runs nothing.
+/// Runs the command with `--help` after its options: clap looks at each word before it prints help,
+/// and runs nothing.
 fn help(words: &[String]) -> Output {
     let options = words.iter().position(|word| word == "--").unwrap_or(words.len());
     tier::wirelapse!(&words[1..options]).arg("--help").args(&words[options..]).output().expect("wirelapse can be run")
@@ -68,8 +69,9 @@ fn every_command_line_of_the_documentation_is_taken() {
     assert!(tried > 30, "only {tried} command lines were found");
 }
 
-/// What README and the guides do with captures and runs is done, in the order of each page, with a capture and a run of our own under the names
-/// that the pages use. What needs a live target is only parsed, above.
+/// What README and the guides do with captures and runs is done, in the order of each page, with a
+/// capture and a run of our own under the names that the pages use. What needs a live target is
+/// only parsed, above.
 #[test]
 fn the_guides_steps_on_files_are_done() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -154,8 +156,8 @@ fn shown_outputs() -> Vec<(PathBuf, String, Vec<String>)> {
     found
 }
 
-/// The commands whose output pages show: the trace of a server in README, compared below with that of one here; and a mistake in SQL, which
-/// the tests of `wirelapse query` compare.
+/// The commands whose output pages show: the trace of a server in README, compared below with that
+/// of one here; and a mistake in SQL, which the tests of `wirelapse query` compare.
 #[test]
 fn every_output_that_is_shown_is_compared() {
     let commands: Vec<String> = shown_outputs().into_iter().map(|(_, command, _)| words(&command).join(" ")).collect();

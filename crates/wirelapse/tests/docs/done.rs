@@ -1,5 +1,6 @@
-//! What the pages say to do with a live service, and the SQL and Python that they show, is done: the guides step by step on connections of the
-//! test, the queries on runs of every kind that they read.
+//! What the pages say to do with a live service, and the SQL and Python that they show, is done:
+//! the guides step by step on connections of the test, the queries on runs of every kind that they
+//! read.
 
 use crate::shown;
 use std::fs;
@@ -66,7 +67,8 @@ impl Drop for Service {
     }
 }
 
-/// A step of a guide for the service here: its port in place of a unit, a program or a peer, loopback in place of the interface, and a second of time.
+/// A step of a guide for the service here: its port in place of a unit, a program or a peer,
+/// loopback in place of the interface, and a second of time.
 fn here(step: &[String], port: &str) -> Vec<String> {
     let mut done = Vec::new();
     let mut rest = step.iter().skip(1);
@@ -93,7 +95,8 @@ fn here(step: &[String], port: &str) -> Vec<String> {
     done
 }
 
-/// The steps of README and the guides that watch a service, and those on the files that they leave, in the order of each page.
+/// The steps of README and the guides that watch a service, and those on the files that they leave,
+/// in the order of each page.
 #[test]
 fn the_guides_are_followed_on_a_live_service() {
     tier::needs!(Need::Root, BTF);
@@ -111,7 +114,8 @@ fn the_guides_are_followed_on_a_live_service() {
             for round in rounds {
                 let step = words(&line.replace("$n", round));
                 let live = ["trace", "capture"].contains(&step[1].as_str());
-                // Other steps on files are those of docs.rs, on files of its own; requests at both ends are traced in compare_hosts.rs.
+                // Other steps on files are those of docs.rs, on files of its own; requests at both
+                // ends are traced in compare_hosts.rs.
                 let on_ours = ["analyze", "report", "compare"].contains(&step[1].as_str())
                     && step.iter().skip(2).any(|word| left.contains(word))
                     && !step.iter().any(|word| word == "--join");
@@ -144,7 +148,8 @@ fn the_guides_are_followed_on_a_live_service() {
     assert!(traced >= 12, "{traced} steps watched the service");
 }
 
-/// The Python of the checkout, or of the machine, that has these modules; records the skip where there is none.
+/// The Python of the checkout, or of the machine, that has these modules; records the skip where
+/// there is none.
 fn python(modules: &str) -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python");
     let python = if own.exists() { own } else { "python3".into() };
@@ -156,7 +161,8 @@ fn python(modules: &str) -> Option<PathBuf> {
     None
 }
 
-/// Prints the columns and the number of rows of an SQL query, and for Python the lengths of what the lines that are no assignment give.
+/// Prints the columns and the number of rows of an SQL query, and for Python the lengths of what
+/// the lines that are no assignment give.
 const ASK: &str = r"
 import ast, json, sys
 kind, text = sys.argv[1:3]
@@ -257,7 +263,8 @@ impl Runs {
     }
 }
 
-/// The queries of the pages by page and beginning (after comments), the run that they read, and the columns of the answer.
+/// The queries of the pages by page and beginning (after comments), the run that they read, and the
+/// columns of the answer.
 const QUERIES: [(&str, &str, &str, &str); 9] = [
     ("agent.md", "WITH buckets AS", "fleet", "peer, p99_ms"),
     ("query.md", "SELECT c.remote_address", "fleet", "remote_address, n, mean_ms"),
@@ -322,7 +329,8 @@ fn the_queries_that_pages_show_are_answered() {
     assert_eq!(found.len(), QUERIES.len(), "{found:?}");
 }
 
-/// What docs/query.md types is answered by `wirelapse query`, with the runs of an agent in place of a fleet's.
+/// What docs/query.md types is answered by `wirelapse query`, with the runs of an agent in place of
+/// a fleet's.
 #[test]
 fn the_commands_of_a_query_are_answered() {
     tier::needs!(Need::Root, BTF);

@@ -21,7 +21,8 @@ pub fn pages() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), fs::read_to_string(&path).expect("a page can be read"))).collect()
 }
 
-/// The command lines in a page's blocks, with what `\` continues. In a block with prompts (`$`, `host#`) the other lines are output.
+/// The command lines in a page's blocks, with what `\` continues. In a block with prompts (`$`,
+/// `host#`) the other lines are output.
 pub fn block_lines(page: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut number = 1;
@@ -53,7 +54,8 @@ pub fn prompt(line: &str) -> Option<&str> {
     host.chars().all(char::is_alphanumeric).then(|| command.trim_start())
 }
 
-/// The words of a command line up to its comment, pipe, redirection or a gap of two spaces. Quoted text is one word.
+/// The words of a command line up to its comment, pipe, redirection or a gap of two spaces. Quoted
+/// text is one word.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

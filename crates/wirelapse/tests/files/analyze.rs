@@ -1,4 +1,5 @@
-//! `analyze` and `compare` on the reference texts and on real captures, against tcptrace where it is installed.
+//! `analyze` and `compare` on the reference texts and on real captures, against tcptrace where it
+//! is installed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -69,7 +70,8 @@ fn two_recorded_dumps() {
         (&20_859_000.into(), &"kind".into())
     );
     let lines = json(&["analyze", "--json", file]);
-    // 20 ms away from the receiver, two late ACKs may be the path's; that data waited for them is known.
+    // 20 ms away from the receiver, two late ACKs may be the path's; that data waited for them is
+    // known.
     let withheld = lines[0]["withheld"].as_array().unwrap();
     assert!(lines.len() == 3 && withheld.iter().any(|w| w["kind"] == "nagle_delayed_ack"), "{withheld:?}");
     assert!(lines[0]["verdict"].as_str().unwrap().contains("set TCP_NODELAY"));
@@ -314,9 +316,11 @@ fn tshark(file: &Path) -> BTreeMap<u64, BTreeMap<String, Side>> {
         side.packets += 1;
         let payload = f[4].parse::<u64>().unwrap_or(0);
         side.payload += payload;
-        // tshark calls what comes soon after the segment above it out of order, even where the capture holds the same bytes already:
-        // those are retransmitted, as are the second and later probes of a closed window, which tshark has a word itself for.
-        // What it calls retransmitted because a gap was there is new to the capture: the first copy was lost on the way to it.
+        // tshark calls what comes soon after the segment above it out of order, even where the
+        // capture holds the same bytes already: those are retransmitted, as are the second and
+        // later probes of a closed window, which tshark has a word itself for. What it calls
+        // retransmitted because a gap was there is new to the capture: the first copy was lost on
+        // the way to it.
         let seq: u64 = f[9].parse().expect("a sequence number");
         let within = before.range_mut(..=(stream, port, seq)).next_back();
         let within = within.filter(|(of, end)| (of.0, of.1) == (stream, port) && **end > seq);
@@ -353,7 +357,8 @@ fn counts_and_options_agree_with_tshark() {
             for (end, side) in [("client", "to_server"), ("server", "to_client")] {
                 let d = &c[side];
                 let number = |key: &str| d[key].as_u64().unwrap_or(0);
-                // The seventh time that the probes' byte comes (see `explained`) tshark calls nothing at all.
+                // The seventh time that the probes' byte comes (see `explained`) tshark calls
+                // nothing at all.
                 let unnamed = u64::from(file == "T_zwnd.dmp" && side == "to_server");
                 let our = Side {
                     retransmitted: number("retransmitted_bytes") - unnamed,
@@ -381,10 +386,12 @@ fn explained(file: &str, c: &Value, key: &str, off: i64) -> Option<&'static str>
     let of = |key: &str| c[key].as_i64().unwrap_or(0);
     let syns = c["retransmissions"]["syn"].as_i64().unwrap_or(0);
     match key {
-        // tcptrace counts a SYN or FIN that is retransmitted as a data packet of one byte; here neither is payload, and a
-        // SYN retransmitted has a counter itself. A FIN is among our retransmitted packets, without a byte.
+        // tcptrace counts a SYN or FIN that is retransmitted as a data packet of one byte; here
+        // neither is payload, and a SYN retransmitted has a counter itself. A FIN is among our
+        // retransmitted packets, without a byte.
         "retransmitted_packets" if off == syns && syns > 0 => Some("SYNs retransmitted"),
-        // What fills a gap in the capture was retransmitted, and its first copy was lost on the way to it: no byte comes twice. tcptrace calls it out of order.
+        // What fills a gap in the capture was retransmitted, and its first copy was lost on the way
+        // to it: no byte comes twice. tcptrace calls it out of order.
         "retransmitted_packets" if of("retransmitted_bytes") == 0 && off == -of("retransmitted_packets") => {
             Some("first copies never came here")
         }
@@ -394,9 +401,10 @@ fn explained(file: &str, c: &Value, key: &str, off: i64) -> Option<&'static str>
         "retransmitted_bytes" if off > 0 && off <= syns + of("retransmitted_packets") => {
             Some("SYNs and FINs retransmitted")
         }
-        // One byte is sent seven times: six times as a probe of the closed window (packets 18432 to 18442), then as data (18447).
-        // Here it is new once and seen before six times, and the last of these packets is data retransmitted. tcptrace leaves probes
-        // out of the stream, so that to it the seventh is the first.
+        // One byte is sent seven times: six times as a probe of the closed window (packets 18432 to
+        // 18442), then as data (18447). Here it is new once and seen before six times, and the last
+        // of these packets is data retransmitted. tcptrace leaves probes out of the stream, so that
+        // to it the seventh is the first.
         "retransmitted_bytes" if file == "T_zwnd.dmp" && of("window_probes") == 6 && off == -6 => {
             Some("probes' byte comes again")
         }

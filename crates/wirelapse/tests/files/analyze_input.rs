@@ -1,5 +1,5 @@
-//! What `analyze` makes of its input: the same with any number of threads, in memory that depends on connections, and something of
-//! damaged files.
+//! What `analyze` makes of its input: the same with any number of threads, in memory that depends
+//! on connections, and something of damaged files.
 
 use std::fs;
 use std::io::Write as _;
@@ -58,7 +58,8 @@ fn reading_from_a_pipe() -> Child {
         .expect("the binary runs")
 }
 
-/// The most memory that the command had while it held all but the last pipe's fill of such a capture, in bytes.
+/// The most memory that the command had while it held all but the last pipe's fill of such a
+/// capture, in bytes.
 fn peak(packets: u64, connections: u32) -> u64 {
     let mut child = reading_from_a_pipe();
     let mut input = child.stdin.take().unwrap();
@@ -72,12 +73,13 @@ fn peak(packets: u64, connections: u32) -> u64 {
 
 #[test]
 fn memory_goes_by_connections_and_not_by_packets() {
-    // A connection's distributions grow with their range, up to a bound: so few of them that this is little beside 100 bytes
-    // or more for each packet, were it kept.
+    // A connection's distributions grow with their range, up to a bound: so few of them that this
+    // is little beside 100 bytes or more for each packet, were it kept.
     let (few, many) = (peak(20_000, 20), peak(120_000, 20));
     assert!(many.saturating_sub(few) < 100_000 * 10, "{few} {many}");
-    // Eight packets each, and so many that a large page more, 2 MiB for each size of block, is little to one. Lists that double their room are
-    // of the same relative size at both. What has been read ahead at that moment, on a busy machine more, is in the figure too.
+    // Eight packets each, and so many that a large page more, 2 MiB for each size of block, is
+    // little to one. Lists that double their room are of the same relative size at both. What has
+    // been read ahead at that moment, on a busy machine more, is in the figure too.
     let (few, many) = (peak(12_000 * 8, 12_000), peak(36_000 * 8, 36_000));
     let each = many.saturating_sub(few) / 24_000;
     assert!((1_000..3_072).contains(&each), "{each} bytes a connection");
@@ -99,7 +101,8 @@ fn a_pipe_that_still_grows_is_read_to_its_end() {
     assert_eq!((output.status.code(), last(&output)["packets"].as_u64()), (Some(0), Some(3_000)));
 }
 
-/// Analyses `path`, of which nothing can be read: 2, and the message names it and says what is wrong.
+/// Analyses `path`, of which nothing can be read: 2, and the message names it and says what is
+/// wrong.
 fn refused(path: &Path, words: &str) {
     let output = wirelapse(&[path.to_str().unwrap()]);
     let message = tier::text(&output.stderr);
@@ -108,7 +111,8 @@ fn refused(path: &Path, words: &str) {
     assert!(output.stdout.is_empty(), "{output:?}");
 }
 
-/// Analyses `path`, of which a part can be read: 0, the packets of that part, and a warning that names file, packet and byte.
+/// Analyses `path`, of which a part can be read: 0, the packets of that part, and a warning that
+/// names file, packet and byte.
 fn read_in_part(path: &Path, words: &str) -> u64 {
     let output = wirelapse(&["--json", path.to_str().unwrap()]);
     let message = tier::text(&output.stderr);

@@ -1,4 +1,5 @@
-//! `wirelapse delay` on capture files: what is lost, doubled, swapped, raised and drifting on purpose is found.
+//! `wirelapse delay` on capture files: what is lost, doubled, swapped, raised and drifting on
+//! purpose is found.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -109,7 +110,8 @@ fn a_step_of_50_microseconds_and_back_is_found_with_its_place_and_size() {
     let all = lines(&before, &after, &["--html", page.to_str().unwrap()]);
     let changes: Vec<&Value> = all.iter().filter(|line| line["kind"] == "delay_change").collect();
     let places: Vec<u64> = changes.iter().map(|c| c["frame"].as_u64().unwrap()).collect();
-    // The level falls by more than frames are apart: those that leave around that moment are interleaved.
+    // The level falls by more than frames are apart: those that leave around that moment are
+    // interleaved.
     assert!(places.len() == 2 && places[0] == 25_000 && places[1].abs_diff(50_000) <= 5, "{places:?}");
     for (change, size) in changes.iter().zip([50_000.0, -50_000.0]) {
         let of = |key: &str| change[key].as_f64().unwrap();
@@ -282,7 +284,8 @@ fn slots_of_hardware_stamps_are_in_the_error_and_are_no_drift() {
     const N: u64 = 4_000;
     for seed in SEEDS {
         let mut draw = Draw::of(seed);
-        // The NIC counts in slots, and skips one now and then. In every other file the traffic is in step with its clock.
+        // The NIC counts in slots, and skips one now and then. In every other file the traffic is
+        // in step with its clock.
         let slot = [8, 80, 16][seed as usize % 3];
         let in_step = seed % 2 == 0;
         let stamp = |at: f64, draw: &mut Draw| {

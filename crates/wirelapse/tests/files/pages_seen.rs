@@ -1,5 +1,6 @@
-//! Every kind of page that a command writes, and the site, looked at by a browser as wide as a screen and as narrow as a telephone. The pages of
-//! studies and of a trace with every kind of record are looked at in the tests of the reports' own crate.
+//! Every kind of page that a command writes, and the site, looked at by a browser as wide as a
+//! screen and as narrow as a telephone. The pages of studies and of a trace with every kind of
+//! record are looked at in the tests of the reports' own crate.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Every option that takes a quantity reads it the same way: each spelling is accepted or refused by all commands alike, and a
-//! refusal names the option, the value, and what to write.
+//! Every option that takes a quantity reads it the same way: each spelling is accepted or refused
+//! by all commands alike, and a refusal names the option, the value, and what to write.
 
 const TIMES: [&str; 11] = ["10", "10s", "10 s", "500ms", "5m", "1h", "2d", "1.5s", "200us", "200µs", "900ns"];
 const NO_TIMES: [&str; 7] = ["", "s", "-1s", "1w", "10S", "1,5s", "99999999999s"];
@@ -80,7 +80,8 @@ const OPTIONS: [Command; 14] = [
     ),
 ];
 
-/// Runs a command that does nothing: help is asked for behind what is tried, and a value that is refused is refused before.
+/// Runs a command that does nothing: help is asked for behind what is tried, and a value that is
+/// refused is refused before.
 fn tried(command: &[&str], tried: &str) -> (Option<i32>, String) {
     let output = tier::wirelapse!(command).args([tried, "--help"]).output().unwrap();
     (output.status.code(), tier::text(&output.stderr))

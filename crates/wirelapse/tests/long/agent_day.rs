@@ -1,5 +1,6 @@
-//! A day of an agent in ten minutes: more runs, scrapes and settings than a day has, by rotations of two seconds. What it holds is level, each
-//! send is in one of its runs, and the kernel has nothing of it when it has ended. `cargo test` takes half a minute (`WIRELAPSE_DAY`: seconds, 600
+//! A day of an agent in ten minutes: more runs, scrapes and settings than a day has, by rotations
+//! of two seconds. What it holds is level, each send is in one of its runs, and the kernel has
+//! nothing of it when it has ended. `cargo test` takes half a minute (`WIRELAPSE_DAY`: seconds, 600
 //! for the day).
 
 use std::collections::HashSet;
@@ -115,7 +116,8 @@ fn answering() -> u16 {
     port
 }
 
-/// A collector that takes what comes, and refuses three of ten requests. Gives its port and how many it took.
+/// A collector that takes what comes, and refuses three of ten requests. Gives its port and how
+/// many it took.
 fn collector() -> (u16, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, taken) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU64::new(0)));
@@ -162,7 +164,8 @@ fn scrape(address: &str, round: u32) -> Option<String> {
     (accept.is_empty()).then(|| tier::text(&answer))
 }
 
-/// The runs that are finished and were not counted yet are counted: sends of all series by what their connections took.
+/// The runs that are finished and were not counted yet are counted: sends of all series by what
+/// their connections took.
 fn count(runs: &Path, counted: &mut HashSet<std::path::PathBuf>) -> u64 {
     let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut sends = 0;
@@ -275,7 +278,8 @@ fn a_day_leaves_what_it_holds_as_it_was() {
         (early, late)
     };
     let memory = figure("memory, KiB", |held| held.resident_kib);
-    // In a short run the buffers still fill: it finds what grows with each run, a long one what grows slowly.
+    // In a short run the buffers still fill: it finds what grows with each run, a long one what
+    // grows slowly.
     let allowed = if lasts < 600 { memory.0 / 4 } else { memory.0 / 20 };
     assert!(memory.1 <= memory.0 + allowed + 4096, "memory grows");
     let descriptors = figure("descriptors", |held| held.descriptors);

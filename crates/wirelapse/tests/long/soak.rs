@@ -1,6 +1,7 @@
-//! A long time in a short one: a traced server under changing load and abuse, and labs that come and go. What the processes hold and
-//! what they left in the kernel is level at the end. `make soak` lasts an hour, `cargo test` 40 s (WIRELAPSE_SOAK: seconds).
-//! Buffers fill for the first half a minute or so: what is compared comes after.
+//! A long time in a short one: a traced server under changing load and abuse, and labs that come
+//! and go. What the processes hold and what they left in the kernel is level at the end.
+//! `make soak` lasts an hour, `cargo test` 40 s (WIRELAPSE_SOAK: seconds). Buffers fill for the
+//! first half a minute or so: what is compared comes after.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -61,7 +62,8 @@ impl Kernel {
         }
     }
 
-    /// Once it has been the same for two seconds: what ended before this test is still being freed when it begins.
+    /// Once it has been the same for two seconds: what ended before this test is still being freed
+    /// when it begins.
     fn at_rest() -> Self {
         let (mut last, mut since) = (Self::now(), Instant::now());
         while since.elapsed() < Duration::from_secs(2) {
@@ -97,7 +99,8 @@ fn load(to: &str, round: usize) {
     assert!(wirelapse(&args).status().unwrap().success(), "{args:?}");
 }
 
-/// What strangers do: nothing, a part of something, nonsense, a wrong token, and leaving in the middle.
+/// What strangers do: nothing, a part of something, nonsense, a wrong token, and leaving in the
+/// middle.
 fn abuse(to: &str, address: SocketAddr) {
     let mut strangers: Vec<TcpStream> = (0..30).filter_map(|_| TcpStream::connect(address).ok()).collect();
     for (kind, stranger) in strangers.iter_mut().enumerate() {
@@ -184,7 +187,8 @@ fn what_is_held_is_level_at_the_end() {
             "{name}: memory {} KiB then {}, descriptors {} then {}, threads {} then {} (medians of the third and the last quarter)",
             memory.0, memory.1, descriptors.0, descriptors.1, threads.0, threads.1
         );
-        // In a short run the buffers still fill: it finds what grows with each connection, a long one what grows slowly.
+        // In a short run the buffers still fill: it finds what grows with each connection, a long
+        // one what grows slowly.
         let allowed = if lasts < Duration::from_secs(600) { memory.0 / 4 } else { memory.0 / 20 };
         assert!(memory.1 <= memory.0 + allowed + 4096, "{name}: memory grows");
         assert!(

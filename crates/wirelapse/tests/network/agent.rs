@@ -1,4 +1,5 @@
-//! The agent as a user runs it: what it says of its configuration, what it counts, and what rights it keeps.
+//! The agent as a user runs it: what it says of its configuration, what it counts, and what rights
+//! it keeps.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! `wirelapse capture` and `wirelapse generate` as a person uses them, on a veth pair in a network namespace.
+//! `wirelapse capture` and `wirelapse generate` as a person uses them, on a veth pair in a network
+//! namespace.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
@@ -257,8 +258,8 @@ fn generate(count: &str, size: &str, rate: &str) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// A sender that is held up makes up for it: whatever the machine does meanwhile, as many frames leave as the rate and the time ask for, up
-/// to a tenth of the time later.
+/// A sender that is held up makes up for it: whatever the machine does meanwhile, as many frames
+/// leave as the rate and the time ask for, up to a tenth of the time later.
 #[test]
 fn a_rate_for_a_time_is_so_many_frames() {
     needs!(Need::Root, Need::Program("ip"), Need::Program("ethtool"));
@@ -284,7 +285,8 @@ fn a_rate_for_a_time_is_so_many_frames() {
             let sent = wirelapse!(&words).output().unwrap();
             assert!(sent.status.success(), "{}", text(&sent.stderr));
             let sent: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
-            // One that is held up until a tenth more than the time is over ends, and says how many frames went.
+            // One that is held up until a tenth more than the time is over ends, and says how many
+            // frames went.
             let ended = sent["took_ns"].as_u64().unwrap() >= u64::try_from(at_the_latest.as_nanos()).unwrap();
             assert!(sent["frames"] == frames || ended, "{sent}");
         }
@@ -347,7 +349,8 @@ fn a_full_disk_leaves_a_file_that_is_readable_up_to_there_by_any_technique() {
     });
 }
 
-/// One end of a veth pair takes no frames from XDP unless the other has an XDP program or GRO, and counts none of those that it does not take.
+/// One end of a veth pair takes no frames from XDP unless the other has an XDP program or GRO, and
+/// counts none of those that it does not take.
 #[test]
 fn frames_that_the_interface_does_not_take_are_sent_another_way_or_refused_or_counted() {
     needs!(Need::Root, Need::Program("ip"), Need::Program("ethtool"));
@@ -375,13 +378,15 @@ fn frames_that_the_interface_does_not_take_are_sent_another_way_or_refused_or_co
         assert!(ended.status.success(), "{}", text(&ended.stderr));
         let sent = json(&ended).remove(0);
         let (came, dropped) = (arrived() - before, sent["dropped"].as_u64().unwrap());
-        // The hosts' own frames, such as those that look for routers, come on top of those that are generated.
+        // The hosts' own frames, such as those that look for routers, come on top of those that are
+        // generated.
         assert_eq!(sent["frames"], 2000);
         assert!(dropped > 0 && (2000..2020).contains(&(came + dropped)), "{came} came: {sent}");
     });
 }
 
-/// Frames that `right` has received so far: what a busy machine drops on the wire is not among them.
+/// Frames that `right` has received so far: what a busy machine drops on the wire is not among
+/// them.
 fn arrived() -> u64 {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let line = table.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
@@ -518,7 +523,8 @@ fn a_live_analysis_takes_each_packet_once_on_one_interface_and_on_all() {
             let lines = json(&output);
             let connections: Vec<_> = lines.iter().filter(|l| l["kind"] == "connection").collect();
             assert_eq!(connections.len(), 1, "{interface}: {lines:?}");
-            // A segment that comes twice would count twice; one that TCP itself repeats on a busy machine does.
+            // A segment that comes twice would count twice; one that TCP itself repeats on a busy
+            // machine does.
             let totals = &lines.last().unwrap()["totals"];
             let payload = totals["payload_bytes"].as_u64().unwrap();
             assert!(

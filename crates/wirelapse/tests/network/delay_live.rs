@@ -1,4 +1,5 @@
-//! `wirelapse delay` on two interfaces, through devices of the lab's testbed with a delay that is known.
+//! `wirelapse delay` on two interfaces, through devices of the lab's testbed with a delay that is
+//! known.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -83,8 +84,8 @@ impl Dumps {
         Self { taps: TAPS.map(dump), folder }
     }
 
-    /// The delays in nanoseconds, in the order of the frames before the device, once both have written so many frames: what an interrupted
-    /// tcpdump has not yet read is not in its file.
+    /// The delays in nanoseconds, in the order of the frames before the device, once both have
+    /// written so many frames: what an interrupted tcpdump has not yet read is not in its file.
     fn delays(mut self, of: usize) -> Vec<f64> {
         let read = |tap: &str| frames(&std::fs::read(self.folder.path().join(tap)).unwrap());
         tier::until("what tcpdump writes", || TAPS.iter().all(|tap| read(tap).len() >= of));
@@ -147,7 +148,8 @@ fn the_mean_is_what_another_capture_says_and_no_less_than_the_paths_own_delay() 
         let (mean, median) = (stats::mean(&theirs).unwrap(), stats::median(&theirs).unwrap());
         assert!((of("delay_mean_ns") - mean).abs() < 1_000.0, "{line}\n{mean}");
         assert!((of("delay_p50_ns") - median).abs() < 1_000.0, "{line}\n{median}");
-        // The path counts what the machine adds between the hosts' sockets; the taps lie within. A loaded machine only adds.
+        // The path counts what the machine adds between the hosts' sockets; the taps lie within. A
+        // loaded machine only adds.
         let own = path.achieved.unwrap().delay.unwrap();
         let low = own.p50.saturating_sub(path.overhead.unwrap()).0 as f64;
         assert!(of("delay_p50_ns") + of("delay_error_ns") >= low, "{line}\n{own:?}");
@@ -177,7 +179,8 @@ fn a_step_that_is_put_in_is_found_and_every_change_is_in_another_capture_too() {
         let changes: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "delay_change").collect();
         let frame = |change: &Value| change["frame"].as_u64().unwrap() as usize;
         let size = |change: &Value| change["size_ns"].as_f64().unwrap();
-        // A level lasts to the next change. A machine shared with others has changes that are not put in: they are real as well.
+        // A level lasts to the next change. A machine shared with others has changes that are not
+        // put in: they are real as well.
         let mut ends: Vec<usize> = changes.iter().map(|change| frame(change)).collect();
         ends.insert(0, 0);
         ends.push(theirs.len());
@@ -221,14 +224,16 @@ fn a_step_of_50_microseconds_in_the_middle_is_found_and_sized() {
         if let [change] = found[..] {
             let end = |key: &str| change[key].as_f64().unwrap();
             println!("{} ns [{}, {}]", size(change), end("low_ns"), end("high_ns"));
-            // The path holds what it is asked for to within a per cent; one interval in twenty leaves the truth out.
+            // The path holds what it is asked for to within a per cent; one interval in twenty
+            // leaves the truth out.
             let path = (base + STEP).0 as f64 / 100.0;
             if end("low_ns") - path <= STEP.0 as f64 && end("high_ns") + path >= STEP.0 as f64 {
                 return;
             }
             continue;
         }
-        // A machine with levels of its own says so: its level wanders by more than the step, or it has other changes.
+        // A machine with levels of its own says so: its level wanders by more than the step, or it
+        // has other changes.
         assert!(changes.len() > 1 || least.last() > Some(&(STEP.0 as f64)), "{changes:?}\n{}", lines[0]);
     }
     panic!("the machine was too busy for a step of 50 µs in each of five runs, which could have seen {least:?} ns");
@@ -352,7 +357,8 @@ fn a_run_that_is_killed_leaves_no_program_and_no_promiscuous_mode_at_the_taps() 
         let pid = lab::program_pid(&child).and_then(|pid| rustix::process::Pid::from_raw(pid as i32)).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         child.wait().unwrap();
-        // The kernel takes a program off an interface some time after its last descriptor was closed.
+        // The kernel takes a program off an interface some time after its last descriptor was
+        // closed.
         let is_left = |tap: &&str| {
             let shown = shown(&lab, tap);
             shown.contains("xdp") || !shown.contains("promiscuity 0")

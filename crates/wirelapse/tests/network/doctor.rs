@@ -56,7 +56,8 @@ fn hardware_timestamps_are_there_exactly_where_ethtool_sees_them() {
 #[test]
 fn without_root_it_says_what_root_would_add() {
     tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("setpriv"));
-    // The build folder may be closed to other users, so the program is copied to where they may run it.
+    // The build folder may be closed to other users, so the program is copied to where they may run
+    // it.
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("wirelapse");
     std::fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &copy).unwrap();
@@ -102,7 +103,8 @@ fn the_limit_of_connections_is_that_of_the_machine() {
     let trace = trace();
     let (every, sampled) = (trace["connections"].as_u64().unwrap(), trace["connections_sampled"].as_u64().unwrap());
     assert!((1_024..1 << 20).contains(&every) && sampled >= every, "{trace}");
-    // A trace says the same of itself, as long as the memory that is left does not change between the two.
+    // A trace says the same of itself, as long as the memory that is left does not change between
+    // the two.
     let told = tier::wirelapse!(["trace", "--", "true"]).output().unwrap();
     let in_one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = in_one_line(tier::text(&told.stdout) + &tier::text(&told.stderr));
@@ -116,7 +118,8 @@ fn the_limit_of_connections_is_that_of_the_machine() {
         ["kernel_memory_bytes", "kernel_memory_most_bytes"],
         ["kernel_memory_sampled_bytes", "kernel_memory_sampled_most_bytes"],
     ] {
-        // At most a sixteenth of what is left, 64 MiB, is for connections; the ring buffer and tables are beside it.
+        // At most a sixteenth of what is left, 64 MiB, is for connections; the ring buffer and
+        // tables are beside it.
         let [at_once, most] = keys.map(|key| trace[key].as_u64().unwrap());
         assert!(at_once > 4 << 20 && at_once < most && most < (64 + 16 + 20) << 20, "{trace}");
     }

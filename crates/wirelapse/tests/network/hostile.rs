@@ -1,4 +1,5 @@
-//! Names, files and places that mean no good: nothing steers the terminal, nothing hangs or takes all memory, and a disk that is full is said.
+//! Names, files and places that mean no good: nothing steers the terminal, nothing hangs or takes
+//! all memory, and a disk that is full is said.
 
 use crate::limited;
 use std::ffi::OsStr;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use tier::{Need, needs, text};
 
-/// Clears the screen, sets the title (OSC), moves (a C1 control), and turns the text around (U+202E, U+2066).
+/// Clears the screen, sets the title (OSC), moves (a C1 control), and turns the text around
+/// (U+202E, U+2066).
 const STEERS: &str = "\u{1b}[2J\u{1b}]0;own\u{7}\u{9b}5A\u{202e}txt\u{2066}";
 
 fn wirelapse(words: &[&str]) -> Command {

@@ -1,5 +1,6 @@
-//! Commands that are killed in the middle of receiving, sending and matching frames leave nothing in the kernel: what `ip` and `tc` show of
-//! their network namespace is as before, and no BPF program, map or link that they held is there any more.
+//! Commands that are killed in the middle of receiving, sending and matching frames leave nothing
+//! in the kernel: what `ip` and `tc` show of their network namespace is as before, and no BPF
+//! program, map or link that they held is there any more.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -33,7 +34,8 @@ fn shown() -> String {
     shown + &std::fs::read_to_string("/proc/thread-self/net/packet").unwrap()
 }
 
-/// BPF programs, maps and links, by their ids. The kernel gives an id again only when all others have been given.
+/// BPF programs, maps and links, by their ids. The kernel gives an id again only when all others
+/// have been given.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Held {
     programs: BTreeSet<u32>,
@@ -79,8 +81,9 @@ impl Held {
 
 type Next = unsafe extern "C" fn(u32, *mut u32) -> i32;
 
-/// Every id, without opening what has it: a program array that is opened and closed while it is being cleared is never freed (Linux 6.18:
-/// `prog_array_map_clear` takes one more reference each time, and its worker, which is queued already, gives one back).
+/// Every id, without opening what has it: a program array that is opened and closed while it is
+/// being cleared is never freed (Linux 6.18: `prog_array_map_clear` takes one more reference each
+/// time, and its worker, which is queued already, gives one back).
 fn all(next: Next) -> BTreeSet<u32> {
     let mut last = 0;
     let following = || {
@@ -93,7 +96,8 @@ fn all(next: Next) -> BTreeSet<u32> {
     std::iter::from_fn(following).collect()
 }
 
-/// Runs `test` on a thread in a network namespace with two veth pairs: `left` and `right`, `source` and `sink`.
+/// Runs `test` on a thread in a network namespace with two veth pairs: `left` and `right`, `source`
+/// and `sink`.
 fn on_two_wires(test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -120,7 +124,8 @@ fn is_ready(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default().contains("NoNewPrivs:\t1")
 }
 
-/// Starts the command, kills it once it `works`, and compares. `with_bpf`: whether it is one that loads programs.
+/// Starts the command, kills it once it `works`, and compares. `with_bpf`: whether it is one that
+/// loads programs.
 fn killed(words: &[&str], with_bpf: bool, works: impl Fn(u32) -> bool) {
     let before = shown();
     let mut child = Process::from(wirelapse!(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
@@ -236,7 +241,8 @@ fn a_study_of_reception_that_is_killed_leaves_no_testbed_and_no_program() {
         let words = ["study", "reception", "--quick", "-o", run.to_str().unwrap()];
         let mut child = Process::from(wirelapse!(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let found = std::cell::RefCell::new((BTreeSet::new(), Held::default()));
-        // In the middle of a trial with XDP: its testbed is up, with mirrors, receivers and programs.
+        // In the middle of a trial with XDP: its testbed is up, with mirrors, receivers and
+        // programs.
         assert!(tier::wait_for(|| {
             *found.borrow_mut() = (namespaces(child.id()), Held::by(child.id()));
             let (testbeds, held) = &*found.borrow();

@@ -215,11 +215,13 @@ fn eight_labs_at_once_do_not_disturb_one_another() {
     for ((name, mut owner), (ping, delay)) in labs.into_iter().zip(pings.into_iter().zip(1..)) {
         let said = text(&ping.wait_with_output().unwrap().stdout);
         assert!(said.contains(" 0% packet loss"), "{said}");
-        // The shortest of 20 round trips: no shorter than its own lab's path, and nearer to that than to the next lab's but one.
+        // The shortest of 20 round trips: no shorter than its own lab's path, and nearer to that
+        // than to the next lab's but one.
         let shortest = said.split("min/avg/max/mdev = ").nth(1).and_then(|t| t.split('/').next()).unwrap();
         let shortest: f64 = shortest.parse().unwrap();
         let truth = 2.0 * f64::from(delay);
-        // Delays up to 1 ms are asked for less by what the machine adds, 150 µs each way at most: it may have been busier then than now.
+        // Delays up to 1 ms are asked for less by what the machine adds, 150 µs each way at most:
+        // it may have been busier then than now.
         let least = if delay == 1 { truth - 0.3 } else { truth };
         assert!((least..truth + 3.0).contains(&shortest), "{name}: {shortest} ms over {truth} ms");
         assert!(output(&["down", &name]).status.success());
@@ -471,7 +473,8 @@ fn a_schedule_is_followed_and_each_step_accounted_for() {
         let delivered: u64 = steps.iter().map(|step| step["achieved"]["delivered"].as_u64().unwrap()).sum();
         assert_eq!(line[way]["achieved"]["delivered"], delivered, "the steps add up to the whole");
     }
-    // A request that was on its way at the change is delivered in the step of the change, after the delay that it was given before.
+    // A request that was on its way at the change is delivered in the step of the change, after the
+    // delay that it was given before.
     let nothing = &line["a_to_b"]["steps"][1]["achieved"];
     let delivered = nothing["delivered"].as_u64().unwrap();
     assert!(nothing["lost"].as_u64().unwrap() > 10 && delivered <= 1, "{line}");
@@ -499,7 +502,8 @@ fn a_schedule_is_followed_and_each_step_accounted_for() {
 fn a_recorded_link_carries_what_it_recorded() {
     tier::needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Program("iperf3"));
     let dir = tempfile::tempdir().unwrap();
-    // From a to b half a second of 12 packets each 10 ms and half a second of 2: 700 packets a second; back 1,000 a second.
+    // From a to b half a second of 12 packets each 10 ms and half a second of 2: 700 packets a
+    // second; back 1,000 a second.
     let mut lines = String::new();
     for moment in 1..=100 {
         let packets = if moment <= 50 { 12 } else { 2 };
@@ -528,7 +532,8 @@ fn a_recorded_link_carries_what_it_recorded() {
     assert!(text(&bad.stderr).contains("back.trace:2: "), "{bad:?}");
 }
 
-/// The round trip that `ping` sees while iperf3 fills the path: its median, ms, and what iperf3 carries.
+/// The round trip that `ping` sees while iperf3 fills the path: its median, ms, and what iperf3
+/// carries.
 fn under_load(lab: &str) -> (f64, f64) {
     let place = format!("{lab}:a");
     let ping = ["exec", &place, "--", "ping", "-c", "160", "-i", "0.05", "10.77.0.2"];
@@ -558,7 +563,8 @@ fn a_queue_discipline_keeps_the_round_trip_short_under_load() {
         let (round_trip, rate) = under_load(&lab);
         said += &format!("{qdisc}: {round_trip:.1} ms, {:.2} Mbit/s\n", rate / 1e6);
         assert!((least..most).contains(&round_trip), "{said}");
-        // The wire does not run dry; what a busy machine keeps the senders from sending is not of the discipline.
+        // The wire does not run dry; what a busy machine keeps the senders from sending is not of
+        // the discipline.
         assert!(rate > 20e6 * 0.4, "{said}");
     }
     print!("{said}");
@@ -632,7 +638,8 @@ fn clients_try_the_next_address_of_a_name() {
             "{words:?}: {noted}"
         );
     }
-    // Probes without a connection go where one is answered: nothing echoes on IPv6, whose host refuses.
+    // Probes without a connection go where one is answered: nothing echoes on IPv6, whose host
+    // refuses.
     for words in [&["probe", "udp", "b:5201", "--count", "2"][..], &["probe", "icmp", "b", "--count", "1"]] {
         let out = client(words);
         assert!(out.status.success(), "{words:?}: {out:?}");
@@ -653,7 +660,8 @@ fn clients_try_the_next_address_of_a_name() {
     assert!(owner.wait().unwrap().success());
 }
 
-/// A command of uid 65534 where the TUN device may be opened by everyone, as it is on most machines.
+/// A command of uid 65534 where the TUN device may be opened by everyone, as it is on most
+/// machines.
 fn as_nobody(dir: &std::path::Path, args: &[&str]) -> Command {
     let script = "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod 666 /dev/net/tun && \
                   exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \"$0\" lab \"$@\"";
@@ -744,7 +752,8 @@ fn topologies_carry_between_all_their_hosts() {
             }
         }
         if what == "dumbbell" {
-            // Frames that come whole over a link without a rate are cut where they are forwarded into the slow one.
+            // Frames that come whole over a link without a rate are cut where they are forwarded
+            // into the slow one.
             for way in [&[][..], &["-R"]] {
                 let bits = carried_between(&lab, ["c1", "s1"], way);
                 assert!((12e6..20e6).contains(&bits), "{way:?}: {bits}");

@@ -1,4 +1,5 @@
-//! What the lab is asked for, beside what independent tools see: ping and iperf3. The table is that of docs/lab.md.
+//! What the lab is asked for, beside what independent tools see: ping and iperf3. The table is that
+//! of docs/lab.md.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -64,8 +65,9 @@ impl Lab {
         serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"))
     }
 
-    /// Of the frames of a test by iperf3 with datagrams, how many left host a and did not come to host b, and how many left. The hosts' interfaces
-    /// count them: what a busy machine loses before or behind the path, at a full socket too, is not the path's.
+    /// Of the frames of a test by iperf3 with datagrams, how many left host a and did not come to
+    /// host b, and how many left. The hosts' interfaces count them: what a busy machine loses
+    /// before or behind the path, at a full socket too, is not the path's.
     fn lost(&self) -> (f64, f64) {
         let before = self.frames();
         self.iperf3(&["-u", "-b", "10M", "-l", "200", "-t", "4"]);
@@ -76,7 +78,8 @@ impl Lab {
         (sent - came, sent)
     }
 
-    /// Frames that host a has sent and host b has received, by the kernel's counters of their interfaces.
+    /// Frames that host a has sent and host b has received, by the kernel's counters of their
+    /// interfaces.
     fn frames(&self) -> [f64; 2] {
         [("a", "tx"), ("b", "rx")].map(|(host, way)| {
             let text = self.run(host, &["ip", "-s", "-j", "link", "show", "eth0"]);
@@ -115,7 +118,8 @@ fn delays_by_ping() {
         times.sort_by(f64::total_cmp);
         assert!(times.len() > 50);
         let (least, median) = (times[0], times[times.len() / 2]);
-        // What is added is a socket's and a scheduler's, and on a virtual machine the wake-up of its CPU: 0.04 to 0.13 ms were seen.
+        // What is added is a socket's and a scheduler's, and on a virtual machine the wake-up of
+        // its CPU: 0.04 to 0.13 ms were seen.
         let holds = least >= 2.0 * ms * 0.93 && least <= 2.0 * ms * 1.02 + 0.25;
         lab.row(
             "round trip, ping (n 60)",
@@ -136,7 +140,8 @@ fn rates_by_iperf3() {
         let report = lab.iperf3(&["-t", "4", "-O", "2"]);
         let seen = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6;
         let most = mbit * 1_448.0 / 1_538.0;
-        // A busy machine does not fill a gigabit; none carries more than there is, but for what was buffered when the count began.
+        // A busy machine does not fill a gigabit; none carries more than there is, but for what was
+        // buffered when the count began.
         let share = seen / most;
         let holds = share < 1.03 && share > if mbit < 500.0 { 0.9 } else { 0.3 };
         lab.row(
@@ -169,7 +174,8 @@ fn losses_by_interfaces_and_ping() {
     }
     lab.change(&["--burst-loss", "5%x4/"]);
     let (lost, packets) = lab.lost();
-    // Of bursts of geometric length with mean L, the variance of the share is p (2L - 1) / n for small p.
+    // Of bursts of geometric length with mean L, the variance of the share is p (2L - 1) / n for
+    // small p.
     let deviation = (0.05 * 7.0 / packets).sqrt();
     lab.row(
         "loss in bursts, likewise",
@@ -246,7 +252,8 @@ fn queue_and_mtu_by_ping() {
 fn order_and_copies_by_ping() {
     needs_tools!();
     let mut lab = Lab::up("order", &["--delay", "5ms", "--reorder", "10%@20ms/0%"]);
-    // What is held for 20 ms is seen by its time; whether it is overtaken too depends on how often a busy machine has ping send.
+    // What is held for 20 ms is seen by its time; whether it is overtaken too depends on how often
+    // a busy machine has ping send.
     let came = lab.ping(&["-c", "2000", "-i", "0.001", "-W", "1"]);
     let held = came.iter().filter(|(_, time)| *time > 27.0).count() as f64;
     let late = came.windows(2).filter(|w| w[1].0 < w[0].0).count();
@@ -271,12 +278,14 @@ fn order_and_copies_by_ping() {
     assert!(!lab.rows.contains("FAILED"), "{}", lab.rows);
 }
 
-/// The shapes of jitter by ping: each answer is late by one draw, as only the way there varies and order is not kept.
+/// The shapes of jitter by ping: each answer is late by one draw, as only the way there varies and
+/// order is not kept.
 #[test]
 fn shapes_of_jitter_by_ping() {
     needs_tools!();
     let mut lab = Lab::up("shapes", &["--delay", "20ms", "--jitter", "4ms/0", "--reorder", "0%"]);
-    // Mean, median and standard deviation of what is added: uniform, normal, exponential, and Lomax of shape 3 and scale 8 ms.
+    // Mean, median and standard deviation of what is added: uniform, normal, exponential, and Lomax
+    // of shape 3 and scale 8 ms.
     for (shape, mean, middle, deviation) in [
         ("uniform", 0.0, 0.0, 4.0 / 3f64.sqrt()),
         ("normal", 0.0, 0.0, 4.0),
@@ -327,8 +336,9 @@ fn marks_by_tcpdump() {
     tier::needs!(Need::Program("tcpdump"));
     let dir = tempfile::tempdir().unwrap();
     let mut lab = Lab::up("marks", &["--delay", "2ms", "--rate", "10mbit", "--queue", "40ms", "--ecn", "20ms"]);
-    // ECT(0) is 2 in the two lowest bits of the traffic class; 11 is "congestion experienced".
-    // A sender that a busy machine holds up sends a burst after it: at a tenth of the rate only one after a fifth of a second fills 20 ms.
+    // ECT(0) is 2 in the two lowest bits of the traffic class; 11 is "congestion experienced". A
+    // sender that a busy machine holds up sends a burst after it: at a tenth of the rate only one
+    // after a fifth of a second fills 20 ms.
     for (load, asked, range) in [("1M", "none below the rate", 0.0..0.01), ("14M", "all, once 20 ms wait", 0.9..1.0)] {
         let file = dir.path().join(load);
         let file = file.to_str().unwrap();

@@ -6,13 +6,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// The program for a user of its own, who may have so many processes and threads (`RLIMIT_NPROC`, which root is exempt from). The user cannot
-/// read the folder of the build, so the program is copied to `folder`.
+/// The program for a user of its own, who may have so many processes and threads (`RLIMIT_NPROC`,
+/// which root is exempt from). The user cannot read the folder of the build, so the program is
+/// copied to `folder`.
 pub fn with_threads(folder: &Path, most: u64, words: &[&str]) -> Command {
     const USER: u32 = 54_321;
     let program = folder.join("wirelapse");
     if !program.exists() {
-        // By another process: what this one has open for writing, each process that another test starts meanwhile has too, and then it cannot be run.
+        // By another process: what this one has open for writing, each process that another test
+        // starts meanwhile has too, and then it cannot be run.
         let copied = tier::command("cp").arg(env!("CARGO_BIN_EXE_wirelapse")).arg(&program).status().unwrap();
         assert!(copied.success());
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,5 @@
-//! Commands that need a network of their own, or what root may do: labs, interfaces, workloads, studies, services.
+//! Commands that need a network of their own, or what root may do: labs, interfaces, workloads,
+//! studies, services.
 
 mod agent;
 mod capture;

@@ -1,4 +1,5 @@
-//! `wirelapse trace` where it is not in the machine's own namespaces: a container's numbers, a lab's network.
+//! `wirelapse trace` where it is not in the machine's own namespaces: a container's numbers, a
+//! lab's network.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -36,7 +37,8 @@ fn in_a_pid_namespace_processes_have_their_numbers_there() {
     let number = server.join().unwrap();
     let sends = sends(&traced.stdout);
     assert_eq!(sends.len(), 1, "{sends:?}");
-    // In a namespace that has just begun numbers are small, so it cannot be the machine's by chance.
+    // In a namespace that has just begun numbers are small, so it cannot be the machine's by
+    // chance.
     assert!(number < 100 && sends[0]["pid"] == number, "{number}: {sends:?}");
 }
 

@@ -13,7 +13,8 @@ use tier::{Need, Process, text};
 
 const WIRELAPSE: &str = env!("CARGO_BIN_EXE_wirelapse");
 
-/// What every exchange has; times from the call that sends, except the first, which is the time of day, and the NIC's, by its clock.
+/// What every exchange has; times from the call that sends, except the first, which is the time of
+/// day, and the NIC's, by its clock.
 const EXCHANGE: [&str; 16] = [
     "sent_at_ns",
     "sched_ns",
@@ -191,7 +192,8 @@ fn udp_is_answered_by_serve_and_by_an_echo() {
             let (probes, _) = lines(&run(&["udp", to, "-c", "4", "-i", "5ms", "-s", &size.to_string(), "--json"]));
             assert!(probes.iter().all(|p| p["outcome"] == "answer" && p["bytes"] == size), "{probes:?}");
         }
-        // Without a cookie there is no answer of that size: a forged address gets fewer bytes than were sent in its name.
+        // Without a cookie there is no answer of that size: a forged address gets fewer bytes than
+        // were sent in its name.
         let stranger = UdpSocket::bind((ip, 0)).unwrap();
         stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stranger.send_to(&[&b"WLUP"[..], &[0; 1396]].concat(), to).unwrap();
@@ -232,7 +234,8 @@ fn icmp_agrees_with_ping_over_the_same_path() {
         let (probes, summary) = lines(&ours);
         assert!(probes.iter().all(|p| p["outcome"] == "answer" && p["bytes"] == 56 && p["ttl"] == 64), "{probes:?}");
         let least = ns(&summary["shares"]["total"], "min_ns") as f64 / 1e6;
-        // The delay is the network's, in every probe. It begins when the packet tap has the packet, which is after sched and can be a while before driver.
+        // The delay is the network's, in every probe. It begins when the packet tap has the packet,
+        // which is after sched and can be a while before driver.
         for probe in &probes {
             let to_driver = ns(probe, "driver_ns") - ns(probe, "sched_ns");
             assert!(

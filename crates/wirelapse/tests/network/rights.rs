@@ -1,4 +1,5 @@
-//! What processes keep of root's rights once everything is open, and that their work is done all the same.
+//! What processes keep of root's rights once everything is open, and that their work is done all
+//! the same.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use tier::{Need, Process, needs, text, wirelapse};
 
-/// Effective capabilities, `no_new_privs` and the mode of seccomp, of a process or of one of its threads.
+/// Effective capabilities, `no_new_privs` and the mode of seccomp, of a process or of one of its
+/// threads.
 #[derive(Debug, PartialEq)]
 struct Rights {
     capabilities: u64,
@@ -165,7 +167,8 @@ fn the_processes_of_a_lab_keep_what_their_work_takes() {
     }
     assert_eq!(paths, 2);
 
-    // A program inside has all of its rights; the process between it and the shell hands on signals alone.
+    // A program inside has all of its rights; the process between it and the shell hands on signals
+    // alone.
     let host = format!("{}:a", up.name);
     let program = wirelapse!(&["lab", "exec", &host, "--", "sleep", "600"]).spawn().unwrap();
     let mut program = Process::from(program);

@@ -69,7 +69,8 @@ fn a_killed_study_is_finished_by_resume_and_by_one_at_a_time() {
     let mut child = wirelapse(&[plan, "-o", run_text]).stdout(Stdio::null()).spawn().unwrap();
     let lines = || std::fs::read_to_string(run.join("trials.ndjson")).map_or(0, |t| t.lines().count());
     tier::until("two trials", || lines() >= 2);
-    // Whoever writes it holds it, the one that began it and the one that goes on alike; stopped, it is sure to be there.
+    // Whoever writes it holds it, the one that began it and the one that goes on alike; stopped, it
+    // is sure to be there.
     let signal = |child: &std::process::Child, signal| {
         // SAFETY: `kill` only takes numbers; the process is not reaped yet.
         assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
@@ -126,7 +127,8 @@ fn killed_at_any_moment_it_leaves_only_its_trials() {
         let args = if run.join("run.json").exists() { vec!["--resume", run_text] } else { vec![plan, "-o", run_text] };
         wirelapse(&args)
     };
-    // Moments that fall into starting up, bringing a lab up, a trial, taking a lab down and writing.
+    // Moments that fall into starting up, bringing a lab up, a trial, taking a lab down and
+    // writing.
     for after_ms in [0, 3, 10, 30, 60, 100, 140, 170, 210, 260, 330] {
         // A directory without run.json is what a start that was killed at its first moment left.
         if run.exists() && !run.join("run.json").exists() {
@@ -213,7 +215,8 @@ fn the_quick_study_of_overhead_has_fewer_ways_and_a_figure_in_each() {
     tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
     let ended = wirelapse(&["overhead", "--quick", "--json"]).output().unwrap();
     let said = tier::text(&ended.stderr);
-    // Another tracer of this machine may hold the connection armed: the study then says that it cannot be trusted.
+    // Another tracer of this machine may hold the connection armed: the study then says that it
+    // cannot be trusted.
     if ended.status.code() == Some(1) && said.contains("another tracer may be at work") {
         tier::skip("the_quick_study_of_overhead_has_fewer_ways_and_a_figure_in_each", said.trim());
         return;
@@ -233,7 +236,8 @@ fn the_quick_study_of_overhead_has_fewer_ways_and_a_figure_in_each() {
         assert_eq!(all, ["again", "every", "floor", "sampled_100", "so_timestamping", "unmatched"]);
         assert!(keys("rows").contains(&"so_timestamping".to_owned()), "{:?}", table["missing"]);
         for row in table["rows"].as_array().unwrap() {
-            // On a machine that others keep busy, a load's slices fall short of its budget, and the table says what would help.
+            // On a machine that others keep busy, a load's slices fall short of its budget, and the
+            // table says what would help.
             let said = || table["verdicts"].to_string().contains("a longer --budget gives more");
             assert!(row["rate"]["value"].is_number() || said(), "too few slices: {row}, {}", table["verdicts"]);
         }

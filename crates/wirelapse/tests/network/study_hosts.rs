@@ -1,5 +1,5 @@
-//! `wirelapse study --host`: between two hosts that know nothing of each other's settings. Host `a` of a lab stands for
-//! "this host", so that no sysctl of the machine is touched.
+//! `wirelapse study --host`: between two hosts that know nothing of each other's settings. Host `a`
+//! of a lab stands for "this host", so that no sysctl of the machine is touched.
 
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -23,7 +23,8 @@ struct Hosts {
 impl Hosts {
     fn up() -> Self {
         let lab = Lab::up(&Config::default()).unwrap();
-        // Not the kernel's default, so that "put back" cannot be mistaken for "as a new host has it".
+        // Not the kernel's default, so that "put back" cannot be mistaken for "as a new host has
+        // it".
         lab.host(Side::A).set_sysctl(NAME, 2).unwrap();
         let serve = serve(&lab);
         Self { lab, folder: tempfile::tempdir().unwrap(), serve }

@@ -1,11 +1,13 @@
-//! `wirelapse lab up --uplink`: a machine in a namespace, an outside with a web server and a resolver beside it, and a lab on that machine.
+//! `wirelapse lab up --uplink`: a machine in a namespace, an outside with a web server and a
+//! resolver beside it, and a lab on that machine.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use tier::{Need, Process, text};
 
-/// Answers each query for an IPv4 address with its own, and each connection with `hello`, on IPv4 and IPv6.
+/// Answers each query for an IPv4 address with its own, and each connection with `hello`, on IPv4
+/// and IPv6.
 const OUTSIDE: &str = r#"
 import socket, sys, threading
 names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); names.bind(("10.77.1.2", 53))

@@ -177,7 +177,8 @@ fn a_server_under_a_task_limit_refuses_and_goes_on() {
     let said = tier::text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("its kernel does not allow it: starting a flow's thread"), "{said}");
-    // No thread for the connection itself. The first are to be there still when the last begins, on a busy machine too.
+    // No thread for the connection itself. The first are to be there still when the last begins, on
+    // a busy machine too.
     let clients: Vec<_> = (0..60)
         .map(|_| wirelapse(&["rr", &serve.address, "--for", "4s"]).stderr(Stdio::piped()).spawn().unwrap())
         .collect();
@@ -341,7 +342,8 @@ fn a_run_is_reported_as_its_workload_ended_and_two_of_them_compare() {
     assert_eq!((status, error.contains("same workload")), (Some(2), true), "{error}");
 }
 
-/// A server that is stopped takes connections, as its kernel does, and answers no more: neither command calls that done.
+/// A server that is stopped takes connections, as its kernel does, and answers no more: neither
+/// command calls that done.
 #[test]
 fn a_server_that_falls_silent_is_no_success() {
     for command in ["rr", "crr"] {

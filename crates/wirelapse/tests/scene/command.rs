@@ -14,7 +14,8 @@ pub fn signal(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
 }
 
-/// The numbers of kind `what` (`prog_id`, `map_id`, `link_id`) of the BPF objects that a process holds.
+/// The numbers of kind `what` (`prog_id`, `map_id`, `link_id`) of the BPF objects that a process
+/// holds.
 pub fn held_by(pid: u32, what: &str) -> Vec<u32> {
     let key = format!("{what}:\t");
     let mut ids: Vec<u32> = fdinfo(pid)

@@ -13,7 +13,8 @@ pub fn delay(millis: u64) -> Direction {
     Direction { delay: Nanos::from_millis(millis), ..Direction::default() }
 }
 
-/// A lab with so much delay each way. Its hosts use reno, which does not pace, so that one reason to wait shows at a time.
+/// A lab with so much delay each way. Its hosts use reno, which does not pace, so that one reason
+/// to wait shows at a time.
 pub fn lab(millis: u64) -> Lab {
     lab_with(&Config::symmetric(delay(millis)))
 }
@@ -39,8 +40,8 @@ pub fn in_a(lab: &Lab, program: &str, args: &str) {
     assert!(status.success(), "{program} {args}");
 }
 
-/// Host `b` acknowledges every segment at once, by a property of its route: then the peer's own delay of an ACK is no part
-/// of the `network` leg.
+/// Host `b` acknowledges every segment at once, by a property of its route: then the peer's own
+/// delay of an ACK is no part of the `network` leg.
 pub fn quick_acks(lab: &Lab) {
     let b = lab.host(Side::B);
     for args in ["-4 route add 10.77.0.1/32 dev eth0 quickack 1", "-6 route add fd77::1/128 dev eth0 quickack 1"] {

@@ -23,8 +23,8 @@ impl Tcpdump {
         Self { child, said }
     }
 
-    /// Its counts of packets captured, received by the filter, and dropped by the kernel, from what it says next: one line when a
-    /// signal asks for them, three at its end.
+    /// Its counts of packets captured, received by the filter, and dropped by the kernel, from what
+    /// it says next: one line when a signal asks for them, three at its end.
     fn counts(&self) -> [u64; 3] {
         let mut text = String::new();
         while !text.contains("dropped by kernel") {
@@ -39,14 +39,16 @@ impl Tcpdump {
         })
     }
 
-    /// Ends it once nothing more comes and it has written all that came, and asserts that no packet is missing.
+    /// Ends it once nothing more comes and it has written all that came, and asserts that no packet
+    /// is missing.
     pub fn finish(mut self) {
         let until = Instant::now() + Duration::from_secs(20);
         let mut before = [0; 3];
         loop {
             std::thread::sleep(Duration::from_millis(150));
             let program = lab::program_pid(&self.child).expect("tcpdump runs");
-            // SAFETY: a signal to a child's child, which lives as long as the child has not been told to end.
+            // SAFETY: a signal to a child's child, which lives as long as the child has not been
+            // told to end.
             unsafe { libc::kill(program.cast_signed(), libc::SIGUSR1) };
             let counts = self.counts();
             if counts == before && counts[0] == counts[1] || Instant::now() > until {

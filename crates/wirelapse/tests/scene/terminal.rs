@@ -84,7 +84,8 @@ impl Terminal {
         while let Ok(n @ 1..) = self.master.read(&mut buffer) {
             const WHERE: &[u8] = b"\x1b[6n";
             let mut rest = &buffer[..n];
-            // A question that is cut in two by the end of the buffer is asked again after two seconds: crossterm gives up.
+            // A question that is cut in two by the end of the buffer is asked again after two
+            // seconds: crossterm gives up.
             while let Some(at) = rest.windows(WHERE.len()).position(|w| w == WHERE) {
                 self.screen.process(&rest[..at]);
                 rest = &rest[at + WHERE.len()..];

@@ -81,8 +81,8 @@ impl Watch {
     }
 }
 
-/// The connection whose local end this is, and its sends; `None` before it was told of. Two labs have the same addresses, so
-/// the peer's port counts too.
+/// The connection whose local end this is, and its sends; `None` before it was told of. Two labs
+/// have the same addresses, so the peer's port counts too.
 pub fn sends_of(events: &[Event], end: &TcpStream) -> Option<(ConnectionId, Vec<Send>)> {
     let ends = (end.local_addr().unwrap(), end.peer_addr().ok());
     let id = events.iter().find_map(|event| match event {
@@ -100,7 +100,8 @@ pub fn leg(send: &Send, leg: Leg) -> u64 {
     send.leg(leg).unwrap_or_else(|e| panic!("{leg}: {e} in {send:?}")).unwrap_or_default().0
 }
 
-/// Whether this reason held the send, for at least `least`, and explains nine tenths of its `tcp` leg.
+/// Whether this reason held the send, for at least `least`, and explains nine tenths of its `tcp`
+/// leg.
 pub fn held(send: &Send, reason: WaitReason, least: Nanos) -> bool {
     send.wait
         .is_some_and(|w| w.reason == reason && w.by_reason >= least && w.by_reason.0 * 10 >= leg(send, Leg::Tcp) * 9)

@@ -1,5 +1,6 @@
-//! `wirelapse compare --join`: two hosts of a lab, traced on one clock, and then with the server's clock ahead and drifting, by offsets put
-//! into its run. The two runs give the answer of the one within the error that they state.
+//! `wirelapse compare --join`: two hosts of a lab, traced on one clock, and then with the server's
+//! clock ahead and drifting, by offsets put into its run. The two runs give the answer of the one
+//! within the error that they state.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What is asked of `trace` in the first hour: targets by name, slow sends as they happen, scripts that wait for it, files that are there.
+//! What is asked of `trace` in the first hour: targets by name, slow sends as they happen, scripts
+//! that wait for it, files that are there.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -65,7 +66,8 @@ fn what_is_slow_is_said_as_it_happens_and_kept_alone() {
             && notes.contains(" of kernel memory, at most "),
         "{notes}"
     );
-    // A line for each slow send and for no other: the time of day, how long, what, between whom and in which leg.
+    // A line for each slow send and for no other: the time of day, how long, what, between whom and
+    // in which leg.
     let lines: Vec<&str> = said.lines().take_while(|line| line.contains("Z  ")).collect();
     assert_eq!(lines.len(), 3, "{said}");
     for line in lines {

@@ -1,8 +1,9 @@
-//! Every key that a command writes with `--json` is in the documentation: the commands run on small jobs, and each key of each line is
-//! looked up in the section of its kind.
+//! Every key that a command writes with `--json` is in the documentation: the commands run on small
+//! jobs, and each key of each line is looked up in the section of its kind.
 //!
-//! A row of a table documents the keys in back quotes in its first cell; `*` stands for any text within a name, and what is in a list
-//! is documented as if it stood alone. Where the meaning links to another section, that section has the keys inside.
+//! A row of a table documents the keys in back quotes in its first cell; `*` stands for any text
+//! within a name, and what is in a list is documented as if it stood alone. Where the meaning links
+//! to another section, that section has the keys inside.
 
 use crate::scene;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,5 @@
-//! `wirelapse trace`, and what else shows or compares what was traced, over connections of which more is known.
+//! `wirelapse trace`, and what else shows or compares what was traced, over connections of which
+//! more is known.
 
 mod compare_hosts;
 mod compare_runs;

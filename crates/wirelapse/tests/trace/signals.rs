@@ -1,4 +1,5 @@
-//! Every command that goes on until it is stopped takes SIGINT, SIGTERM and SIGHUP as the wish to end: it ends whole, with its report.
+//! Every command that goes on until it is stopped takes SIGINT, SIGTERM and SIGHUP as the wish to
+//! end: it ends whole, with its report.
 
 use crate::scene;
 use std::fs::File;
@@ -22,8 +23,8 @@ impl Beside {
     fn writing_to(args: &[&str], output: Stdio) -> Self {
         let mut command = tier::wirelapse!(args);
         command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
-        // Under nohup the test itself ignores SIGHUP, and a program that is started so goes on ignoring it.
-        // SAFETY: one system call between fork and exec.
+        // Under nohup the test itself ignores SIGHUP, and a program that is started so goes on
+        // ignoring it. SAFETY: one system call between fork and exec.
         unsafe {
             command.pre_exec(|| match libc::signal(libc::SIGHUP, libc::SIG_DFL) {
                 libc::SIG_ERR => Err(std::io::Error::last_os_error()),
@@ -33,7 +34,8 @@ impl Beside {
         Self(command.spawn().unwrap().into())
     }
 
-    /// Whether the kernel has a handler of this process for SIGHUP: from there on a signal is answered.
+    /// Whether the kernel has a handler of this process for SIGHUP: from there on a signal is
+    /// answered.
     fn listens(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -141,7 +143,8 @@ impl Full {
     }
 }
 
-/// A command that cannot write its report, because nothing reads it, waits for that after the first signal; the second ends it.
+/// A command that cannot write its report, because nothing reads it, waits for that after the first
+/// signal; the second ends it.
 fn the_second_signal_ends(args: &[&str]) {
     let pipe = Full::new();
     let mut command = Beside::writing_to(args, pipe.write.try_clone().unwrap().into());

@@ -1,5 +1,5 @@
-//! One TCP connection read three ways at once: by a trace (both backends), by the program's own SO_TIMESTAMPING, and by a capture of
-//! its packets. They must agree, and none may disturb another.
+//! One TCP connection read three ways at once: by a trace (both backends), by the program's own
+//! SO_TIMESTAMPING, and by a capture of its packets. They must agree, and none may disturb another.
 
 use crate::scene;
 use std::io::Write as _;
@@ -78,7 +78,8 @@ fn a_trace_the_programs_own_stamps_and_a_capture_agree() {
         client.write_all(&vec![0; bytes]).unwrap();
         own.matcher.sent(bytes, before, written + bytes as u64);
         written += bytes as u64;
-        // Longer than the round trip, so that no send is merged with one that waits: it would take over its stamps.
+        // Longer than the round trip, so that no send is merged with one that waits: it would take
+        // over its stamps.
         std::thread::sleep(Duration::from_millis(4));
         // The error queue has the room of a receive buffer, so it is emptied now and then.
         if round % 20 == 19 {

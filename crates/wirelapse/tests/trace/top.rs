@@ -1,4 +1,5 @@
-//! `wirelapse top`: on a pseudo-terminal by its keys, and as text and JSON, against what the test itself sends.
+//! `wirelapse top`: on a pseudo-terminal by its keys, and as text and JSON, against what the test
+//! itself sends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -215,7 +216,8 @@ fn hosts_have_their_names_where_they_are_asked_for() {
     sends.join().unwrap();
 }
 
-/// The process below this one that walks the sockets and records, and what it has: effective capabilities, `no_new_privs` and seccomp.
+/// The process below this one that walks the sockets and records, and what it has: effective
+/// capabilities, `no_new_privs` and seccomp.
 fn second_process(of: u32) -> (u32, u64, [String; 2]) {
     let below = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
     let [pid] = below.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{below:?} below {of}") };
@@ -237,7 +239,8 @@ fn a_recording_is_made_by_a_process_that_has_what_a_trace_takes_and_no_more() {
     let home = tempfile::tempdir().unwrap();
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     chown(home.path(), Some(12_345), Some(12_345)).unwrap();
-    // In a folder of root's own; then in one of the user who called sudo, where the run is to be that user's.
+    // In a folder of root's own; then in one of the user who called sudo, where the run is to be
+    // that user's.
     let own = tempfile::tempdir().unwrap();
     for (folder, sudo, more) in [(own.path(), false, 0), (home.path(), true, FOR_OTHERS)] {
         let mut command = tier::wirelapse!(["top", "--port", &traffic.port, "-i", "500ms"]);

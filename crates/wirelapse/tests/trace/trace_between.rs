@@ -1,6 +1,7 @@
-//! Sends whose packet gave no stamp: TCP moved their last byte to another packet (`tcp_grow_skb()`), or something cut the packet up.
-//! Their stages are timed between those of the packets around, and the bound on the error is held against the other backend, which
-//! sees every packet.
+//! Sends whose packet gave no stamp: TCP moved their last byte to another packet
+//! (`tcp_grow_skb()`), or something cut the packet up. Their stages are timed between those of the
+//! packets around, and the bound on the error is held against the other backend, which sees every
+//! packet.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -25,7 +26,8 @@ fn inferred(stamped: &[Send], traced: &[Send], stage: Stage) -> Vec<(u64, Nanos,
         .collect()
 }
 
-/// `writes` of 100,000 bytes, which end in the middle of packets, over a path on which the packets grow while they wait.
+/// `writes` of 100,000 bytes, which end in the middle of packets, over a path on which the packets
+/// grow while they wait.
 fn bulk(writes: usize) -> (Seen, Seen) {
     const SIZE: usize = 100_000;
     let there = Direction { rate: BitRate::new(1_000_000_000), ..delay(10) };
@@ -49,7 +51,8 @@ fn a_stage_without_a_stamp_lies_within_its_bound() {
     let _turn = turn();
     const WANTED: usize = 20;
     let mut found = [Vec::new(), Vec::new()];
-    // How often TCP fills packets up depends on when ACKs come. One connection has shown up to 23 such sends of 400.
+    // How often TCP fills packets up depends on when ACKs come. One connection has shown up to 23
+    // such sends of 400.
     for _ in 0..10 {
         let (stamped, traced) = bulk(400);
         let lost = &stamped.summary.lost;
@@ -70,7 +73,8 @@ fn a_stage_without_a_stamp_lies_within_its_bound() {
     }
     for (stage, found) in [Stage::Sched, Stage::Driver].into_iter().zip(&found) {
         assert!(found.len() >= WANTED, "TCP left only {} tags behind", found.len());
-        // The packet passed both tracepoints between the two stamps that give the bound, so this holds at whatever load.
+        // The packet passed both tracepoints between the two stamps that give the bound, so this
+        // holds at whatever load.
         for &(at, error, truth) in found {
             assert!((at..=at + error.0).contains(&truth), "{stage}: {truth} is not in {at} + {error}");
         }

@@ -1,4 +1,5 @@
-//! Datagrams as `wirelapse trace --udp` tells of them, held against what the kernel counts: `/proc/net/snmp`, `/proc/net/snmp6` and nstat.
+//! Datagrams as `wirelapse trace --udp` tells of them, held against what the kernel counts:
+//! `/proc/net/snmp`, `/proc/net/snmp6` and nstat.
 
 use crate::scene;
 use std::io::{BufRead as _, BufReader};
@@ -37,7 +38,8 @@ fn nstat(host: &Host, v6: bool, name: &str) -> u64 {
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// More than a full socket takes comes over a path of 5 ms: what the trace tells is what both hosts count.
+/// More than a full socket takes comes over a path of 5 ms: what the trace tells is what both hosts
+/// count.
 fn drops_agree(v6: bool) {
     const SENT: u64 = 300;
     let lab = scene::path::lab(5);
@@ -119,7 +121,8 @@ fn drops_over_a_path_are_those_that_both_hosts_count_over_ipv6() {
     drops_agree(true);
 }
 
-/// Two programs with so many datagrams a second between them, on a loopback of their own: every one is in the trace, or counted as lost.
+/// Two programs with so many datagrams a second between them, on a loopback of their own: every one
+/// is in the trace, or counted as lost.
 fn load(rate: u64, seconds: u64) {
     let wirelapse = env!("CARGO_BIN_EXE_wirelapse");
     // SAFETY: unshare changes this thread alone.
@@ -148,7 +151,8 @@ fn load(rate: u64, seconds: u64) {
         }
     }
     assert!(trace.wait().unwrap().success());
-    // What is still on its way comes before anything is compared; the server's own sockets send nothing afterwards.
+    // What is still on its way comes before anything is compared; the server's own sockets send
+    // nothing afterwards.
     std::thread::sleep(Duration::from_millis(100));
     let [out, taken, refused] = [0, 1, 2].map(|n| counter(false, names[n]) - before[n]);
     signal(&serve, libc::SIGTERM);

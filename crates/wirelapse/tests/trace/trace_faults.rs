@@ -106,7 +106,8 @@ fn a_killed_program_ends_the_trace_with_all_that_it_sent() {
             if total >= 2_000 && !killed {
                 killed = true;
                 let program = holder_of_peer(&socket);
-                // SAFETY: a signal to the process that holds the other end, which this test started.
+                // SAFETY: a signal to the process that holds the other end, which this test
+                // started.
                 assert_eq!(unsafe { libc::kill(program, libc::SIGKILL) }, 0);
             }
         }
@@ -213,7 +214,8 @@ fn without_rights(backend: &str, owner: Option<u32>) {
     let keeper: u32 = keepers.trim().parse().unwrap();
     assert_eq!(capabilities(keeper) & !SYS_ADMIN_PTRACE_AND_SEARCH, 0);
     assert_eq!((status(keeper, "Seccomp").as_str(), status(keeper, "Name").as_str()), ("2", "trace-keeper"));
-    // What is attached is attached by the tracer alone, or it would stay while the last records are read.
+    // What is attached is attached by the tracer alone, or it would stay while the last records are
+    // read.
     assert!(fdinfo(keeper).iter().all(|text| !text.contains("link_type:\tcgroup")));
 
     // One connection that ends while it is traced, and one that does not.
@@ -228,7 +230,8 @@ fn without_rights(backend: &str, owner: Option<u32>) {
     assert_eq!(written.state(), store::State::Finished);
     let (mut sends, lost) = (0, written.lost().unwrap());
     written.sends(|_| sends += 1).unwrap();
-    // Three hundred sends without a pause can fill a connection's slots while ACKs wait for a busy machine.
+    // Three hundred sends without a pause can fill a connection's slots while ACKs wait for a busy
+    // machine.
     assert_eq!(sends + lost.merged + lost.unstamped + lost.left_out + lost.slots_full, 300, "{lost:?}");
     for file in ["", "run.json", "sends.parquet", "sends.parquet/part-00000.parquet"] {
         assert_eq!(run.join(file).metadata().unwrap().uid(), owner.unwrap_or(0), "{file}");
@@ -265,7 +268,8 @@ fn a_full_disk_ends_the_trace_with_words_and_leaves_what_was_written_readable() 
     std::fs::create_dir(&small).unwrap();
     let (listener, port) = loopback();
     let server = count(listener);
-    // Once a part of the run is written (after ten seconds), the disk is filled while the program still sends.
+    // Once a part of the run is written (after ten seconds), the disk is filled while the program
+    // still sends.
     let fill = format!(
         "until ls {s}/run/sends.parquet/part-* >{s}/parts; do sleep 0.1; done; cat /dev/zero >{s}/fill; touch {}",
         full.display(),
@@ -398,7 +402,8 @@ fn two_tracers_at_once_are_both_complete_and_one_survives_the_other() {
     }
 }
 
-/// Every send has its ACK, but for the last: the peer may delay that one beyond the end, and then it counts as unfinished.
+/// Every send has its ACK, but for the last: the peer may delay that one beyond the end, and then
+/// it counts as unfinished.
 fn complete(lines: &[Value], backends: [&str; 2]) {
     let unacked = of_kind(lines, "send").iter().filter(|send| send["total_ns"].is_null()).count() as u64;
     let lost = of_kind(lines, "lost")[0];
@@ -497,7 +502,8 @@ impl Drop for Cgroup {
 /// How often the programs that a process holds have run, while the kernel counts that.
 fn runs(pid: u32) -> u64 {
     let number = |text: &String| text.lines().find_map(|l| l.strip_prefix("run_cnt:\t")?.parse::<u64>().ok());
-    // The tracer's passes over the sockets are runs as well; only the callbacks are of sockops type (13).
+    // The tracer's passes over the sockets are runs as well; only the callbacks are of sockops type
+    // (13).
     let sockops = |text: &&String| text.lines().any(|l| l == "prog_type:\t13");
     fdinfo(pid).iter().filter(sockops).filter_map(number).sum()
 }
@@ -514,7 +520,8 @@ fn sockets_outside_the_target_are_never_armed() {
     let counting = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
     assert!(counting >= 0, "{}", std::io::Error::from_raw_os_error(-counting));
     let ((inside, target), (outside, other)) = (loopback(), loopback());
-    // The program is attached to the cgroup and sees the callbacks of sockets there alone: an armed one calls at each stage.
+    // The program is attached to the cgroup and sees the callbacks of sockets there alone: an armed
+    // one calls at each stage.
     let path = cgroup.0.to_str().unwrap();
     let args = ["--json", "--backend", "timestamping", "--cgroup", path, "--port", &target.to_string()];
     let mut trace = Reading::start(&mut tracing(&args));
@@ -531,7 +538,8 @@ fn sockets_outside_the_target_are_never_armed() {
     unsafe { libc::close(counting) };
     let lines = trace.interrupt();
     eprintln!("callbacks: {} outside, {} inside", callbacks[0], callbacks[1]);
-    // Outside, the connection's beginning alone: connect, establish, and some that are asked of every socket.
+    // Outside, the connection's beginning alone: connect, establish, and some that are asked of
+    // every socket.
     assert!(callbacks[0] < 30, "{callbacks:?}");
     assert!(callbacks[1] >= u64::from(SENDS), "{callbacks:?}");
     assert_eq!(accounted(&lines), u64::from(SENDS));

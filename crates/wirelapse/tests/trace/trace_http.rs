@@ -1,5 +1,5 @@
-//! Methods and paths of requests, and what else the beginnings of packets show, of real programs: nginx and curl, and of bytes whose packets
-//! are known.
+//! Methods and paths of requests, and what else the beginnings of packets show, of real programs:
+//! nginx and curl, and of bytes whose packets are known.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,8 @@ const NGINX: Need<'static> = Need::Program("nginx");
 const CURL: Need<'static> = Need::Program("curl");
 const OPENSSL: Need<'static> = Need::Program("openssl");
 
-/// nginx with one worker: HTTP/1.1 on the first port, HTTP/2 without TLS on the second, and TLS with both on the third, if it has a certificate.
+/// nginx with one worker: HTTP/1.1 on the first port, HTTP/2 without TLS on the second, and TLS
+/// with both on the third, if it has a certificate.
 struct Nginx {
     process: Child,
     ports: [u16; 3],
@@ -237,7 +238,8 @@ fn http_2_is_known_by_its_preface_and_its_exchanges_are_called_so() {
     let _turn = turn();
     let nginx = Nginx::start(false);
     let port = nginx.ports[1];
-    // On a connection each: curl 7.88 makes a mistake in the frames of a second request with prior knowledge.
+    // On a connection each: curl 7.88 makes a mistake in the frames of a second request with prior
+    // knowledge.
     let ask = || PATHS.iter().for_each(|path| run(curl(&["--http2-prior-knowledge"], port, "http", &[path])));
     for backend in BACKENDS {
         let args = ["--port", &port.to_string(), "--backend", backend];
@@ -379,7 +381,8 @@ fn statements_of_a_real_postgresql_are_counted_and_none_is_taken_for_http() {
                 let found = labels(&requests(&lines, role));
                 let of = |what: &str| found.iter().filter(|label| label[3] == what).count();
                 assert_eq!(of(protocol), TIMES, "{backend}, {mode}, {script}, {role}: {found:?}");
-                // The others begin and end the two connections of pgbench, and prepare the statement.
+                // The others begin and end the two connections of pgbench, and prepare the
+                // statement.
                 assert_eq!(of("null"), found.len() - TIMES, "{backend}, {mode}, {role}: {found:?}");
                 assert!(found.len() <= TIMES + 5, "{backend}, {mode}, {role}: {found:?}");
                 assert!(found.iter().all(|label| label[..3] == ["null"; 3]), "{backend}, {mode}: {found:?}");
@@ -513,7 +516,8 @@ fn serve(listener: TcpListener, slow: Duration) {
     });
 }
 
-/// The run of a trace of a server with a path that takes so long, asked for 60 times as often as two others; once for each of many paths.
+/// The run of a trace of a server with a path that takes so long, asked for 60 times as often as
+/// two others; once for each of many paths.
 fn run_with(slow: Duration, run: &Path) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,5 @@
-//! The table that `trace` draws on a terminal while it goes on: under a pseudo-terminal of several sizes, resized, interrupted.
+//! The table that `trace` draws on a terminal while it goes on: under a pseudo-terminal of several
+//! sizes, resized, interrupted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -43,7 +44,8 @@ fn watched(first: (u16, u16), second: (u16, u16)) {
     let all = terminal.scrollback();
     // The report has what the table showed last; nothing of the table is left.
     assert!(all.contains("100 sends"), "{all}");
-    // Where the table fills the terminal, the echo of Ctrl-C and a terminal that shrinks scroll rows of it out of anyone's reach.
+    // Where the table fills the terminal, the echo of Ctrl-C and a terminal that shrinks scroll
+    // rows of it out of anyone's reach.
     let headlines = all.matches("wirelapse trace · ").count();
     assert!(headlines == 0 || first.0.min(second.0) < 20, "the table is still there:\n{all}");
     let report = all.rfind("--full shows").or_else(|| all.rfind("What was not seen")).expect("a report");
@@ -52,8 +54,9 @@ fn watched(first: (u16, u16), second: (u16, u16)) {
     assert!(!below.contains("wirelapse trace · ") && !below.contains(" sends · "), "{all}");
 }
 
-/// Why the screen does not show one whole table of this many sends: its headline, and the legs under it in their order. A screen is drawn in
-/// several writes, and may be seen between two of them.
+/// Why the screen does not show one whole table of this many sends: its headline, and the legs
+/// under it in their order. A screen is drawn in several writes, and may be seen between two of
+/// them.
 fn missing_of_table(terminal: &Terminal, sends: usize) -> Result<(), &'static str> {
     let rows = terminal.rows();
     let at = |begins: &str| rows.iter().rposition(|row| row.trim_start().starts_with(begins));

@@ -1,5 +1,6 @@
-//! Under load nothing is lost silently: what is delivered, what was merged and what the counters say is lost make up exactly
-//! what the sending program counted for itself; and memory stays within its bounds.
+//! Under load nothing is lost silently: what is delivered, what was merged and what the counters
+//! say is lost make up exactly what the sending program counted for itself; and memory stays within
+//! its bounds.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,8 +12,8 @@ use crate::scene::command::{fdinfo, is_tracing, signal, tracing};
 use crate::scene::{BTF, turn};
 use tier::Need;
 
-/// Two loopback addresses that no other program uses as a pair: the server's is the traced peer, so that the client's ends
-/// alone are followed.
+/// Two loopback addresses that no other program uses as a pair: the server's is the traced peer, so
+/// that the client's ends alone are followed.
 struct Addresses {
     client: Ipv4Addr,
     server: Ipv4Addr,
@@ -92,7 +93,8 @@ impl Told {
     }
 }
 
-/// How many connections are followed at most: what memory the machine has left decides otherwise, and the bound with it.
+/// How many connections are followed at most: what memory the machine has left decides otherwise,
+/// and the bound with it.
 const FOLLOWED: u32 = 2_048;
 
 /// A tracer of these addresses as a user starts it, and a reader of its lines.
@@ -174,8 +176,8 @@ fn kernel_bound() -> u64 {
     config.memory().unwrap().most()
 }
 
-/// What `wirelapse trace` may take of memory itself: 500 connections with figures of their own at 290 KiB (summary::Limits), and
-/// as much again for the events on their way and the program.
+/// What `wirelapse trace` may take of memory itself: 500 connections with figures of their own at
+/// 290 KiB (summary::Limits), and as much again for the events on their way and the program.
 const USER_BOUND: u64 = 2 * 500 * (290 << 10);
 
 fn within_memory(trace: &Trace) {
@@ -219,7 +221,8 @@ fn a_thousand_connections_at_the_same_time_are_all_accounted_for() {
     assert_eq!(told.summary["sends"].as_u64(), Some(told.sends));
 }
 
-/// So many sends over eight connections, at no more than `rate` a second where there is one; all of them are in the account.
+/// So many sends over eight connections, at no more than `rate` a second where there is one; all of
+/// them are in the account.
 fn flood(sends: u64, rate: Option<u64>) {
     const CONNECTIONS: u64 = 8;
     const SIZE: usize = 256;
@@ -307,13 +310,15 @@ fn sends_cut_short_by_a_full_buffer_are_accounted_for() {
     assert!(short > 0);
     assert_eq!(told.accounted(), sent, "{}", told.lost);
     assert_eq!(told.bytes, bytes, "{}", told.lost);
-    // The kernel joins packets of the queue as it sends them, and keeps the later one's key alone: whose byte had left before in
-    // an unstamped packet is told without stages, and counted. Of a send without an ACK stamp no stage can be inferred either.
+    // The kernel joins packets of the queue as it sends them, and keeps the later one's key alone:
+    // whose byte had left before in an unstamped packet is told without stages, and counted. Of a
+    // send without an ACK stamp no stage can be inferred either.
     let counted = ["no_sched", "no_ack", "unfinished", "closed_unacked", "disorder"].map(|key| told.lost(key));
     assert!(told.bare >= counted[0] && told.bare <= counted.iter().sum(), "{} of {}", told.bare, told.lost);
 }
 
-/// A tracer that is stopped for three seconds under load, as by a shell or a machine without memory; `kinds` says what it follows.
+/// A tracer that is stopped for three seconds under load, as by a shell or a machine without
+/// memory; `kinds` says what it follows.
 fn stopped(backend: &str, kinds: &[&str]) {
     let addresses = Addresses::own();
     let listener = TcpListener::bind((addresses.server, 0)).unwrap();

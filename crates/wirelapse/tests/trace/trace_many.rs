@@ -1,4 +1,5 @@
-//! More connections than the ring buffer has room to tell of at once, and what the kernel holds for them.
+//! More connections than the ring buffer has room to tell of at once, and what the kernel holds for
+//! them.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -39,8 +40,9 @@ fn capabilities(pid: u32) -> u64 {
     u64::from_str_radix(line.trim(), 16).unwrap()
 }
 
-/// The last pass is made by the keeper, which has the rights for it and cannot read the ring buffer; the tracer reads it and has none. Of 18,000
-/// connections it writes 6 MB, and a sampled trace has a ring buffer of 4.
+/// The last pass is made by the keeper, which has the rights for it and cannot read the ring
+/// buffer; the tracer reads it and has none. Of 18,000 connections it writes 6 MB, and a sampled
+/// trace has a ring buffer of 4.
 #[test]
 fn the_last_pass_through_the_keeper_waits_for_the_ring_buffer_to_be_read() {
     const PAIRS: usize = 9_000;
@@ -113,7 +115,8 @@ fn the_memory_that_is_announced_is_what_the_kernel_holds() {
         let held = maps(pid);
         signal(&child, libc::SIGINT);
         assert!(child.wait().unwrap().success());
-        // Tracing started: port 1, by timestamping, with 12.3 MiB of kernel memory, at most 45.6 MiB.
+        // Tracing started: port 1, by timestamping, with 12.3 MiB of kernel memory, at most 45.6
+        // MiB.
         let line = line();
         let (_, figures) = line.split_once("by timestamping, with ").unwrap_or_else(|| panic!("{line}"));
         let (start, most) = figures.trim_end_matches(".\n").split_once(" of kernel memory, at most ").unwrap();

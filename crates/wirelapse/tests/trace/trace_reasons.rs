@@ -1,6 +1,7 @@
-//! Each reason to wait in TCP, provoked over a path that is known, told by both backends, and held against something else
-//! that knows: the lab, the writing program's own clock, the kernel's `TCP_INFO`, or the ACK that ended the wait. Beside each
-//! stands a near miss: nearly the same traffic, for which the reason must not be told.
+//! Each reason to wait in TCP, provoked over a path that is known, told by both backends, and held
+//! against something else that knows: the lab, the writing program's own clock, the kernel's
+//! `TCP_INFO`, or the ACK that ended the wait. Beside each stands a near miss: nearly the same
+//! traffic, for which the reason must not be told.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -153,7 +154,8 @@ fn a_reader_that_stops_reading_is_a_closed_receive_window() {
     server.read_exact(&mut vec![0; PIECES * PIECE]).unwrap();
     watch.until(&client, (PIECES * PIECE) as u64);
     for seen in watch.finish(&client) {
-        // What left after the reader came back had waited at least since the window was seen to be closed.
+        // What left after the reader came back had waited at least since the window was seen to be
+        // closed.
         let late: Vec<_> =
             seen.sends.iter().filter(|s| s.stamps.sched.is_some_and(|at| at.as_nanos() > opened)).collect();
         assert!(!late.is_empty(), "{}", seen.account());
@@ -175,8 +177,9 @@ fn a_reader_that_stops_reading_is_a_closed_receive_window() {
         let by_window = held(&|reason| reason == WaitReason::ReceiveWindow);
         assert!(by_window * 10 >= held(&|_| true) * 9, "{}", seen.account());
         assert!(leg(first, Leg::Tcp) >= opened - closed, "{}", seen.account());
-        // The kernel's own clock of it runs in jiffies of 1 to 10 ms, and was read before the window opened again; a busy
-        // machine lets that last longer. A probe of the window in between is no change.
+        // The kernel's own clock of it runs in jiffies of 1 to 10 ms, and was read before the
+        // window opened again; a busy machine lets that last longer. A probe of the window in
+        // between is no change.
         assert!(told.by_reason.0 + 20_000_000 >= limited && told.by_reason.0 >= opened - closed, "{}", seen.account());
         assert!(told.by_reason.0 <= leg(first, Leg::Tcp) + 1_000_000, "{}", seen.account());
     }
@@ -289,7 +292,8 @@ fn a_transfer_that_begins_waits_for_its_congestion_window() {
     let (seen, _) = write_all(&lab, |_| {}, &[1_448; 40], Duration::ZERO);
     for seen in seen {
         eprintln!("{}", seen.account());
-        // Ten segments fill the initial window; what comes next waits for their ACKs, a round trip of 50 ms.
+        // Ten segments fill the initial window; what comes next waits for their ACKs, a round trip
+        // of 50 ms.
         let held = seen.held(WaitReason::CongestionWindow, Nanos::from_millis(45));
         assert!(held >= 1, "{}", seen.account());
         for send in seen.sends.iter().filter(|s| leg(s, Leg::Tcp) > 10_000_000) {
@@ -317,7 +321,8 @@ fn a_small_send_buffer_holds_the_writer() {
             seen.sends.iter().filter_map(|s| s.wait).filter(|w| w.reason == WaitReason::SendBuffer).collect();
         eprintln!("{}: {} of {} sends, longest {longest}", seen.account(), told.len(), seen.sends.len());
         assert!(told.iter().any(|w| w.by_reason >= Nanos::from_millis(20)), "{}", seen.account());
-        // The writer was never held for longer than its own clock says, but for a round trip (docs/waiting.md).
+        // The writer was never held for longer than its own clock says, but for a round trip
+        // (docs/waiting.md).
         assert!(told.iter().all(|w| w.by_reason <= longest + Nanos::from_millis(40)), "{}", seen.account());
     }
     let (seen, _) = write_all(&lab, buffer(1 << 20), &[1_400; 14], Duration::ZERO);
@@ -378,7 +383,8 @@ fn a_window_that_is_not_full_is_not_named_for_what_pacing_holds() {
     tier::needs!(Need::Root, BTF, TUN);
     let _turn = turn();
     let lab = lab(10);
-    // 5 MB/s is 100 kB a round trip: once the window has grown to that, it is never full. Much more than it takes waits all the time.
+    // 5 MB/s is 100 kB a round trip: once the window has grown to that, it is never full. Much more
+    // than it takes waits all the time.
     let paced = |client: &TcpStream| {
         set(client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 5_000_000);
         set(client, libc::SOL_SOCKET, libc::SO_SNDBUF, 8_000_000);
@@ -407,7 +413,8 @@ fn the_small_queue_limit_before_a_slow_device() {
         let of_reason = seen.sends.iter().filter_map(|s| s.wait).filter(|w| w.reason == WaitReason::SmallQueue);
         of_reason.map(|w| w.by_reason).max().unwrap_or_default()
     };
-    // Near miss: the same without the slow device. The path's own device holds packets until the path reads them, which is soon.
+    // Near miss: the same without the slow device. The path's own device holds packets until the
+    // path reads them, which is soon.
     let (seen, _) = write_all(&lab, |_| {}, &[1_448; 200], Duration::ZERO);
     for seen in seen {
         assert!(most(&seen) < Nanos::from_millis(10), "{}", seen.account());
@@ -416,7 +423,8 @@ fn the_small_queue_limit_before_a_slow_device() {
     let (seen, _) = write_all(&lab, |_| {}, &[1_448; 200], Duration::ZERO);
     for seen in seen {
         eprintln!("{}", seen.account());
-        // 200 packets of 1,514 bytes take 242 ms at 10 Mbit/s; most of that is spent before the device.
+        // 200 packets of 1,514 bytes take 242 ms at 10 Mbit/s; most of that is spent before the
+        // device.
         assert!(most(&seen) >= Nanos::from_millis(20), "{}", seen.account());
     }
 }
@@ -426,7 +434,8 @@ fn autocork_while_an_earlier_packet_is_in_the_qdisc() {
     tier::needs!(Need::Root, BTF, TUN, TC);
     let _turn = turn();
     let lab = lab(1);
-    // Each packet takes 10 ms: however late a busy machine lets the program write the next, one is there.
+    // Each packet takes 10 ms: however late a busy machine lets the program write the next, one is
+    // there.
     in_a(&lab, "tc", "qdisc add dev eth0 root tbf rate 200kbit burst 2kb limit 4mb");
     let (seen, _) = write_all(&lab, |_| {}, &[200; 40], Duration::from_millis(1));
     for seen in seen {
@@ -449,14 +458,16 @@ fn lost_segments_are_retransmissions() {
     let reader = drain(server);
     let lossy = Direction { loss: Loss::Independent(1.0), ..delay(5) };
     lab.path().change(Side::A, &lossy).unwrap();
-    // Ten that fill the initial window and are lost; what comes behind waits until the first of them is repaired.
+    // Ten that fill the initial window and are lost; what comes behind waits until the first of
+    // them is repaired.
     let mut written = 0;
     for round in 0..20 {
         let bytes = if round < 10 { 1_000 } else { 10_000 };
         client.write_all(&vec![0; bytes]).unwrap();
         written += bytes as u64;
     }
-    // The first timeout (after some 200 ms) finds the path as it was, the next (after some 400 ms more) does not.
+    // The first timeout (after some 200 ms) finds the path as it was, the next (after some 400 ms
+    // more) does not.
     std::thread::sleep(Duration::from_millis(350));
     change(&lab, &delay(5));
     watch.until(&client, written);
@@ -475,7 +486,8 @@ fn lost_segments_are_retransmissions() {
             Event::Closed { connection, totals } if *connection == seen.id => Some(*totals),
             _ => None,
         });
-        // Exactly what the kernel counts. The path lost no more than was sent, and at least the first ten.
+        // Exactly what the kernel counts. The path lost no more than was sent, and at least the
+        // first ten.
         assert_eq!(totals.unwrap().segments_retransmitted, info.tcpi_total_retrans, "{}", seen.account());
         assert!(lost >= 10 && u64::from(info.tcpi_total_retrans) >= 10, "{lost} lost");
     }

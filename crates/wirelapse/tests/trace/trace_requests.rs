@@ -1,5 +1,5 @@
-//! Where the time of a request went, held against what is known: the lab's delay, a server that computes for 20 ms, and a
-//! client that does not come to read for 30 ms.
+//! Where the time of a request went, held against what is known: the lab's delay, a server that
+//! computes for 20 ms, and a client that does not come to read for 30 ms.
 
 use crate::scene;
 use std::io::{Read as _, Write as _};
@@ -20,7 +20,8 @@ const TIMES: usize = 15;
 const COMPUTES: Duration = Duration::from_millis(20);
 const SLEEPS: Duration = Duration::from_millis(30);
 
-/// One request by the programs' own clocks, ns. A busy machine lets them sleep longer than they asked for.
+/// One request by the programs' own clocks, ns. A busy machine lets them sleep longer than they
+/// asked for.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     /// Before the client's write, with the answer in its socket, before its read and after it.
@@ -29,7 +30,8 @@ struct Told {
     server: [u64; 3],
 }
 
-/// Requests of 64 bytes; the server computes before each answer of 3,000, and the client sleeps before it reads.
+/// Requests of 64 bytes; the server computes before each answer of 3,000, and the client sleeps
+/// before it reads.
 fn converse(client: &mut TcpStream, server: &mut TcpStream) -> Vec<Told> {
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
@@ -60,8 +62,8 @@ fn converse(client: &mut TcpStream, server: &mut TcpStream) -> Vec<Told> {
     asked.into_iter().zip(answering.join().unwrap()).map(|(client, server)| Told { client, server }).collect()
 }
 
-/// The requests of a conversation over a path of 5 ms each way, seen from both ends, or from the client's alone; and what the
-/// programs know of them.
+/// The requests of a conversation over a path of 5 ms each way, seen from both ends, or from the
+/// client's alone; and what the programs know of them.
 fn requests(lab: &Lab, v6: bool, both: bool) -> (Vec<Request>, Vec<Told>) {
     let (mut client, mut server) = join(lab, &listen(lab, v6));
     let port = server.local_addr().unwrap().port();
@@ -110,7 +112,8 @@ const DELAY: u64 = 5 * MILLI;
 /// How early the path's timers may be.
 const EARLY: u64 = MILLI / 5;
 
-/// A component lies between what a program spent for certain and the time in which all of it happened.
+/// A component lies between what a program spent for certain and the time in which all of it
+/// happened.
 #[track_caller]
 fn within(request: &Request, component: Component, least: u64, most: u64) {
     let found = request.components.as_ref().and_then(|p| p.get(component)).unwrap_or_default().0;
@@ -130,8 +133,9 @@ fn as_known(client: &[&Request], told: &[Told]) {
         let ([asks, there, reads, read], [got, answers, _]) = (told.client, told.server);
         // A reader that sleeps wakes up late, from when the answer can have come.
         within(request, Component::Wakeup, reads - there, read - answers - DELAY + EARLY);
-        // A peer that computes is the peer's. Seen from the client alone, what the network took longer than it did for the
-        // handshake is the peer's as well, and the other way round: also where the path was early with this request.
+        // A peer that computes is the peer's. Seen from the client alone, what the network took
+        // longer than it did for the handshake is the peer's as well, and the other way round: also
+        // where the path was early with this request.
         let network = request.components.as_ref().and_then(|p| p.get(Component::Network)).unwrap_or_default().0;
         let longer = network.saturating_sub(2 * DELAY);
         within(
@@ -189,8 +193,8 @@ fn the_clients_end_alone_distinguishes_the_network_from_the_peer() {
     assert!(client.iter().all(|r| r.basis != Basis::BothEnds && r.components.unwrap().peer.is_none()));
 }
 
-/// A client that has four requests under way on a path of 5 ms each way, with a server that takes 2 ms for each: bytes come that cannot
-/// answer what was written last.
+/// A client that has four requests under way on a path of 5 ms each way, with a server that takes 2
+/// ms for each: bytes come that cannot answer what was written last.
 #[test]
 fn a_client_knows_by_the_acks_that_answers_overlap_its_requests() {
     tier::needs!(Need::Root, BTF, TUN, IP);
@@ -252,11 +256,13 @@ fn libbpf_programs(pid: u32) -> Vec<u32> {
 
 /// Whether a program of this number is loaded.
 fn exists(id: u32) -> bool {
-    // BPF_PROG_GET_FD_BY_ID with the number as the attribute's first field (include/uapi/linux/bpf.h).
+    // BPF_PROG_GET_FD_BY_ID with the number as the attribute's first field
+    // (include/uapi/linux/bpf.h).
     const GET_FD_BY_ID: libc::c_int = 13;
     let mut attributes = [0_u32; 32];
     attributes[0] = id;
-    // SAFETY: the kernel reads the attributes, which are as long as is said, and gives a descriptor or -1.
+    // SAFETY: the kernel reads the attributes, which are as long as is said, and gives a descriptor
+    // or -1.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, GET_FD_BY_ID, attributes.as_ptr(), size_of_val(&attributes)) };
     if fd >= 0 {
         // SAFETY: the descriptor was just made and nobody else has it.
@@ -298,8 +304,9 @@ fn shares_are_shown_and_lines_are_written() {
     assert!(lines[0]["receiving"]["host_wide"].as_array().is_some_and(|a| a.len() == 2), "{}", lines[0]);
 }
 
-/// A server answers each byte after 20 ms, in its order. A client that has two of them under way, and writes the next as it gets an answer, has
-/// no requests that follow one another; one that waits for each answer has.
+/// A server answers each byte after 20 ms, in its order. A client that has two of them under way,
+/// and writes the next as it gets an answer, has no requests that follow one another; one that
+/// waits for each answer has.
 const KEEPING: &str = "import socket,sys,threading,time\n\
     under_way=int(sys.argv[1])\n\
     s=socket.create_server(('127.0.0.1',0))\n\

@@ -1,7 +1,9 @@
-//! What a trace says, held against what is known otherwise: the lab's delay, rate and own measurements, the token bucket's
-//! arithmetic, a capture of the same packets, and the other backend.
+//! What a trace says, held against what is known otherwise: the lab's delay, rate and own
+//! measurements, the token bucket's arithmetic, a capture of the same packets, and the other
+//! backend.
 //!
-//! Bounds hold at the median of many sends, so a machine that is busy elsewhere can delay some of them.
+//! Bounds hold at the median of many sends, so a machine that is busy elsewhere can delay some of
+//! them.
 
 use crate::scene;
 use std::collections::HashMap;
@@ -16,7 +18,8 @@ use lab::{BitRate, Config, Direction, Lab, Side};
 use record::{Leg, Nanos, Send, Source, Stage, Timestamp, WaitReason};
 use tier::Need;
 
-/// Network legs of lightly loaded requests over a path of `first` and then `second` milliseconds each way.
+/// Network legs of lightly loaded requests over a path of `first` and then `second` milliseconds
+/// each way.
 fn network_of_requests(v6: bool, first: u64, second: u64) {
     const TIMES: usize = 60;
     let lab = scene::path::lab(first);
@@ -32,8 +35,8 @@ fn network_of_requests(v6: bool, first: u64, second: u64) {
         let network = |sends: &[Send]| median(sends.iter().map(|s| leg(s, Leg::Network)));
         let (before, after) = (network(&seen.sends[..TIMES]), network(&seen.sends[TIMES..]));
         eprintln!("{} v6={v6}: {} ms at {first} ms, {} ms at {second} ms", seen.backend, ms(before), ms(after));
-        // The ACK cannot be there before the round trip is over; 1 ms is for the hosts' own work, which the path's
-        // delay does not hold.
+        // The ACK cannot be there before the round trip is over; 1 ms is for the hosts' own work,
+        // which the path's delay does not hold.
         for (found, one_way) in [(before, first), (after, second)] {
             let truth = 2 * one_way * 1_000_000;
             assert!((truth..truth + 1_000_000).contains(&found), "{}: {} ms over {one_way}", seen.backend, ms(found));
@@ -90,8 +93,8 @@ fn a_queue_in_the_path_shows_in_the_network_leg() {
     let there = report.a_to_b.achieved.unwrap().transit.unwrap();
     let back = report.b_to_a.achieved.unwrap().transit.unwrap();
     for seen in seen {
-        // The path timed the same packets by itself, queue and all: the longest send of all cannot take longer by the
-        // trace than there and back by the path, but for the hosts' own work.
+        // The path timed the same packets by itself, queue and all: the longest send of all cannot
+        // take longer by the trace than there and back by the path, but for the hosts' own work.
         let network = |q: f64| {
             let mut legs: Vec<u64> = seen.sends.iter().map(|s| leg(s, Leg::Network)).collect();
             legs.sort_unstable();
@@ -106,7 +109,8 @@ fn a_queue_in_the_path_shows_in_the_network_leg() {
         let truth = there.max.0 + back.p50.0;
         let most = network(1.0);
         assert!(most.abs_diff(truth) < truth / 10 + 2_000_000, "{}: {} of {} ms", seen.backend, ms(most), ms(truth));
-        // Ten segments (the initial window) at 1,538 bytes on the wire take 12.3 ms at 10 Mbit/s, so there was a queue.
+        // Ten segments (the initial window) at 1,538 bytes on the wire take 12.3 ms at 10 Mbit/s,
+        // so there was a queue.
         assert!(truth > 14_000_000, "{}", ms(truth));
         let qdisc = median(seen.sends.iter().map(|s| leg(s, Leg::Qdisc)));
         assert!(qdisc < 1_000_000, "{}: {} ms in the qdisc", seen.backend, ms(qdisc));
@@ -117,10 +121,12 @@ fn a_queue_in_the_path_shows_in_the_network_leg() {
 fn a_token_bucket_on_the_host_shows_in_the_qdisc_leg() {
     tier::needs!(Need::Root, BTF, TUN, IP, TC);
     let _turn = turn();
-    // No delay: with it TCP's pacing rate would be low, and the small-queue limit would hold some packets in TCP.
+    // No delay: with it TCP's pacing rate would be low, and the small-queue limit would hold some
+    // packets in TCP.
     let lab = scene::path::lab(0);
-    // Otherwise TCP itself would hold small packets back while others lie in the queue. Its small-queue limit is what the pacing
-    // rate gives in 1 ms, and that is by window and RTT: made so large that an RTT by a busy machine does not matter.
+    // Otherwise TCP itself would hold small packets back while others lie in the queue. Its
+    // small-queue limit is what the pacing rate gives in 1 ms, and that is by window and RTT: made
+    // so large that an RTT by a busy machine does not matter.
     lab.host(Side::A).set_sysctl("net.ipv4.tcp_autocorking", 0).unwrap();
     lab.host(Side::A).set_sysctl("net.ipv4.tcp_pacing_ss_ratio", 1_000).unwrap();
     in_a(&lab, "ip", "route replace 10.77.0.2/32 dev eth0 initcwnd 100");
@@ -139,15 +145,17 @@ fn a_token_bucket_on_the_host_shows_in_the_qdisc_leg() {
     watch.until(&client, PACKETS * 1_400);
     for seen in watch.finish(&client) {
         assert_eq!(seen.sends.len(), PACKETS as usize, "{}", seen.account());
-        // The bucket holds `BURST` bytes at first; what comes beyond leaves when its tokens have come, counted from the first
-        // packet. A writer that a busy machine held up queues the later ones later, and those wait so much less.
+        // The bucket holds `BURST` bytes at first; what comes beyond leaves when its tokens have
+        // come, counted from the first packet. A writer that a busy machine held up queues the
+        // later ones later, and those wait so much less.
         let first = seen.sends[0].stamps.sched.unwrap();
         for (i, send) in (1..).zip(&seen.sends) {
             let tokens = (i * SIZE).saturating_sub(BURST) * 8 * 1_000_000_000 / RATE;
             let later = send.stamps.sched.unwrap().since(first).unwrap().0;
             let (found, truth) = (leg(send, Leg::Qdisc), tokens.saturating_sub(later));
             eprintln!("{} {i}: {} ms of {} ms", seen.backend, ms(found), ms(truth));
-            // The shaper's clock counts in 64 ns and its timer is not early. Late it may be, see below.
+            // The shaper's clock counts in 64 ns and its timer is not early. Late it may be, see
+            // below.
             assert!(found + 200_000 >= truth, "{}: {} of {} ms", seen.backend, ms(found), ms(truth));
         }
         let last = seen.sends.last().unwrap();
@@ -215,8 +223,8 @@ fn a_capture_of_the_same_packets_confirms_the_driver_stage() {
     reader.join().unwrap();
 }
 
-/// Half of the stamps of one stage lie no further apart than this between the two backends: they stand some calls apart in
-/// the kernel, with the other's program between.
+/// Half of the stamps of one stage lie no further apart than this between the two backends: they
+/// stand some calls apart in the kernel, with the other's program between.
 const APART: u64 = 20_000;
 
 #[test]
@@ -238,16 +246,19 @@ fn both_backends_agree_on_requests_and_on_a_transfer() {
     let seen = watch.finish(&client);
     let of_other: HashMap<_, _> = seen[1].sends.iter().map(|s| (s.last_seq().0, s)).collect();
     assert_eq!(seen[0].id, seen[1].id);
-    // Merged sends have stages of their own by tracepoints alone, so what the first tells is a part of what the second does.
+    // Merged sends have stages of their own by tracepoints alone, so what the first tells is a part
+    // of what the second does.
     let both: Vec<_> = seen[0].sends.iter().filter_map(|s| Some((s, *of_other.get(&s.last_seq().0)?))).collect();
     assert_eq!(both.len(), seen[0].sends.len(), "{}\n{}", seen[0].account(), seen[1].account());
-    // Where the kernel joins two packets as it sends them, the first one's key is lost with its stamps. That is counted.
+    // Where the kernel joins two packets as it sends them, the first one's key is lost with its
+    // stamps. That is counted.
     let bare = |s: &Send| s.stamps.ack.is_none();
     let without = seen[0].sends.iter().filter(|s| bare(s)).count() as u64;
     assert_eq!(without, seen[0].summary.lost.no_ack, "{}", seen[0].account());
     assert_eq!(seen[1].summary.lost.no_ack, 0, "{}", seen[1].account());
     let both: Vec<_> = both.into_iter().filter(|(x, _)| !bare(x)).collect();
-    // The packet scheduler's stamp may fail to come back too, and the driver's with it. That is counted.
+    // The packet scheduler's stamp may fail to come back too, and the driver's with it. That is
+    // counted.
     let (whole, partial): (Vec<_>, Vec<_>) =
         both.into_iter().partition(|(x, _)| x.stamps.sched.is_some() && x.stamps.driver.is_some());
     let counted = seen[0].summary.lost.no_sched + seen[0].summary.lost.no_driver;

@@ -224,7 +224,8 @@ fn killed_it_leaves_nothing_in_the_kernel() {
     assert!(with > 0);
     watching.kill().unwrap();
     watching.wait().unwrap();
-    // The kernel frees programs after a grace period; others' watches of this test file may come and go meanwhile.
+    // The kernel frees programs after a grace period; others' watches of this test file may come
+    // and go meanwhile.
     assert!((0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         loaded() < with

@@ -9,7 +9,8 @@ use super::frame::{Drawn, Frame};
 use super::{LETTER, PALETTE, colour};
 use crate::plot::{Hue, Layer, Plot, pieces};
 
-/// A path in parts that never turn back by more than a right angle: plotters' bitmaps lose the strokes of a sharper turn.
+/// A path in parts that never turn back by more than a right angle: plotters' bitmaps lose the
+/// strokes of a sharper turn.
 fn unfolded(path: &[(i32, i32)]) -> Vec<Vec<(i32, i32)>> {
     let mut parts: Vec<Vec<(i32, i32)>> = Vec::new();
     for &to in path {

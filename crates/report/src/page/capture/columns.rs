@@ -1,4 +1,5 @@
-//! The columns of the tables of connections and of findings: one line each, for every page and terminal.
+//! The columns of the tables of connections and of findings: one line each, for every page and
+//! terminal.
 
 use record::Nanos;
 use record::conversation::{ConversationRow, FindingKind, FindingRow, Way};
@@ -9,7 +10,8 @@ use paper::document::{Cell, Column, Table};
 /// Makes the cell of a row.
 type CellOf<T> = fn(&T, &Names) -> Cell;
 
-/// A column of one type of row: its head, what it holds, whether a narrow terminal goes without it, and the cell of a row.
+/// A column of one type of row: its head, what it holds, whether a narrow terminal goes without it,
+/// and the cell of a row.
 pub(super) struct ColumnOf<T> {
     head: &'static str,
     figures: bool,

@@ -42,7 +42,8 @@ fn share(time: Nanos, of: Nanos) -> Cell {
     Cell::share(quantity::share(time.0.into(), of.0.into()))
 }
 
-/// The connection's time by what limited it, and the applications' part of it by who was waited for.
+/// The connection's time by what limited it, and the applications' part of it by who was waited
+/// for.
 fn time(r: &Report) -> Section {
     let mut section = Section::new("Time, by what limited it");
     let columns = |last| [Column::figures("time"), Column::figures("share"), Column::text(last)];

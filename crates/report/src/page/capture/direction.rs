@@ -1,4 +1,5 @@
-//! What each side of a connection did, in figures side by side: one line for each figure that its record shows.
+//! What each side of a connection did, in figures side by side: one line for each figure that its
+//! record shows.
 
 use diagnose::Direction;
 use record::Nanos;

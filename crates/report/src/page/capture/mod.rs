@@ -1,8 +1,9 @@
-//! What is said of captures: of one as a whole ([`overview`]), of one of its connections ([`connection`]), packet by packet ([`packets`]),
-//! and of two connections side by side ([`pair`]).
+//! What is said of captures: of one as a whole ([`overview`]), of one of its connections
+//! ([`connection`]), packet by packet ([`packets`]), and of two connections side by side
+//! ([`pair`]).
 //!
-//! All are made from [`diagnose`]'s values. The overview is also made from the run of a capture, which holds the same rows, so
-//! that both say the same.
+//! All are made from [`diagnose`]'s values. The overview is also made from the run of a capture,
+//! which holds the same rows, so that both say the same.
 
 mod columns;
 pub mod connection;
@@ -43,7 +44,8 @@ fn sentence(text: &str) -> String {
     format!("{}.", capital(text.trim_end_matches('.')))
 }
 
-/// What a verdict says: what limited the connection, the finding that cost most, and what to do about it.
+/// What a verdict says: what limited the connection, the finding that cost most, and what to do
+/// about it.
 fn clauses_of(verdict: &Verdict) -> Vec<Clause> {
     let found = [Some(&verdict.limited), verdict.finding.as_ref()].into_iter().flatten();
     let mut clauses: Vec<Clause> = found.map(|text| Clause::finding(sentence(text))).collect();

@@ -1,4 +1,5 @@
-//! A connection packet by packet, as tcpdump printed it in 1999: microseconds from the start, one packet a line.
+//! A connection packet by packet, as tcpdump printed it in 1999: microseconds from the start, one
+//! packet a line.
 
 use std::fmt::Write as _;
 
@@ -76,7 +77,8 @@ fn packet(r: &Record, start: u64, names: &Names) -> String {
     )
 }
 
-/// The packets that were kept of a connection. Only their lines are in the document, so that other programs can read them.
+/// The packets that were kept of a connection. Only their lines are in the document, so that other
+/// programs can read them.
 pub fn document(report: &Report, names: &Names) -> Document {
     let mut text = String::new();
     for r in &report.records {

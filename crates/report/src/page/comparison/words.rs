@@ -35,8 +35,8 @@ pub(super) fn between(e: &Estimate) -> String {
     format!("95 % interval {}", ends(e))
 }
 
-/// How much longer something takes, by the ratio to what it took: `+43.0 %`, or `1,100 × faster` where it is ten times or more. A
-/// dash where nothing was taken before.
+/// How much longer something takes, by the ratio to what it took: `+43.0 %`, or `1,100 × faster`
+/// where it is ten times or more. A dash where nothing was taken before.
 pub(super) fn longer(ratio: Option<f64>) -> String {
     match ratio {
         None => "—".into(),
@@ -81,7 +81,8 @@ fn way(verdict: Verdict) -> Option<&'static str> {
     }
 }
 
-/// All of the first kind, and of the others the total. Requests cover the whole path, so they come first.
+/// All of the first kind, and of the others the total. Requests cover the whole path, so they come
+/// first.
 pub(super) fn verdict(c: &Comparison) -> Vec<Clause> {
     let mut order: Vec<&Compared> = c.kinds.iter().collect();
     order.sort_by_key(|kind| !matches!(kind.kind, TimedKind::AtClient | TimedKind::AtServer));
@@ -262,7 +263,8 @@ impl Words<'_> {
     }
 }
 
-/// The network leg ends with the ACK, and the peer decides when that leaves: only the minimum RTT is the path's alone.
+/// The network leg ends with the ACK, and the peer decides when that leaves: only the minimum RTT
+/// is the path's alone.
 fn beyond(kind: TimedKind, split: Option<PathSplit>, [first, second]: &[String; 2]) -> Option<String> {
     let of_sends = kind == TimedKind::Sends;
     let Some(split) = split else {

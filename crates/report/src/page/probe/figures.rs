@@ -109,10 +109,12 @@ impl Place {
         }
     }
 
-    /// The place that takes more than half of an exchange; `None` where none does, or not every share is known.
+    /// The place that takes more than half of an exchange; `None` where none does, or not every
+    /// share is known.
     fn of_most(exchange: &Exchange) -> Option<Self> {
         let half = known(exchange.total())?.0 / 2;
-        // The ACK of a request bounds the network's time from above only; the handshake measures it.
+        // The ACK of a request bounds the network's time from above only; the handshake measures
+        // it.
         let network = match exchange.answerer {
             Answerer::Kernel => known(exchange.network()),
             Answerer::Program => known(exchange.network()).zip(exchange.handshake).map(|(ack, syn)| ack.min(syn)),
@@ -201,8 +203,8 @@ impl Figures {
         const { &SHARES }.iter().zip(&self.shares).filter(|(_, d)| d.n() > 0)
     }
 
-    /// The place that takes more than half of the time in nine of ten requests or more; of probes, where no request was
-    /// answered.
+    /// The place that takes more than half of the time in nine of ten requests or more; of probes,
+    /// where no request was answered.
     pub fn most_of_the_time(&self) -> Option<MostOfTheTime> {
         let (of, what) = if self.requests.n > 0 { (&self.requests, "request") } else { (&self.probes, "probe") };
         let (place, count) = Place::ALL.into_iter().zip(of.by_place).max_by_key(|(_, count)| *count)?;

@@ -84,7 +84,8 @@ fn times(exchange: &Exchange) -> String {
         }
     }
     let mut stages: Vec<_> = exchange.stages().into_iter().filter_map(|(name, at)| Some((name, at?))).collect();
-    // Whether a request's ACK or its answer comes first is the peer's choice; every other order is fixed.
+    // Whether a request's ACK or its answer comes first is the peer's choice; every other order is
+    // fixed.
     stages.sort_by_key(|(_, at)| *at);
     if let [(first, _), _, ..] = stages[..] {
         let _ = write!(text, "  [{first}");

@@ -84,7 +84,8 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
     seen.iter().copied().filter(alone).take(FIRST).filter_map(|row| sentence(&row)).collect()
 }
 
-/// What changed: first within blocks, which holds whatever state the machine was in, then each combination by itself.
+/// What changed: first within blocks, which holds whatever state the machine was in, then each
+/// combination by itself.
 fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
     if between.rows.is_empty() {
         return vec!["The two studies have no combination with enough trials in common.".into()];
@@ -291,7 +292,8 @@ mod tests {
         Row { plan, labels: vec![label.into()], response, trials: [5, 5], change, within_blocks: None }
     }
 
-    /// The first combination of a plan, and another one that differs by itself so much, and so much within blocks.
+    /// The first combination of a plan, and another one that differs by itself so much, and so much
+    /// within blocks.
     fn rows(itself: (f64, f64), within: (f64, f64)) -> Vec<Row> {
         let within = change(within.0, within.1);
         vec![row("1ms", 0.0, 1e-3), Row { within_blocks: Some(within), ..row("5ms", itself.0, itself.1) }]
@@ -372,7 +374,8 @@ mod tests {
             "{verdict:?}"
         );
         assert!(verdict.len() == 5 && verdict[4].starts_with("delay, 9ms: −9.52 % ["), "{verdict:?}");
-        // The first one alone changed: the other one is said to have changed relative to it, and not by itself.
+        // The first one alone changed: the other one is said to have changed relative to it, and
+        // not by itself.
         let (verdict, _) = said(&Between { rows: rows((0.0, 1e-3), (0.2, 1e-3)), ..Between::default() });
         assert!(verdict[1].contains("goodput relative to the first changed by +"), "{verdict:?}");
         assert!(verdict[2].ends_with("is seen in none of 2 combinations."), "{verdict:?}");

@@ -40,7 +40,8 @@ fn label(response: Response) -> String {
     }
 }
 
-/// The note on effects that are not drawn: those beyond the first, and those that are too vague, of so many.
+/// The note on effects that are not drawn: those beyond the first, and those that are too vague, of
+/// so many.
 fn not_drawn(beyond: usize, vague: usize, of: usize) -> String {
     let mut note =
         if beyond > 0 { format!(" The first {EFFECTS}; {beyond} more are not drawn.") } else { String::new() };
@@ -106,7 +107,8 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
     .map(|p| p.with_table(table))
 }
 
-/// The name of a trial's row, by its number in the order of the run: the one that the run's tables have.
+/// The name of a trial's row, by its number in the order of the run: the one that the run's tables
+/// have.
 pub(super) fn row_of(number: usize) -> String {
     format!("trial-{number}")
 }
@@ -140,7 +142,8 @@ fn magnitude(level: &str) -> Option<(f64, Unit)> {
     if let Ok(share) = quantity::parse::share(level) {
         return Some((share, Unit::Share));
     }
-    // `64K` is bytes to one setting and a rate to another: only what says that it is bits is a rate.
+    // `64K` is bytes to one setting and a rate to another: only what says that it is bits is a
+    // rate.
     let rate = level.ends_with("bit").then(|| quantity::parse::bit_rate(level))?;
     rate.ok().map(|bits| (bits as f64, Unit::Rate))
 }
@@ -164,8 +167,8 @@ impl View<'_> {
         all.map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// A name for an axis that is labelled by [`View::axis_label`]: the levels of the factors that vary, which differ where names of
-    /// factors in front of them leave no room for the difference.
+    /// A name for an axis that is labelled by [`View::axis_label`]: the levels of the factors that
+    /// vary, which differ where names of factors in front of them leave no room for the difference.
     fn tick(&self, levels: &[usize]) -> String {
         let varied = self.plan.factors.iter().zip(self.plan.label(levels)).filter(|(f, _)| f.levels.len() > 1);
         let words: Vec<String> = varied.map(|(_, level)| level).collect();
@@ -232,7 +235,8 @@ impl View<'_> {
         Some(Interval { at, low: tidy(e.low), value: tidy(e.value), high: tidy(e.high), label })
     }
 
-    /// Every trial, joined within its block, with the means of the combinations: nothing of it for many combinations.
+    /// Every trial, joined within its block, with the means of the combinations: nothing of it for
+    /// many combinations.
     pub fn blocks(&self) -> Option<Plot> {
         if self.combinations.len() > NAMED {
             return None;
@@ -265,8 +269,9 @@ impl View<'_> {
         .map(|p| p.with_table(self.table()))
     }
 
-    /// The combinations in the order in which the first of them show most side by side: what is chosen by name (a congestion
-    /// control) changes before what is set to a figure (a delay), the first factor first.
+    /// The combinations in the order in which the first of them show most side by side: what is
+    /// chosen by name (a congestion control) changes before what is set to a figure (a delay), the
+    /// first factor first.
     fn side_by_side(&self) -> Vec<&Vec<usize>> {
         let figures = |f: &usize| self.plan.factors[*f].levels.iter().all(|l| magnitude(l).is_some());
         let (by_figure, by_name): (Vec<usize>, Vec<usize>) = (0..self.plan.factors.len()).partition(figures);
@@ -276,7 +281,8 @@ impl View<'_> {
         all
     }
 
-    /// The response along the factor with the most levels, where its levels are numbers: a line for each of the others.
+    /// The response along the factor with the most levels, where its levels are numbers: a line for
+    /// each of the others.
     pub fn curve(&self) -> Option<Plot> {
         let swept = (0..self.plan.factors.len()).max_by_key(|i| self.plan.factors[*i].levels.len())?;
         let factor = &self.plan.factors[swept];

@@ -1,4 +1,5 @@
-//! That every setting took and the path kept its promise: by the packets, and by the path's own account.
+//! That every setting took and the path kept its promise: by the packets, and by the path's own
+//! account.
 
 use record::trial::Response;
 use std::collections::BTreeMap;

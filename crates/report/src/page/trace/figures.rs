@@ -54,7 +54,8 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
         table.push(Row::of(row).in_hue((leg.place != LegPlace::Total).then(|| hue_of(leg))));
     }
     if kind == TimedKind::Sends {
-        // Beside the times, what happened to packets: n alone. `retrans` is what `ss` calls it, and as short as a leg.
+        // Beside the times, what happened to packets: n alone. `retrans` is what `ss` calls it, and
+        // as short as a leg.
         let drops = summary.packets().drops.values().sum::<u64>();
         let seen = summary.n(TimedKind::Packets) > 0;
         let counts = [("retrans", Some(summary.total().retransmitted)), ("dropped", seen.then_some(drops))];
@@ -248,7 +249,8 @@ pub(super) fn slowest<T: Described>(records: &TimedFigures<T>, clock: ClockReadi
     waterfalls(records.kind(), &all, (records.first, clock), records.total().n())
 }
 
-/// The slowest as waterfalls: each leg after the one before it, with what is known of why. `n` are those that have a total.
+/// The slowest as waterfalls: each leg after the one before it, with what is known of why. `n` are
+/// those that have a total.
 pub(super) fn waterfalls<T: Described>(
     kind: TimedKind,
     slowest: &[Slowest<T>],
@@ -344,7 +346,8 @@ fn waterfall_plot<T: Described>(
         let mut from = Nanos::ZERO;
         for ((part, leg), spans) in parts.iter().zip(&mut spans) {
             let Some(took) = times[*part].map(Nanos) else { continue };
-            // Of a send the reason is what it waited for in TCP; of anything else it is that of the whole.
+            // Of a send the reason is what it waited for in TCP; of anything else it is that of the
+            // whole.
             let why = why.as_ref().filter(|_| kind != TimedKind::Sends || *part == 0);
             let why = why.map_or_else(String::new, |why| match kind {
                 TimedKind::Sends => format!(", waited for: {why}"),
@@ -405,8 +408,8 @@ pub(super) fn connection_table(summary: &TraceSummary, kind: TimedKind) -> Table
     };
     let things = format!("{}s", kind.thing());
     let beside = kind.legs().iter().find(|leg| leg.place == LegPlace::Beside);
-    // On a narrow terminal what most of the time went to goes first, then the largest time, the leg beside the others, the counts, and
-    // last what says who it is.
+    // On a narrow terminal what most of the time went to goes first, then the largest time, the leg
+    // beside the others, the counts, and last what says who it is.
     let mut columns = vec![
         Column::text("local → remote"),
         Column::text("program").spare(u8::MAX),

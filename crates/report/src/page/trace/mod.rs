@@ -23,7 +23,8 @@ pub const SLOWEST_SHOWN: usize = 5;
 /// Slow records that a page draws.
 const WATERFALLS: usize = 20;
 
-/// The figures of a trace that begins at `start`, with at least `slowest` slow records of each kind: what [`describe`] draws.
+/// The figures of a trace that begins at `start`, with at least `slowest` slow records of each
+/// kind: what [`describe`] draws.
 pub fn figures(start: Instant<Monotonic>, slowest: usize) -> TraceSummary {
     TraceSummary::new(Limits { slowest: slowest.max(WATERFALLS), ..Limits::default() }, start)
 }
@@ -69,7 +70,8 @@ pub fn sampling(run: &Run) -> Sampling {
     }
 }
 
-/// Makes a warning of a missing table, and of one that ends too early in a run that is not finished: the rest of the run is read all the same.
+/// Makes a warning of a missing table, and of one that ends too early in a run that is not
+/// finished: the rest of the run is read all the same.
 pub(crate) fn incomplete(run: &Run, result: Result<(), Error>, warnings: &mut Vec<String>) -> Result<(), Error> {
     match result {
         // A run that was killed may lack what it had not begun.

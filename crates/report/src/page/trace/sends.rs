@@ -1,4 +1,5 @@
-//! What only sends have: what they waited for, and the connections with what the kernel counted of them.
+//! What only sends have: what they waited for, and the connections with what the kernel counted of
+//! them.
 
 use record::{ClockReading, Leg};
 use stats::{Precision, Quantile};

@@ -29,7 +29,8 @@ fn interval(row: &Row, e: &Estimate) -> String {
     format!("{} [{}, {}]", signed(row, e.value), signed(row, e.low), signed(row, e.high))
 }
 
-/// `12 × as much` or `1/12 of it` where one value is ten times the other or more; nothing else, as the difference says it.
+/// `12 × as much` or `1/12 of it` where one value is ten times the other or more; nothing else, as
+/// the difference says it.
 fn times(row: &Row) -> Option<String> {
     let ratio = row.change.ratio().filter(|ratio| *ratio > 0.0)?;
     match ratio {

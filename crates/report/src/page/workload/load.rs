@@ -12,7 +12,8 @@ use crate::page::{curve, shortest_note};
 use paper::document::{Cell, Column, Document, Section, Table, Text, clauses};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
-/// Above this, the probes' own lateness is worth a sentence: a wake-up of an idle host takes some 0.1 ms.
+/// Above this, the probes' own lateness is worth a sentence: a wake-up of an idle host takes some
+/// 0.1 ms.
 const LATE: Nanos = Nanos::from_millis(1);
 
 const fn phases(probed: &Probed) -> [(&'static str, &Phase); 3] {

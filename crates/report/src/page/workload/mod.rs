@@ -83,7 +83,8 @@ fn withheld<'a>(all: impl IntoIterator<Item = &'a DurationSummary>, shown: &[Qua
 /// The percentiles of [`distributions`].
 const DISTRIBUTED: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
 
-/// The cumulative curve of a distribution that was kept in buckets: upper bound and number of values of each.
+/// The cumulative curve of a distribution that was kept in buckets: upper bound and number of
+/// values of each.
 fn buckets_curve(id: &str, title: &str, what: &str, buckets: &[(Nanos, u64)]) -> Option<Plot> {
     let mut times = Distribution::new(Precision::Fine);
     buckets.iter().for_each(|(bound, n)| times.record_many(bound.0, *n));

@@ -21,7 +21,8 @@ fn heads(all: &[Head]) -> Heads {
     heads
 }
 
-/// Label, status and protocol of the exchange of a client that asked with `asked` and was answered with `answered`.
+/// Label, status and protocol of the exchange of a client that asked with `asked` and was answered
+/// with `answered`.
 fn take(heads: &mut Heads, asked: (u32, u64), answered: (u32, u64)) -> (Option<String>, Option<u16>, Option<Protocol>) {
     let http = heads.take(Role::Client, &message(asked.0, asked.1), &message(answered.0, answered.1));
     (http.label().map(|label| label.to_string()), http.status, http.protocol)

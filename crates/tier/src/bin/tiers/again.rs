@@ -1,6 +1,7 @@
-//! Tests of real traffic share two cores with one another, and a stall can undo what one sets up. What
-//! failed runs alone, at most six times, until each of them passed twice on end. Such tests are listed
-//! as unsteady, which is a defect still. Many failures at once are no stall and get no second chance.
+//! Tests of real traffic share two cores with one another, and a stall can undo what one sets up.
+//! What failed runs alone, at most six times, until each of them passed twice on end. Such tests
+//! are listed as unsteady, which is a defect still. Many failures at once are no stall and get no
+//! second chance.
 
 use std::collections::BTreeSet;
 

@@ -19,8 +19,8 @@ pub enum Priority {
     Idle,
 }
 
-/// Process groups of idle jobs. What has our own priority is in our group, so that `sudo` may ask for
-/// a password and a terminal ends it with us.
+/// Process groups of idle jobs. What has our own priority is in our group, so that `sudo` may ask
+/// for a password and a terminal ends it with us.
 static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn groups() -> MutexGuard<'static, BTreeSet<i32>> {

@@ -1,8 +1,8 @@
-//! Runs every tier of `make test` (docs/testing.md), or the test programs that are named. `tests/run`
-//! builds and starts it in the root of the repository.
+//! Runs every tier of `make test` (docs/testing.md), or the test programs that are named.
+//! `tests/run` builds and starts it in the root of the repository.
 //!
-//! Every tier runs, whatever failed before it. The last line is `N passed, N failed, N skipped`, and
-//! the exit status is 1 where anything failed.
+//! Every tier runs, whatever failed before it. The last line is `N passed, N failed, N skipped`,
+//! and the exit status is 1 where anything failed.
 
 mod again;
 mod job;
@@ -42,8 +42,8 @@ fn some(names: &[String]) -> Vec<Tier> {
     vec![build, Tier::shown(ON_THIS_KERNEL, |tier| tier.programs(&programs))]
 }
 
-/// Tests of traffic mostly wait. Beside them, with the CPU time that they leave, goes whatever needs
-/// no quiet machine, and the rest of the build.
+/// Tests of traffic mostly wait. Beside them, with the CPU time that they leave, goes whatever
+/// needs no quiet machine, and the rest of the build.
 fn all() -> Vec<Tier> {
     let mut first = Vec::new();
     // The programs that take the longest need a third fewer dependencies than all of them.
@@ -96,8 +96,8 @@ fn beside(built: Sender<Vec<Program>>) -> Vec<Tier> {
     })
 }
 
-/// Whatever is not built yet. Meanwhile the kernels of the guests and the Python readers are fetched:
-/// each download is tried again where it is used, and it is there that a failure counts.
+/// Whatever is not built yet. Meanwhile the kernels of the guests and the Python readers are
+/// fetched: each download is tried again where it is used, and it is there that a failure counts.
 fn rest_of_the_build(tier: &mut Tier) -> Vec<Program> {
     const FETCH: &str = "setup/python || echo 'setup: going on without them'
         for suite in bookworm trixie trixie-backports; do timeout 600 vm/kernel \"$suite\" >/dev/null; done

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Crates of which no test looks at traffic or at the kernel, or bounds a time closely: whatever else
-/// the machine does changes nothing for them.
+/// Crates of which no test looks at traffic or at the kernel, or bounds a time closely: whatever
+/// else the machine does changes nothing for them.
 const APART: [&str; 13] = [
     "agent", "clock", "diagnose", "export", "metrics", "quantity", "query", "record", "report", "stats", "store",
     "summary", "wire",
@@ -67,8 +67,8 @@ fn name_of(folder: &Path) -> &str {
     folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Names of targets, as words for cargo: those of crates that are not apart, without the tests inside
-/// the libraries, which cargo takes for all crates or none.
+/// Names of targets, as words for cargo: those of crates that are not apart, without the tests
+/// inside the libraries, which cargo takes for all crates or none.
 ///
 /// # Errors
 /// What cargo says.

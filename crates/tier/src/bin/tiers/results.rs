@@ -11,7 +11,8 @@ pub struct Results {
     pub passed: usize,
     /// Names of those that failed.
     pub failed: Vec<String>,
-    /// As long as the harness says that it took, or `None` before it says so: it died in the middle.
+    /// As long as the harness says that it took, or `None` before it says so: it died in the
+    /// middle.
     pub took: Option<Duration>,
 }
 

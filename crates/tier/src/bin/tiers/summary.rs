@@ -15,8 +15,8 @@ pub fn recorded(variable: &str) -> Vec<String> {
     text.unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// What all tiers came to. Its text ends with the figures, and before them with what failed, where a
-/// reader of a long log looks first.
+/// What all tiers came to. Its text ends with the figures, and before them with what failed, where
+/// a reader of a long log looks first.
 #[derive(Debug)]
 pub struct Summary {
     tiers: Vec<Tier>,

@@ -1,4 +1,5 @@
-//! Where packets come from: a file or standard input, read to segments, with everything that was not understood.
+//! Where packets come from: a file or standard input, read to segments, with everything that was
+//! not understood.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -69,7 +70,8 @@ enum Opened {
 
 /// A regular file up to the size that it had at first.
 ///
-/// Not a map of the file: reading a map beyond the end of a file that somebody cuts short meanwhile ends the process.
+/// Not a map of the file: reading a map beyond the end of a file that somebody cuts short meanwhile
+/// ends the process.
 struct UpTo<'a> {
     file: &'a File,
     end: u64,
@@ -103,7 +105,8 @@ pub struct Reading {
 /// Below this a second thread takes longer to start than it saves.
 const SHARED_FROM: u64 = 1 << 20;
 
-/// Follows the connections of `source`, with so many threads where it is a plain file. The outcome does not depend on how many.
+/// Follows the connections of `source`, with so many threads where it is a plain file. The outcome
+/// does not depend on how many.
 ///
 /// # Errors
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
@@ -134,9 +137,11 @@ fn alone(
     Ok((follower, reading))
 }
 
-/// Each thread goes through the whole file, of which each piece is read once for all, and follows its own part of the connections: to look at
-/// a packet and pass over it is much cheaper than to hand it to another core. `None` where the file has to be read by one thread: where decompressing it or reading it
-/// as text is most of the work, and where there are more connections than may be followed, so that their order decides which are.
+/// Each thread goes through the whole file, of which each piece is read once for all, and follows
+/// its own part of the connections: to look at a packet and pass over it is much cheaper than to
+/// hand it to another core. `None` where the file has to be read by one thread: where decompressing
+/// it or reading it as text is most of the work, and where there are more connections than may be
+/// followed, so that their order decides which are.
 fn shared(
     source: &Source,
     pieces: &Pieces<'_>,
@@ -193,7 +198,8 @@ fn shared(
     Ok(all)
 }
 
-/// Segments on their way to the follower: in batches while many connections take turns, else one by one, which then takes less.
+/// Segments on their way to the follower: in batches while many connections take turns, else one by
+/// one, which then takes less.
 #[derive(Default)]
 struct Turns {
     batch: Vec<Segment>,
@@ -319,7 +325,8 @@ impl Reading {
         for (problem, place, count) in &self.problems {
             complain!("warning: {}: {place}: {problem} ({count} in all)", self.name);
         }
-        // What is well-formed and merely not TCP (ARP, say) is counted in the output and needs no warning.
+        // What is well-formed and merely not TCP (ARP, say) is counted in the output and needs no
+        // warning.
         let damaged =
             |why: NotDecoded| why != NotDecoded::FragmentHeld && why.class() != Some(wire::Class::Unsupported);
         for (why, count) in self.unread.iter().filter(|(why, _)| damaged(*why)) {

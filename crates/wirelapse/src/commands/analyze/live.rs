@@ -31,7 +31,8 @@ struct Taken<'a> {
 impl Taken<'_> {
     fn take(&mut self, received: &::capture::Frame<'_>) {
         self.reading.packets += 1;
-        // Software timestamps are asked for; a packet without one came before the kernel had begun to stamp.
+        // Software timestamps are asked for; a packet without one came before the kernel had begun
+        // to stamp.
         let at = received.software.map_or_else(timestamping::now, |stamp| stamp.at);
         let bytes = received.bytes();
         let mut frame = Frame::new(self.reading.packets, at, self.link_type, &bytes);
@@ -44,8 +45,9 @@ impl Taken<'_> {
     }
 }
 
-/// Captures until Ctrl-C, until `limit` is over, or until the interface goes. Once the interface is open, this process keeps no right but to
-/// write these files. Gives with what was read why the capture ended early, if it did.
+/// Captures until Ctrl-C, until `limit` is over, or until the interface goes. Once the interface is
+/// open, this process keeps no right but to write these files. Gives with what was read why the
+/// capture ended early, if it did.
 pub fn capture<'a>(
     interface: &str,
     limit: Option<Duration>,

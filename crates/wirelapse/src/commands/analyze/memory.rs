@@ -1,8 +1,10 @@
-//! How many connections there is memory for: a share of what the machine, or the control group that this process is in, has left.
+//! How many connections there is memory for: a share of what the machine, or the control group that
+//! this process is in, has left.
 
 use crate::memory;
 
-/// What one connection takes with its lists and its share of the table, bytes; measured, with some room (docs/analyze.md).
+/// What one connection takes with its lists and its share of the table, bytes; measured, with some
+/// room (docs/analyze.md).
 const CONNECTION: u64 = 3_000;
 /// The most that are followed by default, however much memory there is.
 const MOST: u64 = 2_000_000;

@@ -4,15 +4,16 @@ use std::sync::mpsc::sync_channel;
 
 use diagnose::{Follower, Report};
 
-/// Connections that a thread makes reports on at a time, at most: the more, the less often it has to wait for the others.
+/// Connections that a thread makes reports on at a time, at most: the more, the less often it has
+/// to wait for the others.
 const BATCH: usize = 128;
 /// Batches of each thread, at least, so that all have about the same share.
 const SHARES: usize = 8;
 /// Batches that may wait for their turn, of each thread.
 const WAITING: usize = 4;
 
-/// Makes something of each batch of reports with `make`, on so many threads, and gives it to `take` in the order of the
-/// connections. What waits for its turn is bounded.
+/// Makes something of each batch of reports with `make`, on so many threads, and gives it to `take`
+/// in the order of the connections. What waits for its turn is bounded.
 ///
 /// # Errors
 /// The first one of `make` or `take`; the rest is left undone.
@@ -39,7 +40,8 @@ pub fn in_order<T: Send>(
                 let (give, made) = sync_channel(WAITING);
                 // No one takes any more after an error.
                 let work = move || (thread..batches).step_by(threads).try_for_each(|batch| give.send(one(batch)).ok());
-                // Under a limit on threads, what would have been this one's is made by the one that takes.
+                // Under a limit on threads, what would have been this one's is made by the one that
+                // takes.
                 std::thread::Builder::new().spawn_scoped(scope, work).ok().map(|_| made)
             })
             .collect();

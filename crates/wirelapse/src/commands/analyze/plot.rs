@@ -10,7 +10,8 @@ use report::page::capture::{Names, connection};
 use crate::exit::BadInput;
 use crate::files::{Readers, made_by, write as write_file};
 
-/// Writes a connection to a file of the kind that its name ends in, with the names of hosts where they are to be asked for.
+/// Writes a connection to a file of the kind that its name ends in, with the names of hosts where
+/// they are to be asked for.
 pub fn write(
     report: &Report,
     names: &Names,

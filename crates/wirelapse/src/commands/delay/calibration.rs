@@ -56,7 +56,8 @@ impl Calibration {
         crate::files::write(path, text.as_bytes(), force, crate::files::Readers::AsUmask)
     }
 
-    /// The offset for a run; refused where that stamps frames another way, since the offset is then another.
+    /// The offset for a run; refused where that stamps frames another way, since the offset is then
+    /// another.
     pub fn offset(self, method: &str) -> anyhow::Result<Offset> {
         if self.method != method {
             return Err(BadInput(format!(

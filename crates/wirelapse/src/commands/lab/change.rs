@@ -129,7 +129,8 @@ pub fn run(args: &Change) -> anyhow::Result<()> {
     output::document(&page::lab::changed(lab.name(), between.each_ref().map(String::as_str), &before, &after))
 }
 
-/// The hosts that a link joins, in the order of its report; `asked` may have them the other way round.
+/// The hosts that a link joins, in the order of its report; `asked` may have them the other way
+/// round.
 fn between(lab: &Description, asked: Option<[String; 2]>) -> [String; 2] {
     let Description::Network { links, .. } = lab else { return ["a", "b"].map(str::to_owned) };
     let is_asked = |link: &&LinkReport| asked.iter().flatten().all(|host| link.between.contains(host));

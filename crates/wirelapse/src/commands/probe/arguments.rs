@@ -18,9 +18,10 @@ use super::request::{Protocol, Request};
 
 /// Ping (TCP, UDP, ICMP) that separates kernel time from network time
 ///
-/// The other end needs no software. `icmp` sends echo requests. `udp` sends datagrams to a port that
-/// echoes them, to `wirelapse serve`, or to a closed port: its host answers with an ICMP error that
-/// is timed as well. `tcp` times the handshake, and with --request or --size a request on the new connection.
+/// The other end needs no software. `icmp` sends echo requests. `udp` sends datagrams to a port
+/// that echoes them, to `wirelapse serve`, or to a closed port: its host answers with an ICMP error
+/// that is timed as well. `tcp` times the handshake, and with --request or --size a request on the
+/// new connection.
 ///
 /// Ctrl-C ends it and prints the summary. The exit status is 1 if nothing came back.
 #[derive(clap::Args)]
@@ -69,7 +70,8 @@ impl Args {
     /// Looks the host up and checks the interface.
     ///
     /// # Errors
-    /// [`BadInput`] for what does not go together, an unknown host, and an interface that lacks what is asked of it.
+    /// [`BadInput`] for what does not go together, an unknown host, and an interface that lacks
+    /// what is asked of it.
     pub fn request(&self) -> anyhow::Result<Request> {
         if self.request.is_some() && self.protocol != Protocol::Tcp {
             return Err(BadInput("--request is for tcp".into()).into());
@@ -107,7 +109,8 @@ impl Args {
         }
     }
 
-    /// Of several addresses the first that answers a probe, or else the first from which an error comes. These probes are in no figure.
+    /// Of several addresses the first that answers a probe, or else the first from which an error
+    /// comes. These probes are in no figure.
     fn answering(&self, addresses: &[SocketAddr], settings: &Settings) -> Option<SocketAddr> {
         if addresses.len() < 2 {
             return None;
@@ -124,8 +127,8 @@ impl Args {
         errs
     }
 
-    /// Whether the interface exists, and where hardware stamps are asked for, makes them. It is not set here: the setting is
-    /// one for the whole machine and would outlive a killed probe.
+    /// Whether the interface exists, and where hardware stamps are asked for, makes them. It is not
+    /// set here: the setting is one for the whole machine and would outlive a killed probe.
     fn check_interface(&self) -> anyhow::Result<()> {
         let Some(name) = &self.interface else { return Ok(()) };
         let interface = Interface::by_name(name)?;

@@ -1,4 +1,5 @@
-//! The lines of `--json`: one table of fields for each kind of line. `docs/probe.md` has the same tables, which a test compares.
+//! The lines of `--json`: one table of fields for each kind of line. `docs/probe.md` has the same
+//! tables, which a test compares.
 
 use std::fmt::Write as _;
 
@@ -104,7 +105,8 @@ fn object<T>(fields: &[Field<T>], request: &Request, of: &T) -> Map<String, Valu
     fields.iter().filter_map(|field| Some((field.key.to_owned(), (field.get)(request, of)?))).collect()
 }
 
-/// `n`, the least, percentiles and the greatest of each share. A percentile that so few probes cannot give is null.
+/// `n`, the least, percentiles and the greatest of each share. A percentile that so few probes
+/// cannot give is null.
 fn shares(figures: &Figures) -> Map<String, Value> {
     let quantiles = |d: &stats::Distribution| {
         let mut map = Map::new();

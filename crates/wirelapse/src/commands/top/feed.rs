@@ -1,4 +1,5 @@
-//! From the tracer to the rows of the screen: snapshots of histograms by interval, and the sends that were recorded beside them.
+//! From the tracer to the rows of the screen: snapshots of histograms by interval, and the sends
+//! that were recorded beside them.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +28,8 @@ const SENDS: usize = 20_000;
 const CONNECTIONS: usize = 20_000;
 /// Sends of a row that are shown.
 const SLOWEST: usize = 8;
-/// How often it is found out what share was looked at, and which cgroups there are: both walk through what there is.
+/// How often it is found out what share was looked at, and which cgroups there are: both walk
+/// through what there is.
 const WALKS: u32 = 10;
 
 /// The figures, as they come in.
@@ -137,7 +139,8 @@ impl Feed {
         rows
     }
 
-    /// Asks for the names of the hosts that rows show; those that have come after this time at the latest are shown from here on.
+    /// Asks for the names of the hosts that rows show; those that have come after this time at the
+    /// latest are shown from here on.
     ///
     /// # Errors
     /// That the process that is asked has ended, with the cause.

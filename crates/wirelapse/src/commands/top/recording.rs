@@ -1,5 +1,6 @@
-//! `r`: a run of the same connections, recorded by `wirelapse trace` beside the screen. What starts it is the process that has rights
-//! ([`Recording`]); the one with the screen has none and asks for it ([`Recorder`]).
+//! `r`: a run of the same connections, recorded by `wirelapse trace` beside the screen. What starts
+//! it is the process that has rights ([`Recording`]); the one with the screen has none and asks for
+//! it ([`Recorder`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -108,7 +109,8 @@ impl Recorder {
     }
 }
 
-/// Keeps what the process that records needs, for good. Runs go into the folder in which `top` was started.
+/// Keeps what the process that records needs, for good. Runs go into the folder in which `top` was
+/// started.
 ///
 /// # Errors
 /// Where a right that is not needed cannot be given up.

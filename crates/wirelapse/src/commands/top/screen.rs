@@ -1,4 +1,5 @@
-//! The terminal of `wirelapse top`: its second screen, with keys as they are pressed, and as it was when that ends.
+//! The terminal of `wirelapse top`: its second screen, with keys as they are pressed, and as it was
+//! when that ends.
 
 use std::io::{self, Stdout, stdout};
 use std::time::Duration;

@@ -18,7 +18,8 @@ pub enum Asked {
 pub struct State {
     pub by: GroupBy,
     pub sort: SortBy,
-    /// The row by its number, and by its label where it was chosen: it stays chosen when rows change places.
+    /// The row by its number, and by its label where it was chosen: it stays chosen when rows
+    /// change places.
     pub selected: usize,
     pub chosen: Option<String>,
     pub filter: String,

@@ -40,8 +40,8 @@ impl Networks {
         }
     }
 
-    /// What the path of the lab that one of them belongs to reports, with the lab's name in `lab`. `None` where there
-    /// is no such lab, or it is gone.
+    /// What the path of the lab that one of them belongs to reports, with the lab's name in `lab`.
+    /// `None` where there is no such lab, or it is gone.
     pub fn path(&self) -> Option<serde_json::Value> {
         registry::names().ok()?.into_iter().find_map(|name| {
             let lab = Remote::find(&name).ok()?;

@@ -22,7 +22,8 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
     }
 }
 
-/// What a report says of a trace that began at `begun`, up to now; its coverage is known at its end alone.
+/// What a report says of a trace that began at `begun`, up to now; its coverage is known at its end
+/// alone.
 pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_nic: Option<String>) -> Facts {
     Facts {
         target: request.words.clone(),

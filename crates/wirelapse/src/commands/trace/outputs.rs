@@ -19,7 +19,8 @@ use crate::output;
 /// An output beside the report.
 struct Output {
     sink: Box<dyn Sink>,
-    /// What it is called in the line that says what was written; empty for lines on standard output.
+    /// What it is called in the line that says what was written; empty for lines on standard
+    /// output.
     name: String,
 }
 
@@ -139,8 +140,8 @@ impl Outputs {
         self.failed.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Ends the outputs and shows the report: that is what was gathered, so it is shown even where an output failed.
-    /// `names` are those of hosts, by their addresses.
+    /// Ends the outputs and shows the report: that is what was gathered, so it is shown even where
+    /// an output failed. `names` are those of hosts, by their addresses.
     pub fn finish(
         self,
         request: &Request,

@@ -1,4 +1,5 @@
-//! From the words of the command line to what is to be done, with everything checked that can be checked before.
+//! From the words of the command line to what is to be done, with everything checked that can be
+//! checked before.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -180,7 +181,8 @@ impl Request {
         Limits { labels: if self.config.http { all.labels } else { 0 }, ..all }
     }
 
-    /// What is said as soon as it is true. Where there is a CMD nothing is: it begins when tracing has, and standard error is its own.
+    /// What is said as soon as it is true. Where there is a CMD nothing is: it begins when tracing
+    /// has, and standard error is its own.
     pub fn started(&self, backend: trace::Backend, kernel: trace::Memory) -> Option<String> {
         let (now, most) = (quantity::bytes(kernel.at_once), quantity::bytes(kernel.most()));
         self.command.is_empty().then(|| {
@@ -188,7 +190,8 @@ impl Request {
         })
     }
 
-    /// Removes the run that is to be overwritten: as late as possible, so that a trace that cannot start removes nothing.
+    /// Removes the run that is to be overwritten: as late as possible, so that a trace that cannot
+    /// start removes nothing.
     ///
     /// # Errors
     /// Where it cannot be removed.
@@ -200,7 +203,8 @@ impl Request {
         }
     }
 
-    /// Takes away what was made for a program that then could not be run: the run directory of this trace holds nothing.
+    /// Takes away what was made for a program that then could not be run: the run directory of this
+    /// trace holds nothing.
     pub fn discard(&self) {
         if let Some(run) = &self.run {
             let _ = std::fs::remove_dir_all(run);
@@ -217,8 +221,8 @@ impl Request {
     }
 }
 
-/// Whether the kernel runs this process by itself: `PF_KTHREAD` (include/linux/sched.h) in the ninth field of `/proc/PID/stat`, where the
-/// second may hold anything in parentheses.
+/// Whether the kernel runs this process by itself: `PF_KTHREAD` (include/linux/sched.h) in the
+/// ninth field of `/proc/PID/stat`, where the second may hold anything in parentheses.
 fn is_kernel_thread(pid: u32) -> bool {
     const PF_KTHREAD: u64 = 0x0020_0000;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -230,7 +234,8 @@ fn bad(text: impl Into<String>) -> anyhow::Error {
     BadInput(text.into()).into()
 }
 
-/// Whether the run directory can be made; it is made when tracing begins. With `force` it may be there, if it is a run: nothing else is removed.
+/// Whether the run directory can be made; it is made when tracing begins. With `force` it may be
+/// there, if it is a run: nothing else is removed.
 fn check_run(run: &Path, force: bool) -> anyhow::Result<()> {
     if let Ok(there) = run.symlink_metadata() {
         match there.is_dir() && run.join("run.json").is_file() {

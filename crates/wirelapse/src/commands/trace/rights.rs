@@ -1,4 +1,5 @@
-//! What a trace asks of the process that keeps its rights: the lab that the traced programs live in, and the names of hosts.
+//! What a trace asks of the process that keeps its rights: the lab that the traced programs live
+//! in, and the names of hosts.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! What is on the terminal while a command goes on: a few rows below the prompt, which go away when the report comes.
+//! What is on the terminal while a command goes on: a few rows below the prompt, which go away when
+//! the report comes.
 
 use std::io::{self, Stdout};
 
@@ -33,8 +34,8 @@ impl Screen {
 }
 
 impl Drop for Screen {
-    /// Leaves the terminal as it was, with the cursor where the table began. `Terminal::clear` puts the cursor back to
-    /// where it was, so the backend is named directly.
+    /// Leaves the terminal as it was, with the cursor where the table began. `Terminal::clear` puts
+    /// the cursor back to where it was, so the backend is named directly.
     fn drop(&mut self) {
         let top = self.terminal.get_frame().area().as_position();
         let backend = self.terminal.backend_mut();

@@ -25,7 +25,8 @@ impl Slow {
         Self { least, clock, prints, open: HashMap::new() }
     }
 
-    /// Whether an event is kept: what says which connections there are, and what is slow. That is printed.
+    /// Whether an event is kept: what says which connections there are, and what is slow. That is
+    /// printed.
     ///
     /// # Errors
     /// What standard output says.

@@ -37,7 +37,8 @@ impl View<'_> {
         let mut layers = Vec::new();
         let (mut drawn, mut left, mut counts, mut warm_up) = (0, 0, (usize::MAX, 0), 0u64);
         for levels in self.side_by_side() {
-            // Slots of a tenth of a second, as they are measured; the mean is over the trials that have the slot.
+            // Slots of a tenth of a second, as they are measured; the mean is over the trials that
+            // have the slot.
             let mut slots: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
             let trials: Vec<&Trial> =
                 analysis::of(self.trials, self.part, levels).filter(|t| !t.series.is_empty()).collect();

@@ -1,4 +1,5 @@
-//! The sections of `docs/keys.md` on what `analyze --json` writes of a connection are made from the field tables.
+//! The sections of `docs/keys.md` on what `analyze --json` writes of a connection are made from the
+//! field tables.
 //!
 //! `WIRELAPSE_WRITE_DOCS=1` puts them in place; without it they are compared.
 

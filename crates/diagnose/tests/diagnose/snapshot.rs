@@ -7,7 +7,8 @@ use std::path::Path;
 /// How many lines of a difference are shown.
 const SHOWN: usize = 60;
 
-/// Compares texts, each with its name, with `tests/snapshots/FOLDER/NAME.txt`; `WIRELAPSE_WRITE_SNAPSHOTS=1` writes them there.
+/// Compares texts, each with its name, with `tests/snapshots/FOLDER/NAME.txt`;
+/// `WIRELAPSE_WRITE_SNAPSHOTS=1` writes them there.
 pub fn compare(folder: &str, texts: &[(String, String)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(folder);
     let write = std::env::var_os("WIRELAPSE_WRITE_SNAPSHOTS").is_some();
@@ -32,8 +33,8 @@ pub fn compare(folder: &str, texts: &[(String, String)]) {
     assert!(changed.is_empty(), "where this was meant, WIRELAPSE_WRITE_SNAPSHOTS=1 writes it:\n{changed}");
 }
 
-/// The lines that only one of two texts has, `-` before those of the earlier one. Each line names what it is of, so their order
-/// says nothing.
+/// The lines that only one of two texts has, `-` before those of the earlier one. Each line names
+/// what it is of, so their order says nothing.
 fn difference(earlier: &str, later: &str) -> Vec<String> {
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
     earlier.lines().for_each(|line| *counts.entry(line).or_default() -= 1);
