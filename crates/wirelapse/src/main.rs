@@ -1,6 +1,6 @@
 //! `wirelapse`: where does the time go, and would a different setting help?
 //!
-//! One file per subcommand in [`commands`], what several of them need beside it, and glue only:
+//! One file per subcommand in `commands`, what several of them need beside it, and glue only:
 //! what a command does lives in the crates below.
 
 mod commands;

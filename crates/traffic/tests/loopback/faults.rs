@@ -304,11 +304,11 @@ fn silent_tests_give_way_to_those_of_another_address() {
         })
         .collect();
     let c = Config { bytes: Some(1_000), ..Config::new(server.local_addr()) };
-    wait_for("a silent one to give way", || run(&c, &mut |_| ControlFlow::Continue(())).is_ok());
+    tier::until("a silent one to give way", || run(&c, &mut |_| ControlFlow::Continue(())).is_ok());
     for _ in 0..3 {
         still_serves(&server, None);
     }
-    wait_for("the one that gave way to be counted", || server.counts().broken_off >= 1);
+    tier::until("the one that gave way to be counted", || server.counts().broken_off >= 1);
     drop(silent);
     server.stop();
 }

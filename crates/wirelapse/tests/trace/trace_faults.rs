@@ -250,7 +250,7 @@ fn a_trace_ends_and_names_the_cause_where_its_keeper_was_killed() {
     tier::needs!(Need::Root, BTF);
     let child = tracing(&["--port", "1", "--for", "60s"]).spawn().unwrap();
     let pid = child.id();
-    assert!(wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
+    assert!(tier::wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let keeper: u32 = children.trim().parse().unwrap();
     // SAFETY: a signal to a process that the tracer, its parent, has not waited for.

@@ -50,7 +50,7 @@ impl View<'_> {
             "Main effects and interactions",
             format!(
                 "Change of {} as a share, over all levels of the other factors, with 95 % intervals; n = {} complete blocks.{note}",
-                self.plan.response.to_string(),
+                self.plan.response,
                 found.blocks
             ),
             (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)))),
