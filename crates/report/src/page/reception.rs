@@ -364,7 +364,7 @@ fn lossless(outcome: &Outcome) -> Section {
         };
         let rate = |rate| Cell::figure(quantity::per_second(rate));
         let rate = Cell::or(l.per_second, rate, "no rate was free of loss");
-        table.push([Cell::from(&l.technique), rate, limit.into(), Cell::count(l.trials.into())]);
+        table.push([Cell::from(&l.technique), rate, limit.into(), Cell::count(l.trials)]);
     }
     if !table.rows.is_empty() {
         section.say(format!(
