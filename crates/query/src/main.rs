@@ -191,7 +191,7 @@ async fn run(query: &Query) -> Result<(), Error> {
 /// Writes rows for another program.
 async fn weeks(ask: &Ask) -> Result<(), Error> {
     let session = Session::open(Place::new(&ask.runs)?, Options::default()).await?;
-    let mut output = Output::new(std::io::stdout(), Format::Json, false, WIDTH);
+    let mut output = Output::new(std::io::stdout(), Wanted::Json);
     let schema = session.each(&ask.sql(), |batch| output.push(batch)).await;
     let done = schema.and_then(|schema| output.finish(&schema));
     left_out(&session);
