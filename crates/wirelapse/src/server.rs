@@ -64,7 +64,7 @@ pub fn resolve(address: &Address, port: u16) -> anyhow::Result<Vec<SocketAddr>> 
 #[derive(clap::Args)]
 #[command(next_help_heading = heading::CONNECTION)]
 pub struct Server {
-    /// The server: HOST or HOST:PORT; write an IPv6 address with a port as [ADDRESS]:PORT. The
+    /// The server: HOST or HOST:PORT; write an IPv6 address with a port as `[ADDRESS]:PORT`. The
     /// default port is 5201
     // Absent only where a command makes it optional.
     #[arg(value_name = "HOST[:PORT]", required = true, value_parser = quantity::parse::address, help_heading = None::<&str>)]

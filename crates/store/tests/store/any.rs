@@ -353,7 +353,10 @@ pub fn provenance() -> store::Provenance {
         clock: store::ClockReading { realtime_offset_ns: 1_700_000_000_000_000_000, realtime_offset_error_ns: 120 },
         calls: Some(store::Observing::default()),
         connects: Some(store::Observing::default()),
-        receiving: Some(store::Receiving { no_ready: Some("no tracepoint".into()), ..store::Receiving::default() }),
+        receiving: Some(store::Receiving {
+            missing: vec![(record::ReceiveStage::Ready, "no tracepoint".into())],
+            ..store::Receiving::default()
+        }),
         http: Some(store::Observing::default()),
         packets: Some(store::Observing { missing: vec!["drops".into()], ..store::Observing::default() }),
         ..synthetic::provenance()
