@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
         for level in 0..2 {
             let Some(predicted) = study::predict::goodput(&study.plans[0].setup(&[level])?) else { continue };
-            let values: Vec<String> = study::analysis::by_block(&trials, 0, &[level], &study.plans[0].response)
+            let values: Vec<String> = study::analysis::by_block(&trials, 0, &[level], study.plans[0].response)
                 .into_values()
                 .map(|v| format!("{:.5}", v / predicted.value))
                 .collect();
