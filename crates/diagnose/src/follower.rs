@@ -443,7 +443,7 @@ mod tests {
         // of which the last is not its own.
         let segment = |n: u64| {
             let client = SocketAddr::from(([10, 0, 0, 1], 40_000 + (n % 20) as u16));
-            let (round, from_client) = (n / 20, n % 3 > 0);
+            let (round, from_client) = (n / 20, !n.is_multiple_of(3));
             let (source, destination) = if from_client { (client, server) } else { (server, client) };
             let opens = round % 15 == n % 5;
             let flags = if opens { wire::Flags::SYN } else { wire::Flags::ACK };

@@ -286,8 +286,11 @@ mod tests {
 
     #[test]
     fn a_process_with_other_threads_is_not_forked() {
-        // The test's own thread is beside that of the harness.
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || ended.recv());
         let refused = Keeper::<Ask, ()>::fork(c"keeper", &[], || Ok(()), |_| Ok(())).map(drop);
+        drop(end);
+        assert!(other.join().unwrap().is_err());
         assert!(matches!(refused, Err(Error::Start(_))), "{refused:?}");
     }
 
@@ -295,10 +298,13 @@ mod tests {
     fn the_end_of_a_keeper_is_named_with_its_cause() {
         let ended = |script: &str| {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
             drop(theirs);
             let pid = Pid::from_child(&child);
-            Other { socket: ours, pid, ended: None }.reply::<()>().unwrap_err().to_string()
+            let said = Other { socket: ours, pid, ended: None }.reply::<()>().unwrap_err().to_string();
+            // The keeper's own wait has taken its status already.
+            child.wait().ok();
+            said
         };
         assert!(ended("exit 3").ends_with("ended with exit status 3"));
         assert!(ended("kill -KILL $$").ends_with("was ended by SIGKILL"));

@@ -50,7 +50,7 @@ mod tests {
             let ports = file.take("port").map(Value::list_or_one).unwrap_or_default();
             let ports = ports.iter().map(|port| port.whole(1..=9)).collect::<Result<Vec<_>, _>>()?;
             let inner = file.take("inner").map(|inner| {
-                inner.table("[inner]", |inner| Ok::<_, Wrong>(inner.take("on").map(|on| on.flag()).transpose()?))
+                inner.table("[inner]", |inner| inner.take("on").map(|on| on.flag()).transpose())
             });
             Ok::<_, Wrong>(format!(
                 "{wait:?} {ports:?} {:?} {}",
