@@ -84,7 +84,7 @@ pub(crate) fn multiplexed(of: &RoleFigures) -> Option<String> {
     let mut said = Vec::new();
     if !certain.is_empty() {
         said.push(format!(
-            "These are exchanges, each of which may hold several requests, of {} that were counted: {}.",
+            "Some of the {} counted are exchanges, each of which may hold several requests: {}.",
             quantity::count(of.records.n),
             certain.join("; ")
         ));

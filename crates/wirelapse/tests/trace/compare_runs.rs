@@ -139,7 +139,7 @@ fn what_is_no_run_is_bad_input_and_what_cannot_be_written_is_said() {
     let run = run.to_str().unwrap();
     assert!(text(&wirelapse(&["report", run]).stdout).contains("holds no TCP connection"));
     let out = wirelapse(&["report", run, "--html", "/proc/page.html"]);
-    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("cannot write /proc/page.html"), "{}", text(&out.stderr));
 }
 

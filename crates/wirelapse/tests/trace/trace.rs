@@ -33,7 +33,7 @@ fn wrong_use_is_reported_before_anything_is_attached() {
     refused(&["--port", "80", "--for", "10x"], "500ms, 10s");
     refused(&["--port", "80", "-o", exists], "name another one");
     refused(&["--port", "80", "-o", "/no/such/folder/run"], "/no/such/folder");
-    refused(&["--port", "80", "--perfetto", "/no/such/folder/file"], "--perfetto");
+    refused(&["--port", "80", "--perfetto", "/no/such/folder/file"], "cannot write /no/such/folder/file");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 

@@ -252,7 +252,7 @@ fn http_2_is_known_by_its_preface_and_its_exchanges_are_called_so() {
         }
         let text = seen(&args, ask);
         let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(in_one_line.contains("these are exchanges, each of which may hold several requests"), "{text}");
+        assert!(in_one_line.contains("are exchanges, each of which may hold several requests: "), "{text}");
         assert!(in_one_line.contains("on connections of HTTP/2, by its preface"), "{text}");
     }
 }
@@ -475,7 +475,7 @@ fn after_an_upgrade_to_http_2_the_connection_has_exchanges_and_the_request_that_
         assert!(!lines.iter().any(|line| line["kind"] != "run" && line.to_string().contains("secret")));
         let text = seen(&args, ask);
         let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(in_one_line.contains("these are exchanges, each of which may hold several requests"), "{text}");
+        assert!(in_one_line.contains("are exchanges, each of which may hold several requests: "), "{text}");
         assert!(in_one_line.contains("on connections of HTTP/2, by its preface"), "{text}");
     }
 }
@@ -571,7 +571,7 @@ fn a_path_that_takes_longer_in_the_second_run_is_named_by_compare() {
     }
     let text = compare(&["--full"]);
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("is that of GET /slow: p50 went from"), "{text}");
+    assert!(in_one_line.contains("is that of GET /slow: median "), "{text}");
     assert!(text.contains("By method and path") && text.contains("GET /fast") && text.contains("all others"), "{text}");
     assert!(in_one_line.contains("There is one run of each"), "{text}");
 }

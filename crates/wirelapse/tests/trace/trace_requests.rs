@@ -283,12 +283,12 @@ fn shares_are_shown_and_lines_are_written() {
     let out = tracing(&["--requests", "--", "python3", "-c", script]).output().unwrap();
     let text = tier::text(&out.stdout);
     assert!(out.status.success(), "{}", tier::text(&out.stderr));
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in
         ["12 requests seen from the client", "12 requests seen from the server", "peer_application", "Received:"]
     {
-        assert!(text.contains(part), "no {part:?} in\n{text}");
+        assert!(in_one_line.contains(part), "no {part:?} in\n{text}");
     }
-    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_one_line.contains("by stamps at both ends"), "{text}");
     let out = tracing(&["--requests", "--json", "--", "python3", "-c", script]).output().unwrap();
     let lines: Vec<serde_json::Value> =
