@@ -141,7 +141,7 @@ impl Terminal {
         loop {
             if Instant::now() >= press {
                 self.master.write_all(b"\x03").unwrap();
-                press = Instant::now() + Duration::from_secs(2);
+                press = Instant::now() + Duration::from_secs(8);
             }
             self.turn();
             if let Some(status) = self.child.try_wait().unwrap() {
