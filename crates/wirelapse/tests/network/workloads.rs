@@ -336,7 +336,7 @@ fn a_run_is_reported_as_its_workload_ended_and_two_of_them_compare() {
         assert_eq!((status, error.contains("exists")), (Some(2), true), "{error}");
         let (status, compared, error) = output(&["compare", &text, &json]);
         assert_eq!(status, Some(0), "{workload}: {error}");
-        assert!(compared.contains("Each side is one run") && compared.contains('['), "{compared}");
+        assert!(compared.contains("There is one run of each") && compared.contains('['), "{compared}");
     }
     let (status, _, error) = output(&["compare", &at("rr-text"), &at("udp-text")]);
     assert_eq!((status, error.contains("same workload")), (Some(2), true), "{error}");
