@@ -49,9 +49,9 @@ mod tests {
             let wait = file.take("wait").map(|wait| wait.duration(clock::Nanos::from_secs(1))).transpose()?;
             let ports = file.take("port").map(Value::list_or_one).unwrap_or_default();
             let ports = ports.iter().map(|port| port.whole(1..=9)).collect::<Result<Vec<_>, _>>()?;
-            let inner = file.take("inner").map(|inner| {
-                inner.table("[inner]", |inner| inner.take("on").map(|on| on.flag()).transpose())
-            });
+            let inner = file
+                .take("inner")
+                .map(|inner| inner.table("[inner]", |inner| inner.take("on").map(|on| on.flag()).transpose()));
             Ok::<_, Wrong>(format!(
                 "{wait:?} {ports:?} {:?} {}",
                 inner.transpose()?,
