@@ -62,11 +62,17 @@ pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, re
         Workload::Echo { .. } => udp::echo(shared, &control, &request, (&session, until), &mut served),
     };
     served.elapsed = timing::now().saturating_since(began);
+    // A connection that the server ended looks to each workload as one that its client closed.
+    let result = match (result, session.ended()) {
+        (Err(rr::Broken::Refused(refusal)), _) => Err(rr::Broken::Refused(refusal)),
+        (_, Some(reason)) => Err(rr::Broken::Why(reason.why().into())),
+        (result, None) => result,
+    };
     match result {
         Ok(()) => shared.count(|c| &c.tests),
         Err(rr::Broken::Why(why)) => {
             shared.count(|c| &c.broken_off);
-            served.ended = Some(session.ended().map_or(why, |reason| reason.why().into()));
+            served.ended = Some(why);
         }
         Err(rr::Broken::Refused(refusal)) => {
             served.ended = Some(refusal.to_string());

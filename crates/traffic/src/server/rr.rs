@@ -55,8 +55,7 @@ pub(crate) fn answer_lasting(
     let mut answerer = Answerer::new(exchange, options);
     session.limit(until, Nanos::from_millis(shared.config.limits.idle_ms));
     stream.set_read_timeout(None)?;
-    let result = answerer.answer(shared, stream, until, u64::MAX, served, |bytes| session.advance(bytes));
-    session.ended().map_or(result, |reason| Err(Broken::Why(reason.why().into())))
+    answerer.answer(shared, stream, until, u64::MAX, served, |bytes| session.advance(bytes))
 }
 
 struct Answerer {

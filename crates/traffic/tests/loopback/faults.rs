@@ -309,6 +309,8 @@ fn silent_tests_give_way_to_those_of_another_address() {
         still_serves(&server, None);
     }
     tier::until("the one that gave way to be counted", || server.counts().broken_off >= 1);
+    tier::until("the others to be counted", || server.counts().tests >= 4);
+    assert_eq!(server.counts().tests, 4, "a test that was ended is not carried out, whatever its workload");
     drop(silent);
     server.stop();
 }
