@@ -1,7 +1,7 @@
 //! A study's trials and comparisons as the rows that `store` keeps.
 
-use record::trial::Response;
-use store::study::{Comparison, Factor, Ping, Point, Rows};
+use record::trial::{Comparison, Factor, Ping, Point, Response};
+use store::study::Rows;
 
 use crate::conclusion::Conclusion;
 use crate::engine::Study;

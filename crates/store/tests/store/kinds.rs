@@ -6,7 +6,7 @@ use std::fs;
 
 use record::Nanos;
 use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
-use record::trial::{Response, Trial};
+use record::trial::{Comparison, Factor, Ping, Point, Response, Trial};
 use store::{Error, RunKind, State, capture, kind, study};
 
 fn rows(number: u64) -> study::Rows {
@@ -19,16 +19,10 @@ fn rows(number: u64) -> study::Rows {
             responses,
             ..Trial::default()
         },
-        factors: vec![study::Factor { trial: number, factor: "delay".into(), level: "5ms".into() }],
+        factors: vec![Factor { trial: number, factor: "delay".into(), level: "5ms".into() }],
         series: vec![
-            study::Point {
-                trial: number,
-                at_ns: Nanos(7),
-                goodput_bits_per_second: 1e9,
-                warm_up: true,
-                ..Default::default()
-            },
-            study::Point {
+            Point { trial: number, at_ns: Nanos(7), goodput_bits_per_second: 1e9, warm_up: true, ..Default::default() },
+            Point {
                 trial: number,
                 at_ns: Nanos(8),
                 goodput_down_bits_per_second: Some(2e9),
@@ -38,8 +32,8 @@ fn rows(number: u64) -> study::Rows {
             },
         ],
         pings: vec![
-            study::Ping { trial: number, probe: "icmp".into(), at_ns: Nanos(1), round_trip_ns: Some(Nanos(2)) },
-            study::Ping { trial: number, probe: "udp".into(), at_ns: Nanos(1), round_trip_ns: None },
+            Ping { trial: number, probe: "icmp".into(), at_ns: Nanos(1), round_trip_ns: Some(Nanos(2)) },
+            Ping { trial: number, probe: "udp".into(), at_ns: Nanos(1), round_trip_ns: None },
         ],
     }
 }
@@ -80,8 +74,8 @@ fn a_study_is_readable_as_far_as_it_is_finished_and_is_written_again_in_place() 
     assert_eq!(study::Tables::read(run).unwrap(), tables(0..2));
     writer.close().unwrap();
     assert_eq!(study::Tables::read(run).unwrap(), tables(0..6));
-    let comparison = study::Comparison { ratio: -0.5, ratio_predicted: None, ..study::Comparison::default() };
-    let comparisons = vec![study::Comparison { ratio_predicted: Some(0.01), ..comparison.clone() }, comparison];
+    let comparison = Comparison { ratio: -0.5, ratio_predicted: None, ..Comparison::default() };
+    let comparisons = vec![Comparison { ratio_predicted: Some(0.01), ..comparison.clone() }, comparison];
     study::write_comparisons(run, &comparisons[..1]).unwrap();
     study::write_comparisons(run, &comparisons).unwrap();
     assert_eq!(study::Tables::read(run).unwrap(), study::Tables { comparisons, ..tables(0..6) });

@@ -7,6 +7,7 @@ use crate::any;
 use std::path::Path;
 use std::process::Command;
 
+use record::trial::{Comparison, Factor, Ping, Point};
 use record::{
     Arrival, Basis, Components, ConnectionId, Coverage, Datagram, DatagramStamps, Direction, DropReason, Dropped,
     Event, Instant, Leg, Lost, Message, Moments, Nanos, Packet, Receive, Request, Role, Send, SeqNumber, Stamps,
@@ -102,27 +103,22 @@ fn check_study(reader: &str, modules: &str) {
             responses: [(record::trial::Response::Goodput, 1e6 * number as f64)].into(),
             ..record::trial::Trial::default()
         },
-        factors: vec![study::Factor {
+        factors: vec![Factor {
             trial: number,
             factor: "delay".into(),
             level: if number.is_multiple_of(2) { "0" } else { "5ms" }.into(),
         }],
         series: (0..10)
-            .map(|i| study::Point {
+            .map(|i| Point {
                 trial: number,
                 at_ns: Nanos(i),
                 goodput_down_bits_per_second: (i > 0).then_some(100.0),
                 receive_buffer_bytes: Some(number * 10 + i),
-                ..study::Point::default()
+                ..Point::default()
             })
             .collect(),
         pings: [("udp", Some(Nanos(5))), ("icmp", None)]
-            .map(|(probe, round_trip_ns)| study::Ping {
-                trial: number,
-                probe: probe.into(),
-                at_ns: Nanos(1),
-                round_trip_ns,
-            })
+            .map(|(probe, round_trip_ns)| Ping { trial: number, probe: probe.into(), at_ns: Nanos(1), round_trip_ns })
             .into(),
     };
     // Parts are closed with the trials that end at 10 and 20 s; the last one is lost.
@@ -131,7 +127,7 @@ fn check_study(reader: &str, modules: &str) {
     }
     drop(writer);
     assert_eq!(std::fs::read_dir(dir.path().join("trials.parquet")).unwrap().count(), 2, "two parts");
-    let compared = study::Comparison { what: "delay 5ms against 0".into(), ..study::Comparison::default() };
+    let compared = Comparison { what: "delay 5ms against 0".into(), ..Comparison::default() };
     study::write_comparisons(dir.path(), &[compared]).unwrap();
     let want = serde_json::json!([5, 10_000_000, 0, 1, 20, 1_800, 39, 10, 5, "icmp", 1, "delay 5ms against 0"]);
     assert_eq!(answer(python, CHECK_STUDY, reader, dir.path()), want, "{reader}");

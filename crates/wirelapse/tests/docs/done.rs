@@ -215,7 +215,7 @@ impl Runs {
             let responses = [(record::trial::Response::Goodput, 1e6)].into();
             let trial =
                 record::trial::Trial { trial: number, plan: "p".into(), responses, ..record::trial::Trial::default() };
-            let factor = store::study::Factor { trial: number, factor: "delay".into(), level: level.into() };
+            let factor = record::trial::Factor { trial: number, factor: "delay".into(), level: level.into() };
             let rows = store::study::Rows { trial, factors: vec![factor], ..store::study::Rows::default() };
             writer.add(&rows, record::Nanos(0)).expect("a trial");
         }

@@ -1,5 +1,7 @@
 //! A trial of a study: what can be measured in one, and its row in a run.
 
+mod rows;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::table::{Cell as _, Value};
 use crate::{Nanos, columns, words};
+
+pub use rows::{Comparison, Factor, Ping, Point};
 
 /// What the values of a response are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
