@@ -41,7 +41,7 @@ pub enum Readers<'a> {
     /// Its owner alone: it holds names of programs and addresses that no other file had.
     Owner,
     /// At most those who may read the file that it is made from.
-    AsInput(&'a Path),
+    AsInput(&'a File),
 }
 
 /// A file that a command writes. Dropped before [`Self::finish`], it is removed.
@@ -184,13 +184,14 @@ fn is_of_the_system(path: &Path) -> bool {
     ["/dev", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm")
 }
 
-/// Refuses a file that exists, unless `force` lets it be replaced: before long work, so that it is
-/// not in vain.
+/// Refuses a file that exists, unless `force` lets it be replaced, and one in a folder that is not
+/// there: before long work, so that it is not in vain.
 pub fn refuse(path: &Path, force: bool) -> Result<(), BadInput> {
     if !force && path.symlink_metadata().is_ok() && !is_stream(path) {
         return Err(BadInput(format!("{} exists: name another file, or add --force to overwrite it", path.display())));
     }
-    Ok(())
+    let no_place = |error| BadInput(format!("cannot write {}: {error}: name another file", path.display()));
+    folder(path).metadata().map(drop).map_err(no_place)
 }
 
 /// Writes a whole file.
@@ -294,7 +295,7 @@ mod tests {
         let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
         std::fs::write(&input, "").unwrap();
         std::fs::set_permissions(&input, std::fs::Permissions::from_mode(0o600)).unwrap();
-        write(&output, b"", false, Readers::AsInput(&input)).unwrap();
+        write(&output, b"", false, Readers::AsInput(&File::open(&input).unwrap())).unwrap();
         assert_eq!(mode(&output), 0o600);
     }
 

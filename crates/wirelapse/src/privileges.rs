@@ -1,7 +1,6 @@
 //! Giving up rights once everything that takes them is open.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::files::folder;
@@ -33,6 +32,11 @@ pub struct Kept<'a> {
     pub processes: bool,
     /// Whether programs are still started. What they have is at most what this process keeps.
     pub programs: bool,
+    /// Whether root stays root. Else it becomes the user who called `sudo`, or nobody.
+    pub root: bool,
+    /// Whether nothing is done any more but to decode what is open and to write files: every other
+    /// system call is denied.
+    pub decodes: bool,
 }
 
 impl Kept<'_> {
@@ -46,8 +50,13 @@ impl Kept<'_> {
         all_threads: false,
         processes: false,
         programs: false,
+        root: true,
+        decodes: false,
     };
 }
+
+/// The user that every Linux has for whoever should own nothing.
+const NOBODY: u32 = 65_534;
 
 /// System calls that no measuring process makes: those that start programs, enter or change
 /// namespaces and mounts, look into other processes, and change the kernel. They fail with `EPERM`.
@@ -85,6 +94,96 @@ const DENIED: [libc::c_long; 31] = [
     libc::SYS_open_by_handle_at,
 ];
 
+/// System calls that decoding takes, and writing a report: memory and threads, what is open, and
+/// files in the folders that Landlock leaves.
+const DECODING: &[libc::c_long] = &[
+    // What is open.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_statx,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_ppoll,
+    // Files that are written.
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+    libc::SYS_getcwd,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_fchmod,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_geteuid,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    // Threads, and how they end.
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_futex,
+    libc::SYS_prctl,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // Chance and time.
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+];
+
+/// The same by their old names, which only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const DECODING_OLD: &[libc::c_long] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_readlink,
+    libc::SYS_access,
+    libc::SYS_mkdir,
+    libc::SYS_rename,
+    libc::SYS_link,
+    libc::SYS_unlink,
+    libc::SYS_rmdir,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_poll,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DECODING_OLD: &[libc::c_long] = &[];
+
 /// Keeps no more than `kept`, for good: for the calling thread and all that it starts afterwards.
 /// Threads that are there already keep theirs, so this comes before they are started, but for
 /// [`Kept::all_threads`]. Where the kernel lacks Landlock or seccomp the rest is done all the same
@@ -93,6 +192,9 @@ const DENIED: [libc::c_long; 31] = [
 /// # Errors
 /// Where a right that is no longer needed cannot be given up.
 pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
+    if !kept.root && rustix::process::geteuid().is_root() {
+        leave_root(!kept.written.is_empty())?;
+    }
     drop_capabilities(kept)?;
     rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")?;
     if !kept.processes {
@@ -111,6 +213,21 @@ pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a 
     let hardware = if hardware { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
     let writing = to_write(&folders);
     keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
+}
+
+/// Keeps what it takes to decode files that are open, written by nobody knows whom, and to write
+/// what was found into these files; with `names`, also to ask for the names of hosts.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_decoding<'a>(files: impl IntoIterator<Item = &'a Path>, names: bool) -> anyhow::Result<()> {
+    let folders: Vec<&Path> = files.into_iter().map(folder).collect();
+    // The resolver's system calls are those of whatever modules the system has for it.
+    let (read, decodes): (Vec<&Path>, _) = if names { (RESOLVER.map(Path::new).into(), false) } else { (vec![], true) };
+    let capabilities = to_write(&folders);
+    // Who may write and give away the files of others is root by another name.
+    let root = !capabilities.is_empty();
+    keep_only(&Kept { capabilities, written: &folders, read: &read, root, decodes, ..Kept::NOTHING })
 }
 
 /// Keeps what a trace needs once everything is attached and open: to write its run, which is there,
@@ -143,6 +260,21 @@ pub fn keep_for_recordings(folder: &Path) -> anyhow::Result<()> {
     keep_only(&Kept { capabilities, namespaces: true, processes: true, programs: true, ..Kept::NOTHING })
 }
 
+/// What looking up the name of a host reads, the modules of the name service among them.
+pub const RESOLVER: [&str; 11] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/run/systemd/resolve",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/etc/ld.so.cache",
+];
+
 /// What a walk through the sockets of all network namespaces takes.
 const WALKS: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE);
 
@@ -158,15 +290,29 @@ fn to_write(folders: &[&Path]) -> CapabilitySet {
     for_others(folders)
 }
 
-/// The capabilities that it takes to write into folders of other users, and to give files to the
-/// user who called `sudo`.
+/// The capabilities that it takes to write into these folders where this user may not, and to give
+/// files to the user who called `sudo`.
 fn for_others(folders: &[&Path]) -> CapabilitySet {
-    let own = rustix::process::geteuid().as_raw();
-    let of_others = |folder: &&Path| std::fs::metadata(folder).is_ok_and(|folder| folder.uid() != own);
     let mut taken = CapabilitySet::empty();
-    taken.set(CapabilitySet::DAC_OVERRIDE, folders.iter().any(of_others));
+    taken.set(CapabilitySet::DAC_OVERRIDE, !may_write_without_rights(folders));
     taken.set(CapabilitySet::CHOWN, store::private::caller().is_some());
     taken
+}
+
+/// Whether this thread could write into each of these folders without any capability.
+fn may_write_without_rights(folders: &[&Path]) -> bool {
+    let Ok(have) = rustix::thread::capabilities(None) else { return false };
+    let none = rustix::thread::CapabilitySets { effective: CapabilitySet::empty(), ..have };
+    let may = rustix::thread::set_capabilities(None, none).is_ok() && may_write(folders);
+    // What was permitted all the time can be had back.
+    rustix::thread::set_capabilities(None, have).is_ok() && may
+}
+
+fn may_write(folders: &[&Path]) -> bool {
+    folders.iter().all(|folder| {
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(rustix::fs::CWD, *folder, access, rustix::fs::AtFlags::EACCESS).is_ok()
+    })
 }
 
 /// Opens and makes files as the user who called `sudo` from here on, in this thread and those that
@@ -175,31 +321,34 @@ fn for_others(folders: &[&Path]) -> CapabilitySet {
 fn as_caller(folders: &[&Path]) -> bool {
     let Some((Some(user), group)) = store::private::caller() else { return false };
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let may_write = |folder: &&Path| {
-        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        rustix::fs::accessat(rustix::fs::CWD, *folder, access, rustix::fs::AtFlags::EACCESS).is_ok()
-    };
-    if set_file_ids(user, group.unwrap_or(own.1)) && folders.iter().all(may_write) {
+    if set_file_ids(user, group.unwrap_or(own.1)) && may_write(folders) {
         return true;
     }
     set_file_ids(own.0, own.1);
     false
 }
 
-/// The user and group by which the kernel decides on this thread's access to files, and to which
-/// new files belong (setfsuid(2)). Says whether they are these: the calls report no failure, and
-/// without the right to change them they change nothing.
+/// Sets the user and group by which the kernel decides on this thread's access to files, and to
+/// which new files belong (setfsuid(2)). Says whether they are these: the calls report no failure,
+/// and without the right to change them they change nothing.
 fn set_file_ids(user: u32, group: u32) -> bool {
-    let set = || {
-        // SAFETY: takes a number.
-        let group = unsafe { libc::setfsgid(group) };
-        // SAFETY: takes a number.
-        let user = unsafe { libc::setfsuid(user) };
-        (group, user)
-    };
-    // Each call gives what was there before it.
-    set();
-    set() == (group.cast_signed(), user.cast_signed())
+    swap_file_ids(user, group);
+    file_ids() == (user, group)
+}
+
+/// The user and group by which the kernel decides on this thread's access to files.
+fn file_ids() -> (u32, u32) {
+    // Nobody has this number: nothing is changed.
+    swap_file_ids(u32::MAX, u32::MAX)
+}
+
+/// Sets them, and gives what they were before.
+fn swap_file_ids(user: u32, group: u32) -> (u32, u32) {
+    // SAFETY: takes a number.
+    let group = unsafe { libc::setfsgid(group) };
+    // SAFETY: takes a number.
+    let user = unsafe { libc::setfsuid(user) };
+    (user.cast_unsigned(), group.cast_unsigned())
 }
 
 /// What access to files leaves: reading and writing below the directories given; `/proc`, in which
@@ -231,6 +380,35 @@ fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Becomes the user who called `sudo`, or nobody, in this thread and those that it starts; whether
+/// a file may be opened is still decided as before where some are `written`. Root that may not
+/// become somebody else (in a container, say, that has no other user) stays what it is.
+fn leave_root(written: bool) -> anyhow::Result<()> {
+    let caller = store::private::caller();
+    let user = caller.and_then(|(user, _)| user).unwrap_or(NOBODY);
+    let group = caller.and_then(|(_, group)| group).unwrap_or(NOBODY);
+    let files = written.then(file_ids);
+    let have = rustix::thread::capabilities(None).context("cannot read this process's capabilities")?;
+    // The change takes capabilities from whoever is not root any more; what is to be kept of them
+    // is decided after it.
+    rustix::thread::set_keep_capabilities(true).context("cannot keep capabilities")?;
+    let changed = (|| {
+        rustix::thread::set_thread_groups(&[])?;
+        let (group, user) = (rustix::process::Gid::from_raw(group), rustix::process::Uid::from_raw(user));
+        rustix::thread::set_thread_res_gid(group, group, group)?;
+        rustix::thread::set_thread_res_uid(user, user, user)
+    })();
+    match changed {
+        Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
+        Err(error) => return Err(anyhow::Error::new(error).context("cannot become another user")),
+    }
+    rustix::thread::set_capabilities(None, have).context("cannot keep capabilities")?;
+    if let Some((user, group)) = files {
+        set_file_ids(user, group);
+    }
+    Ok(())
+}
+
 fn drop_capabilities(kept: &Kept<'_>) -> anyhow::Result<()> {
     let have = rustix::thread::capabilities(None).context("cannot read this process's capabilities")?;
     let held = kept.capabilities & have.permitted;
@@ -243,11 +421,16 @@ fn drop_capabilities(kept: &Kept<'_>) -> anyhow::Result<()> {
 fn deny_calls(kept: &Kept<'_>) -> anyhow::Result<()> {
     // An architecture that the library does not know goes without.
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    let needed = [(kept.namespaces, libc::SYS_setns), (kept.programs, libc::SYS_execve)];
-    let denied = DENIED.into_iter().filter(|call| !needed.contains(&(true, *call)));
-    let rules: BTreeMap<i64, _> = denied.map(|call| (call, Vec::new())).collect();
     let denied = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture)?;
+    let (calls, otherwise, action): (Vec<i64>, _, _) = if kept.decodes {
+        (DECODING.iter().chain(DECODING_OLD).copied().collect(), denied, SeccompAction::Allow)
+    } else {
+        let needed = [(kept.namespaces, libc::SYS_setns), (kept.programs, libc::SYS_execve)];
+        let calls = DENIED.into_iter().filter(|call| !needed.contains(&(true, *call)));
+        (calls.collect(), SeccompAction::Allow, denied)
+    };
+    let rules: BTreeMap<i64, _> = calls.into_iter().map(|call| (call, Vec::new())).collect();
+    let filter = SeccompFilter::new(rules, otherwise, action, architecture)?;
     let program = BpfProgram::try_from(filter)?;
     let apply = if kept.all_threads { seccompiler::apply_filter_all_threads } else { seccompiler::apply_filter };
     match apply(&program) {
@@ -338,5 +521,24 @@ mod tests {
             let held = rustix::thread::capabilities(None).unwrap();
             assert!(held.effective.is_empty() && held.permitted.is_empty());
         });
+    }
+
+    #[test]
+    fn who_decodes_is_nobody_and_opens_no_socket_but_writes_and_starts_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        let kept = Kept { written: &[folder.path()], root: false, decodes: true, ..Kept::NOTHING };
+        let users = confined(&kept, || {
+            let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+            // SAFETY: sends no signal; the call only asks whether it might.
+            assert_eq!(unsafe { libc::kill(1, 0) }, -1);
+            fs::write(folder.path().join("a"), "b").unwrap();
+            fs::rename(folder.path().join("a"), folder.path().join("c")).unwrap();
+            std::thread::spawn(|| fs::read_to_string("/proc/thread-self/status").unwrap()).join().unwrap()
+        });
+        let users = users.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
+        // Files are written as before.
+        assert!(!is_root || users.trim() == "65534\t65534\t65534\t0", "{users}");
     }
 }

@@ -282,17 +282,7 @@ impl Needs {
         let s3 = config.store.as_ref().is_some_and(|store| matches!(store.place, Place::S3 { .. }));
         let connects = config.otlp.is_some() || s3;
         if connects {
-            // What looking up a name reads, the modules of the name service among them.
-            let names = [
-                "/etc/resolv.conf",
-                "/etc/hosts",
-                "/etc/nsswitch.conf",
-                "/etc/host.conf",
-                "/etc/gai.conf",
-                "/etc/services",
-            ];
-            let folders = ["/run/systemd/resolve", "/lib", "/lib64", "/usr/lib", "/etc/ld.so.cache"];
-            read.extend(names.into_iter().chain(folders).map(PathBuf::from));
+            read.extend(privileges::RESOLVER.map(PathBuf::from));
         }
         Self { read, written: config.store.as_ref().map(|store| store.place.directory().to_owned()), connects }
     }

@@ -9,6 +9,7 @@ mod parallel;
 mod plot;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -22,11 +23,11 @@ use report::page::capture::{Overview, Subject, connection, describe, overview, p
 
 use crate::commands::completions::values;
 use crate::exit::{self, BadInput};
-use crate::files::{Readers, refuse};
+use crate::files::{Readers, folder, refuse};
 use crate::hosts;
 use crate::options::{FOR, FORCE, Json, Output, RESOLVE, heading};
 use crate::output::{self, Shown, complain, say};
-use crate::terminal;
+use crate::{privileges, terminal};
 pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
@@ -126,6 +127,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if run.symlink_metadata().is_ok() {
             return Err(store::Error::Exists(run.clone()).into());
         }
+        if let Err(why) = folder(run).metadata() {
+            return Err(BadInput(store::Error::Create { path: run.clone(), why }.to_string()).into());
+        }
         if args.interface.is_none() && args.files.len() != 1 {
             return Err(BadInput("--output takes one capture at a time".into()).into());
         }
@@ -134,7 +138,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut follower = Follower::new(options);
         let files = [&args.output.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
         let (reading, gone) = live::capture(interface, args.duration.map(Duration::from), &mut follower, files)?;
-        show(args, interface, &follower, &reading)?;
+        show(args, interface, None, &follower, &reading)?;
         return gone.map_or(Ok(()), |gone| Err(gone.into()));
     }
     for (option, given) in [("--annotate", &args.annotate), ("--plot", &args.plot)] {
@@ -142,11 +146,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             return Err(BadInput(format!("{option} takes one capture at a time")).into());
         }
     }
+    // All of them, before a byte of one is decoded: whoever wrote it has none of the rights that it
+    // takes to open the next.
+    raise_open_files()?;
+    let sources: Vec<_> = args.files.iter().map(|path| Source::open(path)).collect();
+    let files = [&args.output.output, &args.annotate, &args.plot].into_iter().flatten().map(PathBuf::as_path);
+    privileges::keep_for_decoding(files, args.resolve)?;
     let mut readable = 0;
-    for (i, path) in args.files.iter().enumerate() {
+    for (i, (path, source)) in args.files.iter().zip(sources).enumerate() {
         let name = path.display().to_string();
-        let source = Source::from_argument(path);
-        let (follower, reading) = match follow(&source, options, args.threads()) {
+        let followed = source.map_err(Into::into).and_then(|source| {
+            let (follower, reading) = follow(&source, options, args.threads())?;
+            Ok((source, follower, reading))
+        });
+        let (source, follower, reading) = match followed {
             Ok(followed) => followed,
             // With several files, one that cannot be read does not keep the others from being read.
             Err(error) if args.files.len() > 1 => {
@@ -160,7 +173,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         readable += 1;
         reading.warn();
-        show(args, &name, &follower, &reading)?;
+        show(args, &name, source.file(), &follower, &reading)?;
         if let Some(out) = &args.annotate {
             annotate::write(&source, (out, args.force), &follower, &reading.interfaces)?;
         }
@@ -174,6 +187,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(BadInput("none of the files could be read".into()).into());
     }
     Ok(())
+}
+
+/// As many files may be open at a time as the system lets this process have: each capture is.
+fn raise_open_files() -> io::Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, raised)?)
 }
 
 /// A line of JSON for each connection.
@@ -202,7 +222,9 @@ fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyho
     )
 }
 
-fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
+/// Shows what was found, and writes it where it was asked for. `file` is the capture, where that is
+/// a regular file.
+fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let chosen = |n: usize| {
         follower
@@ -211,10 +233,7 @@ fn show(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyh
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
         // What is made from a capture that only its owner may read is for the owner too.
-        let readers = match args.files.first().filter(|file| file.is_file()) {
-            Some(file) => Readers::AsInput(file),
-            None => Readers::Owner,
-        };
+        let readers = file.map_or(Readers::Owner, Readers::AsInput);
         plot::write(&chosen(n)?, &reading.names, args.resolve, (path, args.force, readers))?;
     }
     if args.json.json {

@@ -508,6 +508,10 @@ fn annotated_and_plotted() {
         let output = run(&["analyze", file, "--connection", "1", "--plot", path.to_str().unwrap()]);
         assert!(!output.status.success() && tier::text(&output.stderr).contains(what), "{output:?}");
     }
+    let nowhere = folder.path().join("no/such/run");
+    let output = run(&["analyze", file, "-o", nowhere.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty() && tier::text(&output.stderr).contains("no/such/run: No such file"), "{output:?}");
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), 4, "nothing half-written: {names:?}");
 }

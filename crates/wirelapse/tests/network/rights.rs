@@ -2,7 +2,7 @@
 //! the same.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -77,6 +77,83 @@ fn a_live_analysis_keeps_nothing_and_writes_its_run_for_the_caller_of_sudo() {
     let owner = |path: &Path| fs::metadata(path).unwrap().uid();
     assert_eq!((owner(&run), owner(&run.join("run.json"))), (12_345, 12_345));
     assert_eq!(found, Rights { capabilities: 0, no_new: true, seccomp: 2 });
+}
+
+/// Real, effective, saved and file user of each thread of a process, once.
+fn users(pid: u32) -> Vec<String> {
+    let mut found: Vec<String> = fs::read_dir(format!("/proc/{pid}/task"))
+        .unwrap()
+        .filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok())
+        .filter_map(|status| Some(status.lines().find_map(|line| line.strip_prefix("Uid:"))?.trim().replace('\t', " ")))
+        .collect();
+    found.dedup();
+    found
+}
+
+const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/recorded/loss.pcap");
+const DECODES: Rights = Rights { capabilities: 0, no_new: true, seccomp: 2 };
+
+#[test]
+fn a_file_is_decoded_without_a_right_of_roots() {
+    needs!(Need::Root);
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let recorded = fs::read(RECORDED).unwrap();
+    // It could not open this one any more when its turn comes.
+    let second = folder.path().join("second.pcap");
+    fs::write(&second, &recorded).unwrap();
+    fs::set_permissions(&second, fs::Permissions::from_mode(0o600)).unwrap();
+    for (sudo, user) in [(None, "65534 65534 65534 65534"), (Some("12345"), "12345 12345 12345 12345")] {
+        let mut analyze = wirelapse!(&["analyze", "--json", pipe.to_str().unwrap(), second.to_str().unwrap()]);
+        if let Some(sudo) = sudo {
+            analyze.env("SUDO_UID", sudo).env("SUDO_GID", sudo);
+        }
+        let analyze = Process::from(analyze.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        // Before anybody has written a byte, and between two bytes.
+        assert_eq!((confined(analyze.id()), users(analyze.id())), (DECODES, vec![user.to_owned()]));
+        let mut into = fs::File::options().write(true).open(&pipe).unwrap();
+        let (first, rest) = recorded.split_at(recorded.len() / 2);
+        into.write_all(first).unwrap();
+        assert_eq!((confined(analyze.id()), users(analyze.id())), (DECODES, vec![user.to_owned()]));
+        into.write_all(rest).unwrap();
+        drop(into);
+        let output = analyze.output();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(text(&output.stdout).matches("\"kind\":\"capture\"").count(), 2, "{output:?}");
+    }
+}
+
+#[test]
+fn what_is_found_in_a_file_is_written_where_only_root_may() {
+    needs!(Need::Root);
+    let folder = tempfile::tempdir().unwrap();
+    let [capture, copy, page, run] = ["private.pcap", "copy.pcapng", "page.html", "run"].map(|f| folder.path().join(f));
+    fs::copy(RECORDED, &capture).unwrap();
+    fs::set_permissions(&capture, fs::Permissions::from_mode(0o600)).unwrap();
+    let private = |path: &Path| fs::metadata(path).unwrap().mode() & 0o077 == 0;
+    // Root's own; another user's, in whose home root without rights may not even look; and as the
+    // caller of sudo who may not write there, and who may.
+    for (owner, sudo, written_by) in
+        [(0, None, 0), (777, None, 0), (777, Some("12345"), 12_345), (12_345, Some("12345"), 12_345)]
+    {
+        chown(folder.path(), Some(owner), Some(owner)).unwrap();
+        let words = [&copy, &page, &run, &capture].map(|path| path.to_str().unwrap());
+        let mut analyze =
+            wirelapse!(&["analyze", "-c", "1", "--annotate", words[0], "--plot", words[1], "-o", words[2], words[3]]);
+        if let Some(sudo) = sudo {
+            analyze.env("SUDO_UID", sudo).env("SUDO_GID", sudo);
+        }
+        let output = analyze.output().unwrap();
+        assert!(output.status.success(), "owner {owner}, sudo {sudo:?}: {output:?}");
+        for made in [&copy, &page, &run, &run.join("run.json")] {
+            assert_eq!(fs::metadata(made).unwrap().uid(), written_by, "{}", made.display());
+            assert!(private(made), "{}", made.display());
+        }
+        fs::remove_file(&copy).unwrap();
+        fs::remove_file(&page).unwrap();
+        fs::remove_dir_all(&run).unwrap();
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The capture again, with comments where findings rest on a packet.
 
+use std::fs::Metadata;
 use std::io::BufWriter;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -17,20 +19,21 @@ pub fn write(
     follower: &Follower,
     interfaces: &[Interface],
 ) -> anyhow::Result<()> {
-    let Source::File(path) = source else {
-        return Err(BadInput("--annotate reads the capture twice: give it a file, not standard input".into()).into());
+    let Some(file) = source.file() else {
+        return Err(BadInput("--annotate reads the capture twice: give it a file, not a stream".into()).into());
     };
-    if out.canonicalize().is_ok_and(|o| path.canonicalize().is_ok_and(|p| o == p)) {
+    let identity = |of: Metadata| (of.dev(), of.ino());
+    if out.metadata().is_ok_and(|there| file.metadata().is_ok_and(|here| identity(there) == identity(here))) {
         return Err(BadInput(format!("{} is the capture itself; write to another file", out.display())).into());
     }
     if interfaces.is_empty() {
         // A capture has at least one; a text has lines.
-        return Err(BadInput(format!("{}: --annotate needs a capture with packets, not text", path.display())).into());
+        return Err(BadInput(format!("{}: --annotate needs a capture with packets, not text", source.name())).into());
     }
     let comments = comments(follower.reports());
-    let mut capture = source.capture()?;
-    let (file, pending) = OutputFile::create(out, force, Readers::AsInput(path))?.into_parts();
-    let mut writer = PcapngWriter::new(BufWriter::new(file), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
+    let mut capture = source.capture(file)?;
+    let (copy, pending) = OutputFile::create(out, force, Readers::AsInput(file))?.into_parts();
+    let mut writer = PcapngWriter::new(BufWriter::new(copy), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
     let copied = (|| -> anyhow::Result<()> {
         writer.interfaces(interfaces)?;
         while let Some(frame) = capture.next_frame()? {

@@ -2,70 +2,84 @@
 //! not understood.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::io::{self, Seek as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
 
 use diagnose::{Follower, Keep, Options};
 use report::page::capture::Names;
+use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface, Pieces, ReadAt};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Segment, Shard, Tally};
 
 use crate::exit::BadInput;
 use crate::output::complain;
 
-/// What to read.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// Standard input.
+/// A capture, open: to read it takes no right to open files any more.
+#[derive(Debug)]
+pub struct Source {
+    name: String,
+    opened: Opened,
+}
+
+#[derive(Debug)]
+enum Opened {
     Stdin,
-    /// A file.
-    File(PathBuf),
+    /// A regular file with its size.
+    File(File, u64),
+    /// A pipe, a terminal, a device. It does not block yet.
+    Stream(File),
 }
 
 impl Source {
-    /// `-` is standard input.
-    pub fn from_argument(path: &Path) -> Self {
-        if path.as_os_str() == "-" { Self::Stdin } else { Self::File(path.to_owned()) }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Stdin => "standard input".into(),
-            Self::File(path) => path.display().to_string(),
+    /// Opens a capture; `-` is standard input. It waits for nobody: a pipe that nobody writes into
+    /// yet is open too.
+    pub fn open(path: &Path) -> Result<Self, BadInput> {
+        if path.as_os_str() == "-" {
+            return Ok(Self { name: "standard input".into(), opened: Opened::Stdin });
         }
-    }
-
-    fn open(&self) -> anyhow::Result<Opened> {
-        let Self::File(path) = self else { return Ok(Opened::Stream(Box::new(io::stdin()))) };
-        let bad = |e: io::Error| BadInput(format!("{}: {e}", self.name()));
-        let file = File::open(path).map_err(bad)?;
+        let name = path.display().to_string();
+        let bad = |e: io::Error| BadInput(format!("{name}: {e}"));
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(bad)?;
         let kind = file.metadata().map_err(bad)?;
         if kind.is_dir() {
-            return Err(BadInput(format!("{}: this is a directory; name the captures in it", self.name())).into());
+            return Err(BadInput(format!("{name}: this is a directory; name the captures in it")));
         }
-        Ok(if kind.is_file() { Opened::File(file, kind.len()) } else { Opened::Stream(Box::new(file)) })
+        let opened = if kind.is_file() { Opened::File(file, kind.len()) } else { Opened::Stream(file) };
+        Ok(Self { name, opened })
     }
 
-    /// Opens it as a capture.
-    pub fn capture(&self) -> anyhow::Result<Capture<'static>> {
-        let capture = match self.open()? {
-            Opened::File(file, _) => Capture::from_reader(file),
-            Opened::Stream(stream) => Capture::from_reader(stream),
-        };
-        capture.map_err(|e| self.bad(&e))
+    /// The regular file that it is, which can be read again.
+    pub fn file(&self) -> Option<&File> {
+        match &self.opened {
+            Opened::File(file, _) => Some(file),
+            Opened::Stdin | Opened::Stream(_) => None,
+        }
+    }
+
+    /// What a message calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads a regular file as a capture, from its beginning.
+    pub fn capture<'a>(&self, mut file: &'a File) -> anyhow::Result<Capture<'a>> {
+        file.rewind().map_err(|e| BadInput(format!("{}: {e}", self.name)))?;
+        Capture::from_reader(file).map_err(|e| self.bad(&e))
     }
 
     fn bad(&self, error: &CaptureError) -> anyhow::Error {
-        BadInput(format!("{}: {error}", self.name())).into()
+        BadInput(format!("{}: {error}", self.name)).into()
     }
 }
 
-enum Opened {
-    /// A regular file with its size.
-    File(File, u64),
-    /// A pipe, a terminal, a device.
-    Stream(Box<dyn Read + Send>),
+/// A stream to read, once somebody has written into it.
+fn awaited(stream: &File) -> io::Result<&File> {
+    let mut ready = [PollFd::new(stream, PollFlags::IN)];
+    while rustix::event::poll(&mut ready, None) == Err(rustix::io::Errno::INTR) {}
+    let flags = rustix::fs::fcntl_getfl(stream)?;
+    rustix::fs::fcntl_setfl(stream, flags - rustix::fs::OFlags::NONBLOCK)?;
+    Ok(stream)
 }
 
 /// A regular file up to the size that it had at first.
@@ -111,12 +125,16 @@ const SHARED_FROM: u64 = 1 << 20;
 /// # Errors
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
 pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Result<(Follower, Reading)> {
-    match source.open()? {
-        Opened::Stream(stream) => alone(source, PacketReader::from_reader(stream), options),
+    match &source.opened {
+        Opened::Stdin => alone(source, PacketReader::from_reader(io::stdin()), options),
+        Opened::Stream(stream) => {
+            let stream = awaited(stream).map_err(|e| BadInput(format!("{}: {e}", source.name)))?;
+            alone(source, PacketReader::from_reader(stream), options)
+        }
         Opened::File(file, end) => {
-            let file = UpTo { file: &file, end };
+            let file = UpTo { file, end: *end };
             if threads > 1
-                && end >= SHARED_FROM
+                && *end >= SHARED_FROM
                 && options.keep == Keep::Nothing
                 && let Some(shared) = shared(source, &Pieces::new(&file, threads), options, threads)?
             {
@@ -229,7 +247,7 @@ impl Turns {
 }
 
 fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut Follower) -> anyhow::Result<Reading> {
-    let mut reading = Reading { name: source.name(), format: packets.format().to_string(), ..Reading::default() };
+    let mut reading = Reading { name: source.name.clone(), format: packets.format().to_string(), ..Reading::default() };
     let is_text = packets.format() == Format::Text;
     let mut turns = Turns::default();
     let failed = loop {
@@ -284,7 +302,7 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
     if reading.packets == 0
         && let Some((what, place, _)) = reading.problems.first()
     {
-        return Err(BadInput(format!("{}: {place}: {what}; nothing before it could be read", source.name())).into());
+        return Err(BadInput(format!("{}: {place}: {what}; nothing before it could be read", source.name)).into());
     }
     reading.unread = packets.not_decoded().clone();
     reading.interfaces = packets.interfaces().to_vec();

@@ -1,7 +1,7 @@
 //! Two captures' connections side by side, to the first point where they diverge.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use diagnose::{Keep, Options, Report};
 use report::page::capture::pair::{self, Side};
@@ -11,18 +11,19 @@ use crate::commands::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
 use crate::files::{refuse, write_page};
 use crate::output::{self, harmless};
+use crate::privileges;
 
 /// Packets kept of each connection; they diverge long before that or not at all.
 const PACKETS_KEPT: usize = 500_000;
 
-fn load(file: &Path, number: usize) -> anyhow::Result<(Report, Reading)> {
+fn load(source: &Source, number: usize) -> anyhow::Result<(Report, Reading)> {
     let options = Options { seed: seed(), keep: Keep::Connection(number, PACKETS_KEPT), ..Options::default() };
-    let (follower, reading) = follow(&Source::from_argument(file), options, 1)?;
+    let (follower, reading) = follow(source, options, 1)?;
     reading.warn();
     match follower.report(number) {
         Some(report) => Ok((report, reading)),
         None => {
-            let (file, n) = (file.display(), follower.len());
+            let (file, n) = (source.name(), follower.len());
             Err(BadInput(format!("{file} has {n} connections, there is no number {number}")).into())
         }
     }
@@ -51,7 +52,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         None => (file_a.clone(), Some(2)),
     };
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
-    let ((a, read_a), (b, read_b)) = (load(&file_a, a.unwrap_or(1))?, load(&file_b, b.unwrap_or(1))?);
+    let (source_a, source_b) = (Source::open(&file_a)?, Source::open(&file_b)?);
+    privileges::keep_for_decoding(args.html.as_deref(), false)?;
+    let ((a, read_a), (b, read_b)) = (load(&source_a, a.unwrap_or(1))?, load(&source_b, b.unwrap_or(1))?);
     let divergence = diagnose::compare(&a, &b);
     let mut out = io::BufWriter::new(io::stdout().lock());
     if args.json.json {
