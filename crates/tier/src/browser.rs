@@ -47,6 +47,17 @@ const WATCH: &str = "<script>
 })();
 </script>";
 
+/// The page with a script of a test in it, before the page's policy, which would allow no other.
+///
+/// # Panics
+///
+/// Where it is no page of ours.
+pub fn with_script(page: &str, script: &str) -> String {
+    const BEFORE_POLICY: &str = "<meta charset=\"utf-8\">";
+    let (head, rest) = page.split_once(BEFORE_POLICY).expect("a page");
+    format!("{head}{BEFORE_POLICY}{script}{rest}")
+}
+
 /// What is wrong with these pages at each width: wider than the window, a plot that is not drawn, a
 /// label that is cut off or over another one, two ticks of an axis or two series that read the
 /// same, an error of a script. Pages have the script that looks written into them. There is no
@@ -59,8 +70,7 @@ pub fn problems(pages: &[PathBuf]) -> Vec<String> {
     let mut frames = String::new();
     for (number, page) in pages.iter().enumerate() {
         let html = std::fs::read_to_string(page).expect("a page can be read");
-        assert!(html.contains("<title>"), "{} is no page", page.display());
-        std::fs::write(page, html.replacen("<title>", &format!("{WATCH}<title>"), 1)).expect("a page can be written");
+        std::fs::write(page, with_script(&html, WATCH)).expect("a page can be written");
         for width in WIDTHS {
             let at = page.display();
             frames += &format!(

@@ -105,7 +105,7 @@
     letter(layer) { return this.plot.letters[this.plot.layers.indexOf(layer)]; }
 
     written(parent, letter, x, y, size) {
-      node(parent, 'text', { x, y, 'font-size': size, 'text-anchor': 'middle', 'dominant-baseline': 'central', style: 'fill: var(--paper)' }).textContent = letter;
+      node(parent, 'text', { x, y, 'font-size': size, 'text-anchor': 'middle', 'dominant-baseline': 'central', class: 'letter' }).textContent = letter;
     }
 
     // Buttons that save the plot as it is seen: as SVG, and as PNG of twice its size.
@@ -132,8 +132,8 @@
       const from = [live, ...live.querySelectorAll('*')], to = [copy, ...copy.querySelectorAll('*')];
       from.forEach((seen, i) => {
         const style = getComputedStyle(seen);
-        for (const name of SHOWN) if (style.getPropertyValue(name)) to[i].style.setProperty(name, style.getPropertyValue(name));
-        for (const name of ['fill', 'stroke']) if (to[i].getAttribute(name)?.includes('var(')) to[i].removeAttribute(name);
+        to[i].removeAttribute('style');
+        for (const name of SHOWN) if (style.getPropertyValue(name)) to[i].setAttribute(name, style.getPropertyValue(name));
       });
       copy.querySelector('.overlay')?.remove();
       const { width, height } = live.viewBox.baseVal, page = getComputedStyle(document.documentElement);

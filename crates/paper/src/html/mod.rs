@@ -7,7 +7,10 @@
 mod anchor;
 
 use anchor::Anchors;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
 
 use crate::document::{Block, Cell, Clause, ClauseKind, Document, Row, Table, Value};
 use crate::plot::{Plot, Scale};
@@ -17,9 +20,25 @@ const SCRIPT: &str = include_str!("chart.js");
 const LIBRARY: &str = include_str!("../../assets/d3.min.js");
 const LICENCE: &str = include_str!("../../assets/d3-licence.txt");
 
-/// Nothing may be loaded or sent, whatever the page holds.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
-                      base-uri 'none'; form-action 'none'";
+/// Nothing may be loaded or sent, whatever the page holds, and no style or script runs but these.
+fn policy(style: &str, scripts: [&str; 2]) -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    let [library, drawing] = scripts.map(hash);
+    format!(
+        "default-src 'none'; style-src {}; script-src {library} {drawing}; img-src data:; base-uri 'none'; \
+         form-action 'none'",
+        hash(style)
+    )
+}
+
+/// The widths that columns of words can have, in letters.
+const COLUMN: std::ops::RangeInclusive<usize> = 8..=40;
+
+/// The style sheet. The policy allows no element a style of its own, so each width of a column is a
+/// class.
+fn style() -> String {
+    COLUMN.fold(STYLE.to_owned(), |style, letters| style + &format!(".w{letters} {{ min-width: {letters}ch; }}\n"))
+}
 
 /// JSON that cannot end the script element it stands in, nor begin a comment or another element.
 fn safe_json(value: &impl serde::Serialize) -> String {
@@ -35,6 +54,7 @@ pub fn page(documents: &[Document], made_by: &str) -> String {
         _ => format!("{} runs", documents.len()),
     };
     let mut place = Place::default();
+    let style = style();
     // Only what this program itself brings goes in unescaped: style, library, script, and the
     // plots, which `safe_json` makes harmless.
     let page = html! {
@@ -42,11 +62,11 @@ pub fn page(documents: &[Document], made_by: &str) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy(&style, [LIBRARY, SCRIPT]));
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 link rel="icon" href="data:,";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(&style)) }
             }
             body {
                 @for document in documents {
@@ -218,7 +238,7 @@ fn cell(cell: &Cell, figures: bool) -> Markup {
         @match &cell.value {
             Value::Absent(why) => td class=[class] title=[(!why.is_empty()).then_some(why)] { (cell.to_string()) },
             Value::Bar(share) => td class=[class] {
-                span.bar style={ "width:" (format!("{:.1}", share.clamp(0.0, 1.0) * 8.0)) "rem" } {}
+                svg.bar width={ (format!("{:.1}", share.clamp(0.0, 1.0) * 8.0)) "rem" } {}
             },
             value => td class=[class] { (value.to_string()) },
         }
@@ -235,15 +255,16 @@ fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
         (0..columns).map(|i| table.rows.iter().map(|row| letters(row, i)).max().unwrap_or(0)).collect();
     // A column of words is as wide as they are, up to a few words, and of longer ones half as wide:
     // what has no room scrolls. Two columns have room on a telephone too.
-    let wide = |letters: usize| letters.clamp(8, 24).max(if columns > 2 { letters.min(80) / 2 } else { 0 });
-    let room = |i: usize| (!figures(i)).then(|| format!("min-width:{}ch", wide(widths[i])));
+    let long = |letters: usize| if columns > 2 { letters.min(2 * COLUMN.end()) / 2 } else { 0 };
+    let wide = |letters: usize| letters.clamp(*COLUMN.start(), 24).max(long(letters));
+    let class = |i: usize| if figures(i) { "n".to_owned() } else { format!("w{}", wide(widths[i])) };
     html! {
         .scroll id=(name) {
             a.csv download={ (name) ".csv" } href=(crate::csv::address(table)) { "CSV" }
             table {
                 @if !table.title.is_empty() { caption { (table.title) } }
                 thead {
-                    tr { @for (i, column) in table.columns.iter().enumerate() { th class=[column.figures.then_some("n")] style=[room(i)] scope="col" { (column.name) } } }
+                    tr { @for (i, column) in table.columns.iter().enumerate() { th class=(class(i)) scope="col" { (column.name) } } }
                 }
                 tbody {
                     @for row in &table.rows {
@@ -304,6 +325,21 @@ mod tests {
         assert_eq!(prose("look: `ss -ti`, `a<b`.").into_string(), "look: <code>ss -ti</code>, <code>a&lt;b</code>.");
         assert_eq!(prose("one ` alone <").into_string(), "one ` alone &lt;");
         assert_eq!(prose("").into_string(), "");
+    }
+
+    #[test]
+    fn no_element_has_a_style_or_a_script_of_its_own() {
+        let mut table = Table::new("", ["words", "share"]);
+        table.push(Row::of([Cell::from("a few words"), Cell::bar(0.5)]));
+        let mut section = Section::new("s");
+        section.table(table);
+        let page = page(&[Document { sections: vec![section], ..Document::default() }], "");
+        let (_, body) = page.split_once("<body>").unwrap();
+        let markup = body.split("<script").next().unwrap();
+        assert!(markup.contains("class=\"w11\"") && markup.contains("width=\"4.0rem\""), "{markup}");
+        assert!(!markup.contains("style=") && !page.contains("unsafe-inline"));
+        // What would be replaced as steering the reader would no longer be what the hash is of.
+        assert!([LIBRARY, SCRIPT, STYLE].iter().all(|own| page.contains(own)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use paper::document::{Block, Document, Row, Section, Table};
 use paper::html;
 use paper::plot::{Axis, Boxed, Cell, Hue, Interval, Layer, Plot, Span, Unit};
 use tier::Need;
+use tier::browser::with_script;
 
 const HOSTILE: &str =
     "</script><script>document.title='taken'</script><img src=http://192.0.2.1/x onerror=document.title='taken'>\"'";
@@ -95,6 +96,9 @@ fn everything() -> Document {
     let mut table = Table::new(HOSTILE, ["a", HOSTILE]);
     table.push(["1".to_owned(), label()]);
     section.table(table);
+    let mut shares = Table::new("shares", ["share", ""]);
+    shares.push([paper::document::Cell::from("all"), paper::document::Cell::bar(1.0)]);
+    section.table(shares);
     section.blocks.push(Block::Code { title: label(), text: label() });
     Document {
         title: "the page".into(),
@@ -145,7 +149,7 @@ fn the_page_of_a_trace_with_every_kind_of_record_is_drawn_whole() {
     let plots = document.plots().count().to_string();
     let path = dir.path().join("page.html");
     let page = html::page(&[document], "test");
-    std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}<title>"), 1)).unwrap();
+    std::fs::write(&path, with_script(&page, WATCH)).unwrap();
     for width in ["1200,900", "500,900"] {
         let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
         assert_eq!(attribute(&dom, "wrong"), "", "at {width}");
@@ -166,7 +170,7 @@ fn a_page_draws_everything_asks_for_nothing_and_runs_nothing_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("page.html");
     let page = html::page(&[everything()], HOSTILE);
-    std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}<title>"), 1)).unwrap();
+    std::fs::write(&path, with_script(&page, WATCH)).unwrap();
     for width in ["1200,900", "500,900"] {
         let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
         assert!(dom.contains("<title>the page</title>"), "a name of the run was run");
@@ -238,7 +242,7 @@ fn a_plot_is_saved_and_its_points_lead_to_their_rows() {
     section.blocks.push(Block::OnPage(table));
     let document = Document { title: "t".into(), sections: vec![section], ..Document::default() };
     let page = html::page(&[document], "test");
-    std::fs::write(&path, page.replacen("<title>", &format!("{WATCH}{USE}<title>"), 1)).unwrap();
+    std::fs::write(&path, with_script(&page, &format!("{WATCH}{USE}"))).unwrap();
     let dom = chromium(dir.path(), &["--dump-dom", "--window-size=1200,900"], &path);
     assert_eq!(attribute(&dom, "wrong"), "");
     assert_eq!((attribute(&dom, "hash").as_str(), attribute(&dom, "opened").as_str()), ("#trial-7", "true"));
