@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells without it in their PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup demo test check bench fuzz soak aa deb dist site pictures
+.PHONY: help setup demo test check bench fuzz soak aa truth deb dist site pictures
 
 # The list of commands
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make fuzz    every parser of foreign bytes, three minutes each'
 	@echo 'make soak    an hour of load, abuse and labs, and a day of the agent: what is held and left behind is level (root or sudo)'
 	@echo 'make aa      forty studies of each kind in which there is nothing to find: how many claim a difference (root or sudo, an hour)'
+	@echo 'make truth   scenarios drawn from SEEDS (1..200): how often analyze names what really limited them (root)'
 	@echo 'make site    README and documentation as a site with search, in target/site'
 	@echo 'make pictures  those of the README, from the run in docs/pictures'
 	@echo 'make deb     Debian packages of the release build, wirelapse and wirelapse-query, in target/package'
@@ -76,3 +77,11 @@ aa:
 	@setup/install build
 	@cargo build --release -p wirelapse-study --example aa
 	@for kind in $(KINDS_OF_AA); do target/release/examples/aa $$kind $(STUDIES_OF_AA) || exit 1; done
+
+# SEEDS: which scenarios; JOBS_OF_TRUTH: how many at the same time.
+SEEDS ?= 1..200
+JOBS_OF_TRUTH ?= 6
+truth:
+	@setup/install build test
+	@RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/check/unit cargo build --quiet --locked --workspace --bin seeds
+	@target/debug/seeds $(SEEDS) --jobs $(JOBS_OF_TRUTH) --write

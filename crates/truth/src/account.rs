@@ -1,0 +1,354 @@
+//! The true account of a connection: what limited it at each moment.
+//!
+//! Nothing here is inferred from packets as `analyze` does it. What decides, the first that holds
+//! at a moment:
+//!
+//! 1. **Handshake**: the client's `connect` has not returned.
+//! 2. **The path's rate**: the sender has data, and the bottleneck was in use for nine tenths of
+//!    what it can carry over the round trip around this moment (`tcpi_rtt`). The lab says what it
+//!    can carry, and the capture behind it what it did. It goes first because a larger window or
+//!    fewer losses would not make the transfer faster; while losses are repaired, it has to be this
+//!    connection that uses it, with at least half of its fair share. The way of the ACKs counts
+//!    where this connection's ACKs fill it.
+//! 3. **Loss**: the kernel is in `TCP_CA_Recovery` or `TCP_CA_Loss`, or has segments that are lost
+//!    or retransmitted (`tcpi_lost`, `tcpi_retrans`); also the silence before, from the last sign
+//!    of life until the kernel retransmitted (`tcpi_total_retrans`), and the `TCP_CA_Disorder` that
+//!    led to it.
+//! 4. **The receive window** and **the send buffer**: as long as the kernel counted them
+//!    (`tcpi_rwnd_limited`, `tcpi_sndbuf_limited`; it counts in ticks of its timer, so that what a
+//!    tick brought goes to the time up to it).
+//! 5. Data wait to be sent (`tcpi_notsent_bytes`): less than a segment behind data in flight, with
+//!    room in the congestion window and without `TCP_NODELAY`, is **Nagle's**. With
+//!    `SO_MAX_PACING_RATE` and room in the congestion window it is the **pacing** that the program
+//!    asked for. Else it is **slow start** below `tcpi_snd_ssthresh` (of BBR: in its first phase),
+//!    and **the congestion window** above.
+//! 6. Nothing waits: the program is asleep in `write` for **the send buffer**, or **the
+//!    application** had nothing to send.
+
+use std::collections::BTreeMap;
+
+use record::conversation::{Budget, Limit};
+use serde::{Deserialize, Serialize};
+
+use crate::capacity::Capacity;
+use crate::plan::{End, Plan};
+use crate::run::{Doing, Observed, Tick};
+use crate::sample::Sample;
+
+/// What limited a connection, in more detail than [`Limit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// An application had nothing to send.
+    Application,
+    /// Not open yet.
+    Handshake,
+    /// The congestion window, in slow start.
+    SlowStart,
+    /// The congestion window, later.
+    CongestionWindow,
+    /// The send buffer.
+    SendBuffer,
+    /// The receive window.
+    ReceiveWindow,
+    /// Losses.
+    Loss,
+    /// Nagle's algorithm.
+    Nagle,
+    /// The bottleneck on the way of the data.
+    PathRate,
+    /// The same, while what it had dropped was repaired.
+    PathRateLosing,
+    /// The bottleneck on the way of the ACKs.
+    AckPathRate,
+    /// `SO_MAX_PACING_RATE`.
+    Pacing,
+    /// The machine was too busy to see it.
+    Unseen,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 13] = [
+        Self::Application,
+        Self::Handshake,
+        Self::SlowStart,
+        Self::CongestionWindow,
+        Self::SendBuffer,
+        Self::ReceiveWindow,
+        Self::Loss,
+        Self::Nagle,
+        Self::PathRate,
+        Self::PathRateLosing,
+        Self::AckPathRate,
+        Self::Pacing,
+        Self::Unseen,
+    ];
+
+    /// What `analyze` calls it. Pacing is what the sending program asked for.
+    pub const fn limit(self) -> Limit {
+        match self {
+            Self::Application | Self::Pacing => Limit::Application,
+            Self::Handshake => Limit::Handshake,
+            Self::SlowStart => Limit::SlowStart,
+            Self::CongestionWindow | Self::SendBuffer => Limit::CongestionWindow,
+            Self::ReceiveWindow => Limit::ReceiveWindow,
+            Self::Loss => Limit::LossRecovery,
+            Self::Nagle => Limit::AckWaiting,
+            Self::PathRate | Self::PathRateLosing | Self::AckPathRate => Limit::PathRate,
+            Self::Unseen => Limit::Unknown,
+        }
+    }
+}
+
+/// What limited a connection from when to when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// ns on the captures' clock.
+    pub from: u64,
+    /// ns on the captures' clock.
+    pub to: u64,
+    /// What.
+    pub cause: Cause,
+}
+
+/// The moments of a connection, in order and without gaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truth {
+    moments: Vec<Moment>,
+}
+
+/// Without a look for longer than this, ns, what happened is not known.
+const BLIND: u64 = 40_000_000;
+/// TCP's states (include/net/tcp_states.h) and those of its congestion control
+/// (include/uapi/linux/tcp.h).
+const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
+const DISORDER: u8 = 1;
+const RECOVERY: u8 = 3;
+const LOSS: u8 = 4;
+
+impl Truth {
+    /// The account of a connection that was seen.
+    pub(crate) fn of(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2]) -> Self {
+        let mut truth = Self::default();
+        let lossy = End::ALL.map(|end| recovering(&seen.ticks, end));
+        let mut counted = [Counted::default(); 2];
+        for (place, pair) in seen.ticks.windows(2).enumerate() {
+            let [before, tick] = [pair[0], pair[1]];
+            for end in End::ALL {
+                counted[end as usize].add(&before, &tick, end);
+            }
+            let (mut from, to) = (before.at, tick.at);
+            if seen.established.is_none_or(|open| to <= open) {
+                truth.add(from, to, Cause::Handshake);
+                continue;
+            }
+            if let Some(open) = seen.established.filter(|open| *open > from) {
+                truth.add(from, open, Cause::Handshake);
+                from = open;
+            }
+            if to - from > BLIND {
+                truth.add(from, to, Cause::Unseen);
+                continue;
+            }
+            let outstanding = |end: End| tick.ends[end as usize].map_or(0, |s| s.in_flight() + u64::from(s.unsent));
+            let end = if outstanding(End::Client) >= outstanding(End::Server) { End::Client } else { End::Server };
+            let Some(sample) = tick.ends[end as usize] else {
+                truth.add(from, to, Cause::Application);
+                continue;
+            };
+            let blocked = seen.spans[end as usize].iter().any(|s| {
+                // A call that takes so long is asleep.
+                s.doing == Doing::Write && s.from < from && s.to > to
+            });
+            let own = counted[end as usize];
+            let lossy = lossy[end as usize][place + 1];
+            let middle = from + (to - from) / 2;
+            let limited = path(&sample, blocked, lossy, (end, seen.client.port()), middle, capacity);
+            let cause = if let Some(cause) = limited {
+                cause
+            } else if lossy {
+                Cause::Loss
+            } else {
+                let window = counted[end as usize].receive_window.take((to - from).min(own.receive_window.0));
+                truth.add(from, from + window, Cause::ReceiveWindow);
+                from += window;
+                let buffer = counted[end as usize].send_buffer.take((to - from).min(own.send_buffer.0));
+                truth.add(from, from + buffer, Cause::SendBuffer);
+                from += buffer;
+                waiting(plan, &sample, end, blocked)
+            };
+            truth.add(from, to, cause);
+        }
+        truth
+    }
+
+    fn add(&mut self, from: u64, to: u64, cause: Cause) {
+        match self.moments.last_mut() {
+            _ if from >= to => {}
+            Some(last) if last.cause == cause && last.to == from => last.to = to,
+            _ => self.moments.push(Moment { from, to, cause }),
+        }
+    }
+
+    /// Its moments.
+    pub fn moments(&self) -> &[Moment] {
+        &self.moments
+    }
+
+    /// The time from one moment to another, ns, by cause. What lies beyond the account, after the
+    /// programs have closed, is the application's.
+    pub fn causes(&self, from: u64, to: u64) -> BTreeMap<Cause, u64> {
+        let mut all = BTreeMap::new();
+        let mut seen = 0;
+        for m in &self.moments {
+            let time = m.to.min(to).saturating_sub(m.from.max(from));
+            *all.entry(m.cause).or_insert(0) += time;
+            seen += time;
+        }
+        // A SYN leaves a little before the first look.
+        let before = self.moments.first().map_or(0, |m| m.from.min(to).saturating_sub(from));
+        *all.entry(Cause::Handshake).or_insert(0) += before;
+        *all.entry(Cause::Application).or_insert(0) += (to.saturating_sub(from)).saturating_sub(seen + before);
+        all.retain(|_, time| *time > 0);
+        all
+    }
+
+    /// The same as `analyze` divides it.
+    pub fn budget(&self, from: u64, to: u64) -> Budget {
+        let mut budget = Budget::default();
+        for (cause, time) in self.causes(from, to) {
+            budget.add(cause.limit(), time);
+        }
+        budget
+    }
+}
+
+/// Time, ns, that the kernel has counted and that is not given to a moment yet.
+#[derive(Clone, Copy, Default)]
+struct Time(u64);
+
+impl Time {
+    fn take(&mut self, time: u64) -> u64 {
+        self.0 -= time;
+        time
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    receive_window: Time,
+    send_buffer: Time,
+}
+
+impl Counted {
+    fn add(&mut self, before: &Tick, tick: &Tick, end: End) {
+        let Some(now) = tick.ends[end as usize] else { return };
+        let before = before.ends[end as usize].unwrap_or_default();
+        self.receive_window.0 += now.receive_window_us.saturating_sub(before.receive_window_us) * 1_000;
+        self.send_buffer.0 += now.send_buffer_us.saturating_sub(before.send_buffer_us) * 1_000;
+    }
+}
+
+/// At which looks an end was recovering from losses.
+fn recovering(ticks: &[Tick], end: End) -> Vec<bool> {
+    let samples: Vec<Option<Sample>> = ticks.iter().map(|t| t.ends[end as usize]).collect();
+    let is =
+        |s: &Sample| s.unacked > 0 && (matches!(s.recovery, RECOVERY | LOSS) || s.lost > 0 || s.retransmitted_out > 0);
+    let mut lossy: Vec<bool> = samples.iter().map(|s| s.as_ref().is_some_and(is)).collect();
+    for place in 1..samples.len() {
+        let [Some(before), Some(now)] = [samples[place - 1], samples[place]] else { continue };
+        let handshake = matches!(now.state, SYN_SENT | SYN_RECV);
+        if now.retransmissions == before.retransmissions || handshake {
+            continue;
+        }
+        lossy[place] = true;
+        // Back to the last sign of life, and through the doubt before it was sure.
+        for back in (0..place).rev() {
+            let Some(s) = samples[back] else { break };
+            let still = (s.acked, s.delivered, s.sent) == (before.acked, before.delivered, before.sent);
+            if s.unacked == 0 || !still && s.recovery != DISORDER {
+                break;
+            }
+            lossy[back] = true;
+        }
+    }
+    lossy
+}
+
+/// Whether the path's rate limits what an end of the connection with this port sends.
+fn path(
+    s: &Sample,
+    blocked: bool,
+    lossy: bool,
+    (end, port): (End, u16),
+    at: u64,
+    capacity: &[Capacity; 2],
+) -> Option<Cause> {
+    // What drains from a queue is the path's as well, where it is more than a few segments.
+    let has_data = s.unsent > 0 || blocked || s.in_flight() >= 4 * u64::from(s.segment.max(1));
+    if !s.is_busy() || !has_data {
+        return None;
+    }
+    let round_trip = u64::from(s.round_trip_us) * 1_000;
+    let [there, back] = [&capacity[end as usize], &capacity[end.other() as usize]];
+    if there.is_full(at, round_trip) && (!lossy || there.has_its_share(port, at, round_trip)) {
+        Some(if lossy { Cause::PathRateLosing } else { Cause::PathRate })
+    } else if back.is_full(at, round_trip) && back.has_its_share(port, at, round_trip) {
+        Some(Cause::AckPathRate)
+    } else {
+        None
+    }
+}
+
+/// What a sender waits for that neither path, losses nor the peer's window hold up.
+fn waiting(plan: &Plan, s: &Sample, end: End, blocked: bool) -> Cause {
+    let host = &plan.hosts[end as usize];
+    if s.unsent == 0 {
+        return if blocked { Cause::SendBuffer } else { Cause::Application };
+    }
+    // A burst of offloaded segments waits until a third of the window is free
+    // (`tcp_tso_should_defer`).
+    let has_room = s.packets_in_flight() < s.window - s.window / 3;
+    if has_room && !host.no_delay && s.unsent < s.segment && s.unacked > 0 {
+        Cause::Nagle
+    } else if has_room && host.max_pacing.is_some() {
+        Cause::Pacing
+    } else if s.startup || host.congestion_control != "bbr" && s.window < s.threshold {
+        Cause::SlowStart
+    } else {
+        Cause::CongestionWindow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_adds_up_whatever_part_is_asked_for() {
+        let mut truth = Truth::default();
+        truth.add(100, 150, Cause::Handshake);
+        truth.add(150, 250, Cause::SlowStart);
+        truth.add(250, 250, Cause::Loss);
+        truth.add(250, 300, Cause::SlowStart);
+        assert_eq!(truth.moments().len(), 2);
+        for (from, to) in [(0, 400), (100, 300), (120, 260), (300, 400), (0, 50), (200, 200)] {
+            assert_eq!(truth.budget(from, to).total().0, to - from, "{from}..{to}");
+        }
+        assert_eq!(truth.causes(120, 260)[&Cause::SlowStart], 110);
+        assert_eq!(truth.causes(0, 400)[&Cause::Handshake], 150);
+        assert_eq!(truth.causes(0, 400)[&Cause::Application], 100);
+    }
+
+    #[test]
+    fn silence_before_a_retransmission_is_the_losses() {
+        let at = |n: u64, acked: u64, retransmissions: u32| {
+            let sample = Sample { unacked: 3, acked, retransmissions, ..Sample::default() };
+            Tick { at: n, ends: [Some(sample), None] }
+        };
+        let ticks = [at(0, 1, 0), at(1, 2, 0), at(2, 2, 0), at(3, 2, 0), at(4, 2, 1), at(5, 3, 1)];
+        assert_eq!(recovering(&ticks, End::Client), [false, true, true, true, true, false]);
+    }
+}

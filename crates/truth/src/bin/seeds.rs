@@ -1,0 +1,153 @@
+//! `seeds A..B`: runs the plans of these seeds, some at a time, and prints how right `analyze` is.
+//!
+//! - `seeds plan N` prints the plan of a seed, and runs nothing.
+//! - `--jobs N`: how many plans run at the same time; most of them wait most of the time.
+//! - `--cases FILE`: writes each verdict with its truth, one JSON object a line.
+//! - `--keep FOLDER`: shrinks what is wrong of whole captures and writes it there.
+//! - `--write`: puts the tables into `docs/truth.md`.
+
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use truth::{Case, Outcome, Plan, cause_name, mistakes, tables};
+
+const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--write] | seeds plan N";
+const DOCUMENT: &str = "docs/truth.md";
+const BEGIN: &str = "<!-- by seeds --write -->";
+const END: &str = "<!-- end -->";
+
+struct Wanted {
+    seeds: Range<u64>,
+    jobs: usize,
+    cases: Option<PathBuf>,
+    keep: Option<PathBuf>,
+    write: bool,
+}
+
+fn wanted(words: &[String]) -> Option<Wanted> {
+    let (first, mut rest) = words.split_first()?;
+    let (from, to) = first.split_once("..")?;
+    let mut wanted =
+        Wanted { seeds: from.parse().ok()?..to.parse().ok()?, jobs: 6, cases: None, keep: None, write: false };
+    while let Some((word, more)) = rest.split_first() {
+        rest = more;
+        if word == "--write" {
+            wanted.write = true;
+            continue;
+        }
+        let (value, more) = rest.split_first()?;
+        rest = more;
+        match word.as_str() {
+            "--jobs" => wanted.jobs = value.parse().ok()?,
+            "--cases" => wanted.cases = Some(value.into()),
+            "--keep" => wanted.keep = Some(value.into()),
+            _ => return None,
+        }
+    }
+    Some(wanted)
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [plan, seed] = &words[..]
+        && plan == "plan"
+        && let Ok(seed) = seed.parse()
+    {
+        println!("{:#?}", Plan::draw(seed));
+        return ExitCode::SUCCESS;
+    }
+    let Some(wanted) = wanted(&words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(&wanted) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("seeds: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(wanted: &Wanted) -> std::io::Result<()> {
+    let next = AtomicU64::new(wanted.seeds.start);
+    let all: Mutex<Vec<Case>> = Mutex::new(Vec::new());
+    let spoiled = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let work = || -> std::io::Result<()> {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= wanted.seeds.end {
+                    return Ok(());
+                }
+                let seen = Plan::draw(seed).run();
+                if let Some(why) = &seen.spoiled {
+                    spoiled.fetch_add(1, Ordering::Relaxed);
+                    println!("{seed}: not judged: {why}");
+                    continue;
+                }
+                let cases = seen.cases();
+                for case in cases.iter().filter(|c| c.transforms.is_empty()) {
+                    println!("{}", line(case));
+                }
+                if let Some(folder) = &wanted.keep {
+                    seen.keep_wrong(folder, true)?;
+                }
+                all.lock().expect("no thread died").extend(cases);
+            }
+        };
+        let workers: Vec<_> = (0..wanted.jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|w| w.join().expect("a worker runs"))
+    })?;
+    let cases = all.into_inner().expect("no thread died");
+    if let Some(file) = &wanted.cases {
+        let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
+        for case in &cases {
+            serde_json::to_writer(&mut out, case)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+    }
+    let Range { start, end } = wanted.seeds;
+    let spoiled = spoiled.into_inner();
+    let summary = format!(
+        "\nSeeds {start} to {}: {} plans ran, and {spoiled} more were spoiled by the machine.\n{}\nWrong verdicts:\n{}",
+        end.saturating_sub(1),
+        end - start - spoiled,
+        tables(&cases),
+        mistakes(&cases)
+    );
+    println!("{summary}");
+    if wanted.write {
+        let document = std::fs::read_to_string(DOCUMENT)?;
+        let parts = document.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        let (before, after) = parts.ok_or_else(|| std::io::Error::other(format!("{DOCUMENT} has no place for it")))?;
+        std::fs::write(DOCUMENT, format!("{before}{BEGIN}\n{summary}\n{END}{after}"))?;
+    }
+    Ok(())
+}
+
+/// One verdict on a whole capture.
+fn line(case: &Case) -> String {
+    let whole = case.truth.values().sum::<u64>().max(1) as f64;
+    let mut truth: Vec<_> = case.truth.iter().collect();
+    truth.sort_by_key(|t| std::cmp::Reverse(t.1));
+    let truth = truth.iter().take(3).map(|(c, t)| format!("{} {:.0} %", cause_name(**c), **t as f64 / whole * 100.0));
+    let outcome = match &case.outcome {
+        Outcome::Withheld(_) => "withheld".to_owned(),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    format!(
+        "{}/{} {} {:?}: {outcome}; true: {}; said: {}",
+        case.seed,
+        case.talk,
+        case.program,
+        case.place,
+        truth.collect::<Vec<_>>().join(", "),
+        case.verdict
+    )
+}
