@@ -192,6 +192,12 @@ impl Truth {
         }
     }
 
+    /// The part of it from one moment to another.
+    pub(crate) fn part(&self, from: u64, to: u64) -> Self {
+        let cut = |m: &Moment| Moment { from: m.from.max(from), to: m.to.min(to), ..*m };
+        Self { moments: self.moments.iter().map(cut).filter(|m| m.from < m.to).collect() }
+    }
+
     /// Its moments.
     pub fn moments(&self) -> &[Moment] {
         &self.moments
@@ -263,12 +269,19 @@ fn recovering(ticks: &[Tick], end: End) -> Vec<bool> {
         if now.retransmissions == before.retransmissions || handshake {
             continue;
         }
-        lossy[place] = true;
-        // Back to the last sign of life, and through the doubt before it was sure.
-        for back in (0..place).rev() {
-            let Some(s) = samples[back] else { break };
-            let still = (s.acked, s.delivered, s.sent) == (before.acked, before.delivered, before.sent);
-            if s.unacked == 0 || !still && s.recovery != DISORDER {
+        // Back to the last sign of life. Between two looks a loss may be noticed and repaired while
+        // others arrive: only what lasted for longer is silence.
+        let sign = |s: &Sample| (s.acked, s.delivered, s.sent);
+        let silent = (0..place)
+            .rev()
+            .take_while(|back| samples[*back].is_some_and(|s| s.unacked > 0 && sign(&s) == sign(&before)));
+        let since = silent.last().unwrap_or(place);
+        if since + 1 < place {
+            lossy[since + 1..=place].fill(true);
+        }
+        // And through the doubt before it was sure.
+        for back in (0..=since.min(place - 1)).rev() {
+            if samples[back].is_none_or(|s| s.recovery != DISORDER) {
                 break;
             }
             lossy[back] = true;
@@ -349,6 +362,9 @@ mod tests {
             Tick { at: n, ends: [Some(sample), None] }
         };
         let ticks = [at(0, 1, 0), at(1, 2, 0), at(2, 2, 0), at(3, 2, 0), at(4, 2, 1), at(5, 3, 1)];
-        assert_eq!(recovering(&ticks, End::Client), [false, true, true, true, true, false]);
+        assert_eq!(recovering(&ticks, End::Client), [false, false, true, true, true, false]);
+        // Others arrive all the time: the loss held nothing up for as long as a look takes.
+        let ticks = [at(0, 1, 0), at(1, 2, 0), at(2, 3, 1), at(3, 4, 1)];
+        assert_eq!(recovering(&ticks, End::Client), [false; 4]);
     }
 }

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use record::conversation::Limit;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Truth;
 use crate::packet::{self, Packet};
 use crate::run::Observation;
-use crate::score::{Case, Outcome, Place, judge};
+use crate::score::{Case, Outcome, Place, analysed, judge};
 
 /// What is known of a capture in the folder, beside which it lies as `NAME.pcap.zst`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,12 +25,13 @@ pub struct Known {
     pub times: Option<Vec<u64>>,
 }
 
-/// The verdict on `packets` by `truth`, of the connection with this port of the client.
-fn outcome(packets: &[Packet], port: u16, truth: &Truth) -> Option<Outcome> {
+/// What the verdict on `packets` is worth by `truth`, of the connection with this port of the
+/// client; and which limits were named and true.
+fn outcome(packets: &[Packet], port: u16, truth: &Truth) -> Option<(Outcome, Limit, Limit)> {
     let times = || packets.iter().map(|p| p.truly_at);
-    let (from, to) = (times().min()?, times().max()?);
-    let report = crate::score::analysed(packets, port)?;
-    Some(judge(&report, &truth.budget(from, to)))
+    let budget = truth.budget(times().min()?, times().max()?);
+    let report = analysed(packets, port)?;
+    Some((judge(&report, &budget), report.limits.largest(), budget.largest()))
 }
 
 impl Known {
@@ -53,7 +55,7 @@ impl Known {
         for (packet, at) in packets.iter_mut().zip(self.times.iter().flatten()) {
             packet.truly_at = *at;
         }
-        outcome(&packets, self.port, &self.truth)
+        outcome(&packets, self.port, &self.truth).map(|o| o.0)
     }
 }
 
@@ -80,7 +82,9 @@ impl Observation {
                     let name = format!("{}-{talk}-{place:?}-{number}", self.plan.seed).to_lowercase();
                     let times = packets.iter().any(|p| p.at != p.truly_at);
                     let times = times.then(|| packets.iter().map(|p| p.truly_at).collect());
-                    let known = Known { fixed: false, case, port, truth: truth.clone(), times };
+                    let span = || packets.iter().map(|p| p.truly_at);
+                    let (from, to) = (span().min().unwrap_or(0), span().max().unwrap_or(0));
+                    let known = Known { fixed: false, case, port, truth: truth.part(from, to), times };
                     std::fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&known)?)?;
                     std::fs::write(folder.join(format!("{name}.pcap.zst")), packet::write(&packets))?;
                     names.push(name);
@@ -91,9 +95,17 @@ impl Observation {
     }
 }
 
-/// Cuts packets from both ends for as long as the verdict stays wrong: halves at first, then less.
+/// A look at the kernel every few milliseconds says little of a capture that is shorter, ns.
+const SHORTEST: u64 = 100_000_000;
+
+/// Cuts packets from both ends for as long as the same is said of the same: halves at first, then
+/// less.
 fn shrunk(mut packets: Vec<Packet>, port: u16, truth: &Truth) -> Vec<Packet> {
-    let is_wrong = |some: &[Packet]| outcome(some, port, truth) == Some(Outcome::Wrong);
+    let found = outcome(&packets, port, truth);
+    let is_wrong = |some: &[Packet]| {
+        let long = some.last().zip(some.first()).is_some_and(|(l, f)| l.truly_at >= f.truly_at + SHORTEST);
+        long && outcome(some, port, truth) == found
+    };
     let mut part = packets.len() / 2;
     while part > 0 {
         if is_wrong(&packets[..packets.len() - part]) {

@@ -51,12 +51,13 @@ pub(crate) fn read(file: &[u8]) -> Vec<Packet> {
     all
 }
 
-/// A compressed capture file of the packets.
+/// A compressed capture file of the packets' headers.
 pub(crate) fn write(packets: &[Packet]) -> Vec<u8> {
     let mut file = zstd::Encoder::new(Vec::new(), 19).expect("zstd has this level");
     wire::capture::write_pcap_header(&mut file, LinkType::ETHERNET).expect("memory takes all");
     for p in packets {
-        wire::capture::write_pcap_record(&mut file, Instant::from_nanos(p.at), p.original, &p.data)
+        let headers = &p.data[..p.payload_at().map_or(p.data.len(), |at| at.min(p.data.len()))];
+        wire::capture::write_pcap_record(&mut file, Instant::from_nanos(p.at), p.original, headers)
             .expect("memory takes all");
     }
     file.flush().expect("memory takes all");
