@@ -17,7 +17,7 @@ use wire::{Flags, Integrity, Segment};
 
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
-use crate::half::{Data, Half};
+use crate::half::{AWAY, Data, Half};
 use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
 use crate::key::Key;
@@ -103,10 +103,6 @@ impl Turns {
         }
     }
 }
-
-/// A sender less than this from the capture, there and back, cannot be distinguished from one
-/// beside it: its own delay in answering is as long, ns.
-const AWAY: u64 = 200_000;
 
 /// New data that comes within this time of an ACK at the capture was released by it: 2 ms for the
 /// sender to act, beside the round trip.
@@ -306,17 +302,7 @@ impl Connection {
         self.established |= !syn && !s.flags.contains(Flags::RST) && answered;
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
-        let mut held_up = false;
-        if s.payload > 0
-            && let Some((Some(value), Some(echo))) = s.options.timestamps
-            && self.halves[dir].sender.is_some()
-        {
-            match self.halves[dir].echoed((value, echo), now, s) {
-                Heard::InTime => {}
-                Heard::HeldUp => held_up = true,
-                Heard::StoodStill(occurrence) => self.stood_still(dir, occurrence),
-            }
-        }
+        let held_up = self.echoed(dir, s, now);
         let ids_skipped = self.halves[dir].skips_ids(s);
         let was_filled = self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].next;
         let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
@@ -404,6 +390,23 @@ impl Connection {
         let challenge = !s.flags.contains(Flags::RST) && asked(p) && !h.offered.seen && p.place(s.ack) != START + 1;
         let answer = s.flags.contains(Flags::RST) && asked(h) && !p.offered.seen && h.place(s.seq) != START + 1;
         challenge || answer && p.count.packets > 0
+    }
+
+    /// What the timestamps of a segment show of the way to its sender, where that is away; true
+    /// where the path held the segment up, or the ACKs before it.
+    #[inline(always)]
+    fn echoed(&mut self, dir: usize, s: &Segment, now: u64) -> bool {
+        if s.payload > 0
+            && let Some((Some(value), Some(echo))) = s.options.timestamps
+            && self.halves[dir].sender.is_some()
+        {
+            match self.halves[dir].echoed((value, echo), now, s) {
+                Heard::InTime => {}
+                Heard::HeldUp => return true,
+                Heard::StoodStill(occurrence) => self.stood_still(dir, occurrence),
+            }
+        }
+        false
     }
 
     /// The path stood still with data of direction `dir` under way: the time is the path's,

@@ -26,6 +26,10 @@ const SMALLEST_FULL: u32 = 512;
 /// headers and options).
 const COMMON_FULL: u32 = 1_200;
 
+/// A sender less than this from the capture, there and back, cannot be distinguished from one
+/// beside it: its own delay in answering is as long, ns.
+pub(crate) const AWAY: u64 = 200_000;
+
 /// The floor that Linux gives the variation in its retransmission timer: no timer is shorter, ns.
 pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
 
@@ -705,7 +709,38 @@ impl Half {
         (self.view.una, self.view.edge, self.view.heard) = (self.una, edge, now);
     }
 
+    /// Whether the peer, which answers this direction's data, is away from the capture, as far as is
+    /// known.
+    #[inline(always)]
+    pub(crate) fn is_away(&self) -> bool {
+        self.rtt.base().is_none_or(|l| l >= AWAY)
+    }
+
+    /// An ACK for this direction passed the capture; where its sender `is_away`, the echoes of the
+    /// ACK's timestamp say when it learns of what is acknowledged and of the window's edge.
+    #[inline(always)]
+    pub(crate) fn passed_to(
+        &mut self,
+        s: &Segment,
+        now: u64,
+        (una, edge): (u64, u64),
+        shows_no_loss: bool,
+        is_away: bool,
+    ) {
+        let Some((Some(value), _)) = s.options.timestamps else { return };
+        let sender = match &mut self.sender {
+            Some(sender) => sender,
+            None if is_away => self.sender.get_or_insert_default(),
+            None => return,
+        };
+        if shows_no_loss {
+            sender.no_loss();
+        }
+        sender.pass(value, now, una, edge);
+    }
+
     /// An ACK for this direction passed the capture.
+    #[inline(always)]
     pub(crate) fn acknowledged_to(&mut self, now: u64, edge: u64, lag: u64) {
         if self.sender.as_ref().is_some_and(|s| s.is_known()) {
             // Its echo will say when the sender has it.

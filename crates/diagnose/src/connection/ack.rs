@@ -4,7 +4,7 @@ use record::SeqNumber;
 use wire::{Flags, Segment};
 
 use super::damage::delivered;
-use super::{AWAY, Connection, scale};
+use super::{Connection, scale};
 use crate::acks::Promptness;
 use crate::event::{Event, Events, Occurrence};
 use crate::flight::Sent;
@@ -17,9 +17,7 @@ use crate::stall::{SHORTEST, Stall, Verdict};
 impl Connection {
     #[inline]
     pub(super) fn take_ack(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
-        // A sender that is away from the capture, as far as is known: its echoes say when it learns
-        // of this.
-        let is_away = self.halves[dir].rtt.base().is_none_or(|l| l >= AWAY);
+        let is_away = self.halves[dir].is_away();
         let (left, right) = self.halves.split_at_mut(1);
         // `h` sent this ACK; `p` sent the data that it acknowledges, and is `lag` away from the
         // capture.
@@ -132,23 +130,20 @@ impl Connection {
                 p.rounds.begin_anew(p.next);
             }
         }
-        if let Some((Some(value), _)) = s.options.timestamps
+        let left = advanced > 0 && !p.sacked.is_empty();
+        let speaks_of_loss = duplicate || !sacks.is_empty() || left;
+        if speaks_of_loss
+            && let Some((Some(value), _)) = s.options.timestamps
             && let Some(sender) = &mut p.sender
         {
-            let left = advanced > 0 && !p.sacked.is_empty();
             if advanced > 0 {
                 sender.no_loss();
             }
-            if duplicate || !sacks.is_empty() || left {
-                sender.speaks_of_loss(value, now, left);
-            }
+            sender.speaks_of_loss(value, now, left);
         }
         let edge = ack.saturating_add(h.window);
-        if let Some((Some(value), _)) = s.options.timestamps
-            && !s.flags.contains(Flags::SYN)
-            && (is_away || p.sender.is_some())
-        {
-            p.sender.get_or_insert_default().pass(value, now, p.una.max(ack), edge);
+        if !s.flags.contains(Flags::SYN) {
+            p.passed_to(s, now, (p.una.max(ack), edge), advanced > 0 && !speaks_of_loss, is_away);
         }
         p.acknowledged_to(now, edge, lag);
         h.note_ack(s);

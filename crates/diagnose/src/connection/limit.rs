@@ -66,22 +66,22 @@ impl Connection {
         if p.zero_since > 0 {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
-        (self.limit_of_flight(dir, false), dir)
+        (self.limit_of_flight(dir, false, false), dir)
     }
 
     /// What [`Connection::limit_now`] is in a connection that is
     /// [`Undisturbed`](super::plain::Undisturbed).
     #[inline(always)]
-    pub(super) fn limit_undisturbed(&self) -> (State, usize) {
+    pub(super) fn limit_undisturbed(&self, beside: bool) -> (State, usize) {
         let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);
         let dir = if out(1) >= out(0) { 1 } else { 0 };
-        (if out(dir) == 0 { State::Quiet } else { self.limit_of_flight(dir, true) }, dir)
+        (if out(dir) == 0 { State::Quiet } else { self.limit_of_flight(dir, true, beside) }, dir)
     }
 
     /// What limits direction `dir`, which has data out of which no loss is suspected. Where the
-    /// connection is `undisturbed`, windows are known, and both sides are beside the capture.
+    /// connection is `undisturbed`, windows are known; both sides may be `beside` the capture.
     #[inline(always)]
-    fn limit_of_flight(&self, dir: usize, undisturbed: bool) -> State {
+    fn limit_of_flight(&self, dir: usize, undisturbed: bool, beside: bool) -> State {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
         let size = h.segment_size;
         // The last segment up to the window's edge is part-filled more often than not, so the edge
@@ -93,7 +93,7 @@ impl Connection {
         }
         // An unknown window that shrinks or closes may be what makes ACKs late.
         let open = known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
-        let queue = || if open { self.queue(dir, undisturbed) } else { Queue::None };
+        let queue = || if open { self.queue(dir, beside) } else { Queue::None };
         if !h.is_full(h.last_payload) || !undisturbed && h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what
             // stands in its queue.
@@ -108,7 +108,7 @@ impl Connection {
             }
             Queue::Possible if !rounds.is_one_burst() => State::Unclear(Unclear::Bunches),
             _ if rounds.is_by_itself() => State::Unclear(Unclear::ByItself),
-            _ if !undisturbed && !self.shows_window(dir) => State::Known(Limit::Unknown),
+            _ if !beside && !self.shows_window(dir) => State::Known(Limit::Unknown),
             _ if rounds.past_slow_start => State::Known(Limit::CongestionWindow),
             _ => State::Known(Limit::SlowStart),
         }
@@ -117,9 +117,9 @@ impl Connection {
     /// Whether data of direction `dir` wait on the path: both parts of it under load against both
     /// at rest. 1 ms and a quarter: what scheduling adds on a LAN.
     #[inline(always)]
-    fn queue(&self, dir: usize, undisturbed: bool) -> Queue {
+    fn queue(&self, dir: usize, beside: bool) -> Queue {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        let echoed = h.sender.as_ref().filter(|s| !undisturbed && s.is_known());
+        let echoed = h.sender.as_ref().filter(|s| !beside && s.is_known());
         let beyond = p.rtt.base().or(echoed.and_then(|s| s.base())).unwrap_or(0);
         let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
         let there = h.rtt.base().unwrap_or(0);

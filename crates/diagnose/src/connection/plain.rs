@@ -3,16 +3,15 @@
 //!
 //! It does to the connection what the long way does, [`Connection::take_any`], and skips what could
 //! not come to anything: repairs, holes, SACK blocks, windows that close, pauses, steps of the
-//! clock, copies, damage, and a sender that learns of ACKs later than the capture. What a packet
-//! has to be is looked at before anything changes; what the connection has to be holds until a
-//! packet comes that takes the long way. A connection of which packets are kept takes the long way
-//! always, which is how the tests compare the two.
+//! clock, copies and damage. What a packet has to be is looked at before anything changes; what the
+//! connection has to be holds until a packet comes that takes the long way. A connection of which
+//! packets are kept takes the long way always, which is how the tests compare the two.
 
 use wire::{Ecn, Flags, Integrity, Segment};
 
 use super::ack::{advance, take_known_window};
-use super::{AWAY, Connection, TO_CLIENT, TO_SERVER, scale};
-use crate::half::{Data, Half, SHORTEST_TIMEOUT};
+use super::{Connection, TO_CLIENT, TO_SERVER, scale};
+use crate::half::{AWAY, Data, Half, SHORTEST_TIMEOUT};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::stall::SHORTEST;
@@ -23,14 +22,15 @@ use crate::steps;
 pub(super) struct Undisturbed {
     /// The scale of the windows that each direction advertises.
     scales: [u8; 2],
+    /// Both hosts are beside the capture, so that each has learnt of every ACK that passed it.
+    pub(super) beside: bool,
 }
 
 impl Connection {
     /// To be asked after a packet that took the long way.
     pub(super) fn find_undisturbed(&self) -> Option<Undisturbed> {
         let [a, b] = &self.halves;
-        // Most others are away from the capture, and no more is looked at.
-        if ![a, b].into_iter().all(|h| h.rtt.base().is_some_and(|base| base < AWAY)) {
+        if !(is_undisturbed(a) && is_undisturbed(b)) {
             return None;
         }
         let no_step = self.steps.as_ref().is_none_or(|s| !(s.waits_for(0) || s.waits_for(1)));
@@ -38,17 +38,19 @@ impl Connection {
             return None;
         }
         let scales = [scale(a, b)?, scale(b, a)?];
-        (is_undisturbed(a) && is_undisturbed(b)).then_some(Undisturbed { scales })
+        let beside = [a, b].into_iter().all(|h| h.rtt.base().is_some_and(|base| base < AWAY) && h.knows_all());
+        Some(Undisturbed { scales, beside })
     }
 
     /// Takes a plain packet; false where it is none, or the connection is disturbed: then nothing
     /// has changed.
     #[inline(always)]
     pub(super) fn take_plain(&mut self, dir: usize, s: &Segment) -> bool {
-        let Some(Undisturbed { scales }) = self.undisturbed else { return false };
+        let Some(Undisturbed { scales, beside }) = self.undisturbed else { return false };
         let now = s.at.as_nanos();
         // One of two, as the compiler then knows.
         let dir = usize::from(dir == TO_CLIENT);
+        let (lag, peer_lag) = if beside { (0, 0) } else { (self.lag(dir), self.lag(1 - dir)) };
         let [a, b] = &mut self.halves;
         // `h` sent this packet, `p` what it acknowledges.
         let (h, p, scale) = if dir == TO_SERVER { (a, b, scales[0]) } else { (b, a, scales[1]) };
@@ -74,6 +76,7 @@ impl Connection {
             p.rtt.value_echoed(echo, now);
         }
         let advanced = if repeats { 0 } else { ack - p.una };
+        let is_away = !beside && h.is_away();
         if !repeats {
             take_known_window(h, s, scale);
             h.count.pure_acks += u64::from(pure);
@@ -87,9 +90,17 @@ impl Connection {
                     self.undisturbed = None;
                 }
             }
-            p.acknowledged_beside(now, ack.saturating_add(h.window));
             h.note_ack(s);
         }
+        let edge = ack.saturating_add(h.window);
+        if is_away || peer_lag > 0 || !beside && !p.knows_all() {
+            p.passed_to(s, now, (p.una.max(ack), edge), advanced > 0, is_away);
+            p.acknowledged_to(now, edge, peer_lag);
+        } else if !repeats {
+            p.acknowledged_beside(now, edge);
+        }
+        let held_up = !beside && self.echoed(dir, s, now);
+        let h = &mut self.halves[dir];
         h.skips_ids(s);
         let (start, was_filled) = (h.next, h.rare.filled == h.next);
         let data = if pure { Data::None } else { Data::New };
@@ -97,7 +108,7 @@ impl Connection {
             h.count_payload(s.payload.into());
             h.count.unique_bytes += u64::from(s.payload);
             self.find_limit(dir);
-            self.take_new(dir, s, now, Some(0), 0, (start, start + u64::from(s.payload)));
+            self.take_new(dir, s, now, Some(lag), lag, (start, start + u64::from(s.payload)));
         }
         let facts = Facts {
             data,
@@ -106,11 +117,11 @@ impl Connection {
             was_filled,
             knows_lag: true,
             ids_skipped: false,
-            held_up: false,
+            held_up,
             released: false,
         };
-        self.conclude(dir, s, now, 0, &facts);
-        let (state, of) = self.limit_undisturbed();
+        self.conclude(dir, s, now, lag, &facts);
+        let (state, of) = self.limit_undisturbed(beside);
         self.enter(state, of, s.number);
         true
     }
@@ -127,14 +138,12 @@ fn is_plain(s: &Segment) -> bool {
         && s.integrity != Integrity::Wrong
 }
 
-/// Whether nothing is amiss in a direction, its handshake was seen, and its sender has learnt of
-/// every ACK.
+/// Whether nothing is amiss in a direction, its handshake was seen, and its round trip is known.
 fn is_undisturbed(h: &Half) -> bool {
     let in_order = h.recovery.is_none() && h.duplicates == 0 && h.suspect_at == 0 && h.sacked.is_empty();
     let open = h.window_known && h.zero_since == 0 && h.fin.is_none();
     let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
-    let near = h.knows_all();
-    let opened = h.offered.seen && h.una > START && h.ttl > 0;
+    let opened = h.offered.seen && h.una > START && h.ttl > 0 && h.rtt.base().is_some();
     let believed = !h.expects_copies() && !h.checksums.found_damage && !h.repairs.may_be_needless();
-    in_order && open && unhurried && near && opened && believed
+    in_order && open && unhurried && opened && believed
 }
