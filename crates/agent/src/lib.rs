@@ -20,10 +20,10 @@ pub mod endpoint;
 mod error;
 pub mod keeping;
 pub mod naming;
-mod own;
 pub mod push;
 mod tls;
 pub mod upload;
+mod usage;
 mod work;
 
 pub use counts::Counts;

@@ -16,7 +16,7 @@ use crate::keeping::Keeper;
 use crate::naming::Naming;
 use crate::push::Push;
 use crate::upload::{self, Upload};
-use crate::{Counts, Error, own};
+use crate::{Counts, Error, usage};
 
 /// Two scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(500);
@@ -197,7 +197,7 @@ impl Agent {
             + Duration::from(Nanos(self.config.histograms.idle.0 / 4))
                 .clamp(Duration::from_secs(1), Duration::from_secs(30));
         self.keep(added, observed.lost, observed.coverage, at);
-        let (cpu_user, cpu_system, memory_bytes) = own::usage();
+        let (cpu_user, cpu_system, memory_bytes) = usage::of_this_process();
         let snapshot = Arc::new(Snapshot {
             time_ns: now_ns,
             since_ns: self.since_ns,

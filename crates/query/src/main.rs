@@ -21,8 +21,8 @@ use tokio::runtime::RuntimeFlavor;
 
 /// What is said while a query runs.
 const WORKING: &str = "working on the query";
-/// How often it is looked at how far a query is.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the progress of a query is read.
+const TICK: Duration = Duration::from_millis(250);
 /// Columns where standard output is no terminal.
 const WIDTH: usize = 100;
 
@@ -241,7 +241,7 @@ fn busy(what: &'static str) -> ProgressBar {
 /// Shows how far a query is while it is worked on.
 async fn shown<T>(session: &Session, bar: &ProgressBar, worked_on: impl Future<Output = T>) -> T {
     let mut worked_on = std::pin::pin!(worked_on);
-    let mut pause = LOOK_EVERY;
+    let mut pause = TICK;
     loop {
         tokio::select! {
             done = &mut worked_on => return done,
@@ -251,7 +251,7 @@ async fn shown<T>(session: &Session, bar: &ProgressBar, worked_on: impl Future<O
                 if let Some(progress) = session.progress() {
                     bar.set_message(format!("{WORKING}: {progress}"));
                 }
-                pause = LOOK_EVERY.max(looked.elapsed() * 50);
+                pause = TICK.max(looked.elapsed() * 50);
             },
         }
     }

@@ -5,14 +5,14 @@ use std::sync::atomic::AtomicU64;
 
 use clock::{Instant, Nanos};
 
+use crate::control::Answer;
 use crate::iperf3::{Parameters, Results, State, UdpHeader};
 use crate::limits::Limits;
 use crate::load::Flent;
-use crate::own::Answer;
 use crate::server::arrivals::{Understood, Wanted, understood};
 use crate::server::iperf3::agreed;
-use crate::server::own::needs;
 use crate::server::reflector::Reflector;
+use crate::server::workload::needs;
 use crate::udp::flow::{Account, Arrived};
 use crate::udp::{Header, Report, Tracker};
 

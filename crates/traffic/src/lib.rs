@@ -16,6 +16,7 @@
 
 pub mod between;
 mod channel;
+mod control;
 mod error;
 mod exchange;
 #[cfg(any(test, fuzzing))]
@@ -25,7 +26,6 @@ pub mod kept;
 mod limits;
 pub mod load;
 mod options;
-mod own;
 mod progress;
 pub mod responsiveness;
 pub mod rr;

@@ -1,11 +1,11 @@
 //! Proportional Integral controller Enhanced, RFC 8033: drops (or marks) at the entry with a chance
-//! that follows how long segments wait, compared with the target and with the last look.
+//! that follows how long segments wait, compared with the target and with the last update.
 
 use super::Segment;
 use crate::direction::PieSettings;
 use crate::random::Random;
 
-/// Weights of the deviation from the target and of the change since the last look, for waits in
+/// Weights of the deviation from the target and of the change since the last update, for waits in
 /// seconds (section 4.2).
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
@@ -25,7 +25,7 @@ pub(super) struct Pie {
     chance: f64,
     /// How long the last segment that left had waited, ns.
     wait: u64,
-    /// The same at the last look.
+    /// The same at the last update.
     wait_before: u64,
     burst_left: u64,
     next_update: u64,
@@ -47,12 +47,12 @@ impl Pie {
         }
     }
 
-    /// The looks that are due by `now` (section 4.2).
-    fn look(&mut self, now: u64) {
+    /// The updates of the probability that are due by `now` (section 4.2).
+    fn update_chance(&mut self, now: u64) {
         if self.next_update == 0 {
             self.next_update = now + self.update;
         }
-        // Looks at a queue that has been empty this long have nothing left to take back: 0.98 to
+        // Updates of a queue that has been empty this long have nothing left to take back: 0.98 to
         // this power is below 10⁻⁸.
         let missed = now.saturating_sub(self.next_update) / self.update;
         if missed > 1_000 {
@@ -100,7 +100,7 @@ impl Pie {
         if waiting == 0 {
             self.wait = 0;
         }
-        self.look(now);
+        self.update_chance(now);
         let spared = self.burst_left > 0
             || (self.wait_before < self.target / 2 && self.chance < 0.2)
             || waiting <= 2 * MEAN_SEGMENT;
@@ -116,7 +116,7 @@ impl Pie {
 
     /// A segment left that had waited so long; `None` where there was none.
     pub(super) fn left(&mut self, now: u64, waited: Option<u64>) {
-        self.look(now);
+        self.update_chance(now);
         self.wait = waited.unwrap_or(0);
     }
 }

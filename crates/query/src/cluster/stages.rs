@@ -29,8 +29,8 @@ use crate::Error;
 /// query failed.
 pub const BEGINS_AGAIN: &str = "begins again where an executor went away with its share";
 
-/// How often a task looks whether its query goes on.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a task checks whether its query goes on.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Makes tasks that end with their query.
 pub struct Stages {
@@ -48,8 +48,8 @@ impl Stages {
     pub fn new(scheduler: &str) -> std::result::Result<Self, Error> {
         let endpoint = Endpoint::new(format!("http://{scheduler}"))
             .map_err(|e| Error::Wrong(format!("{scheduler}: is no address: {e}")))?
-            .connect_timeout(LOOK_EVERY * 5)
-            .timeout(LOOK_EVERY * 5);
+            .connect_timeout(TICK * 5)
+            .timeout(TICK * 5);
         let scheduler = SchedulerGrpcClient::new(endpoint.connect_lazy()).max_decoding_message_size(MESSAGE);
         Ok(Self { plain: DefaultExecutionEngine::new(), scheduler, beside: Handle::current() })
     }
@@ -142,7 +142,7 @@ fn begins_again(task: Option<&str>) -> bool {
 /// scheduler that does not answer is asked again.
 async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(TICK).await;
         let Ok(answer) = scheduler.get_job_status(GetJobStatusParams { job_id: job.clone() }).await else { continue };
         let status = answer.into_inner().status.and_then(|status| status.status);
         if !matches!(status, Some(job_status::Status::Queued(_) | job_status::Status::Running(_))) {

@@ -11,17 +11,17 @@ use timestamping::{BatchSize, Receiver, Request};
 
 use super::{Config, ProbeKind, Round};
 use crate::channel::Channel;
+use crate::control::{self, Workload};
 use crate::error::Error;
 use crate::options::SocketOptions;
-use crate::own::{self, Workload};
 use crate::rr::Exchange;
 use crate::timing;
 use crate::udp::{Header, HeaderKind};
 
 /// How long an answer is waited for after the last probe.
 const PATIENCE: Nanos = Nanos::from_secs(2);
-/// How often a waiting thread looks whether it is to stop.
-const LOOK: Nanos = Nanos::from_millis(50);
+/// How often a waiting thread checks whether it is to stop.
+const TICK: Nanos = Nanos::from_millis(50);
 
 /// A way to ask for a round trip.
 trait Probe: Send {
@@ -43,7 +43,7 @@ pub(super) struct Kind {
 
 /// Opens all kinds. A server that refuses is an error; ICMP that the kernel does not allow is not.
 pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error> {
-    let request = |workload| own::Request {
+    let request = |workload| control::Request {
         token: config.target.token.clone(),
         pass: None,
         options: config.target.options.clone(),
@@ -55,8 +55,8 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
     // On both ends: Nagle's algorithm would hold an answer until the one before is acknowledged, by
     // the next probe at the latest.
     let options = SocketOptions { nodelay: Some(true), ..config.target.options.clone() };
-    let asked = own::Request { options: options.clone(), ..request(Workload::Rr(exchange)) };
-    let (stream, _) = own::ask(&config.target, &options, &asked)?;
+    let asked = control::Request { options: options.clone(), ..request(Workload::Rr(exchange)) };
+    let (stream, _) = control::ask(&config.target, &options, &asked)?;
     let echo = request(Workload::Echo { datagram_bytes: 64 });
     let udp = crate::udp::open(&config.target, &echo)?;
     let icmp = Icmp::open(config.target.server).map(|p| Box::new(p) as Box<dyn Probe>);
@@ -125,9 +125,9 @@ fn probe_until(
                 _ => {}
             }
         }
-        let look = now.after(LOOK);
+        let tick = now.after(TICK);
         let next = start.after(Nanos(interval.0.saturating_mul(seen.rounds.len() as u64)));
-        timing::readable_before(&probe.socket(), if give_up.is_none() { next.min(look) } else { look })?;
+        timing::readable_before(&probe.socket(), if give_up.is_none() { next.min(tick) } else { tick })?;
         while receive(probe, &mut receiver, start, seen)? {}
     }
 }

@@ -28,7 +28,7 @@ use crate::timing;
 const PAIR_BYTES: f64 = 6_000.0;
 /// How often the pace of probes and the senders' backlog are set anew, and the caller is asked
 /// whether to go on.
-const LOOK: Nanos = Nanos::from_millis(100);
+const TICK: Nanos = Nanos::from_millis(100);
 /// What is measured before anything has arrived: five pairs of probes a second.
 const FIRST_PAIR: Nanos = Nanos::from_millis(200);
 
@@ -116,7 +116,7 @@ fn control(
     let mut marks = vec![(began, carried(shared))];
     let mut intervals: Vec<Interval> = Vec::new();
     let mut interrupted = None;
-    while !stable && timing::now().saturating_since(began) + p.interval <= config.limit + LOOK {
+    while !stable && timing::now().saturating_since(began) + p.interval <= config.limit + TICK {
         let end = began.after(Nanos(p.interval.0 * marks.len() as u64));
         interrupted = wait(end, config, &marks, shared, start, progress);
         let now = timing::now();
@@ -235,7 +235,7 @@ fn wait(
         if now >= end {
             return None;
         }
-        std::thread::sleep(end.saturating_since(now).min(LOOK).into());
+        std::thread::sleep(end.saturating_since(now).min(TICK).into());
     }
 }
 

@@ -9,8 +9,8 @@ use stats::{Distribution, DurationSummary, Precision};
 
 use super::connections::{Job, Left, Schedule, closed, connect_each, pipelined};
 use super::{Config, Gathered, Outcome};
+use crate::control::{self, Request, Workload};
 use crate::error::Error;
-use crate::own::{self, Request, Workload};
 use crate::progress::{Progress, ended_early};
 use crate::tcp_info::TcpInfo;
 use crate::timing::{self, CpuTime};
@@ -42,7 +42,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let mut streams = Vec::with_capacity(asked as usize);
     let mut port = 0;
     for _ in 0..asked {
-        let (stream, ready) = own::ask(&config.target, &config.target.options, &request)?;
+        let (stream, ready) = control::ask(&config.target, &config.target.options, &request)?;
         port = ready.port;
         streams.push(stream);
     }

@@ -32,8 +32,8 @@ pub(super) struct Left {
     pub error: Option<String>,
 }
 
-/// How often a thread that waits looks whether the test is over.
-const LOOK: Nanos = Nanos::from_millis(50);
+/// How often a waiting thread checks whether the test is over.
+const TICK: Nanos = Nanos::from_millis(50);
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Job<'_> {
@@ -212,8 +212,8 @@ pub(super) fn pipelined(
             under_way.push_back((meant, now));
             now = timing::now();
         }
-        let look = now.after(LOOK);
-        let due = schedule.as_ref().map_or(look, Schedule::due).min(job.end).min(look);
+        let tick = now.after(TICK);
+        let due = schedule.as_ref().map_or(tick, Schedule::due).min(job.end).min(tick);
         let may_send = under_way.len() < outstanding;
         if under_way.is_empty() {
             timing::sleep_until(due);
@@ -276,7 +276,7 @@ pub(super) fn connect_each(
             Some(s) => {
                 let due = s.due();
                 if due > now {
-                    timing::sleep_until(due.min(job.end).min(now.after(LOOK)));
+                    timing::sleep_until(due.min(job.end).min(now.after(TICK)));
                     now = timing::now();
                     continue;
                 }

@@ -17,10 +17,10 @@ use super::accounts::{Event, Shared, Taken};
 use super::listening::{SLICE, canonical};
 use super::lock::lock;
 use super::waiting::Waits;
-use super::{http, iperf3, own};
+use super::{http, iperf3, workload};
 use crate::channel::Channel;
+use crate::control::{LIMIT, Request};
 use crate::error::WireError;
-use crate::own::{LIMIT, Request};
 use crate::wire::{Cookie, OPENING_BYTES, Opening, parse_length};
 use crate::{timing, tls};
 
@@ -257,11 +257,11 @@ impl Arrival {
                         http::serve(&on_thread, identity, &control, bytes, peer, waits);
                     }
                 }
-                (Ok(Wanted::Own(request)), Some(waits)) => own::serve(&on_thread, control, peer, *request, waits),
+                (Ok(Wanted::Own(request)), Some(waits)) => workload::serve(&on_thread, control, peer, *request, waits),
                 (Ok(Wanted::Iperf3(cookie)), Some(waits)) => {
                     iperf3::serve(&on_thread, &control, peer, cookie, waits);
                 }
-                (Err(why), _) => own::refuse_unread(&on_thread, &control, peer, &why),
+                (Err(why), _) => workload::refuse_unread(&on_thread, &control, peer, &why),
                 (Ok(_), None) => {}
             }
         });

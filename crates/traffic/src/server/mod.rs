@@ -16,13 +16,13 @@ mod http;
 pub(crate) mod iperf3;
 pub(crate) mod listening;
 pub(crate) mod lock;
-pub(crate) mod own;
 mod passes;
 pub(crate) mod reflector;
 mod rr;
 pub(crate) mod sessions;
 mod udp;
 pub(crate) mod waiting;
+pub(crate) mod workload;
 
 use std::io;
 use std::net::SocketAddr;

@@ -13,8 +13,8 @@ use super::listening::family_of;
 use super::rr::{Broken, EndOnDrop, wait_for_close};
 use super::sessions::Session;
 use crate::channel::Channel;
+use crate::control::{self, Answer, Ready, Request, UdpRequest};
 use crate::limits::Refusal;
-use crate::own::{self, Answer, Ready, Request, UdpRequest};
 use crate::timing::{self, CpuTime};
 use crate::udp::flow::{receive, send};
 use crate::udp::{Report, Sent};
@@ -29,7 +29,7 @@ fn accept(shared: &Shared, control: &Channel, request: &Request, served: &Served
     let session = u64::from_be_bytes(wire::random_bytes());
     let (to, from) = sync_channel(1);
     let _awaited = shared.await_datagrams(session, served.peer.ip(), to);
-    wire::write_json(control, &Answer::Ready(Ready { session, boot_id: own::boot_id(), ..Ready::default() }))?;
+    wire::write_json(control, &Answer::Ready(Ready { session, boot_id: control::boot_id(), ..Ready::default() }))?;
     let socket = from
         .recv_timeout(Duration::from_secs(10))
         .map_err(|_| Broken::Why("the client never opened its UDP flow".into()))?;

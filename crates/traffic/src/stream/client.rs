@@ -26,8 +26,8 @@ use crate::wire::{self, Cookie, read_by};
 
 /// How long the server may take for one step of the protocol.
 const STEP: Nanos = Nanos::from_secs(15);
-/// How often the control connection and the caller are looked after.
-const LOOK: Nanos = Nanos::from_millis(100);
+/// How often the control connection and the caller are checked.
+const TICK: Nanos = Nanos::from_millis(100);
 
 /// Carries out a transfer. `progress` is called with every interval, and every 100 ms; where it
 /// breaks, the transfer ends and its outcome says so.
@@ -97,7 +97,7 @@ fn watch(
     loop {
         let next_sample = group.next_sample(interval);
         let now = timing::now();
-        let mut wake = next_sample.min(ends).min(now.after(LOOK));
+        let mut wake = next_sample.min(ends).min(now.after(TICK));
         if warming_up {
             wake = wake.min(warm_up_ends);
         }

@@ -10,9 +10,9 @@ use clock::{Instant, Nanos, Realtime};
 use super::flow::{Arrived, Header, HeaderKind, receive, send};
 use super::{Config, Direction, Outcome, Received, Report, Sent};
 use crate::channel::Channel;
+use crate::control::{self, REPORT_LIMIT, Ready, Request, STEP, UdpRequest, Workload};
 use crate::error::Error;
 use crate::options::SocketOptions;
-use crate::own::{self, REPORT_LIMIT, Ready, Request, STEP, UdpRequest, Workload};
 use crate::progress::{Progress, ended_early};
 use crate::sample::rate;
 use crate::target::Target;
@@ -36,7 +36,7 @@ pub(crate) fn open(target: &Target, request: &Request) -> Result<Opened, Error> 
     let Target { server, local, options, .. } = target;
     let (server, local) = (*server, *local);
     // The control connection is not measured: it takes no options.
-    let (control, ready) = own::ask(target, &SocketOptions::default(), request)?;
+    let (control, ready) = control::ask(target, &SocketOptions::default(), request)?;
     let any: std::net::IpAddr =
         if server.is_ipv4() { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
     let address = SocketAddr::new(local.unwrap_or(any), 0);
@@ -110,7 +110,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             }),
         },
     )?;
-    let shared_clock = !opened.ready.boot_id.is_empty() && opened.ready.boot_id == own::boot_id();
+    let shared_clock = !opened.ready.boot_id.is_empty() && opened.ready.boot_id == control::boot_id();
     let started_realtime = timing::realtime();
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = timing::now();
@@ -264,7 +264,7 @@ mod tests {
             let mut length = [0; 4];
             control.read_exact(&mut length).unwrap();
             control.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
-            let ready = own::Answer::Ready(Ready { session: 7, ..Ready::default() });
+            let ready = control::Answer::Ready(Ready { session: 7, ..Ready::default() });
             wire::write_json(&channel, &ready).unwrap();
             let mut opening = [0; 100];
             let (length, client) = flow.recv_from(&mut opening).unwrap();

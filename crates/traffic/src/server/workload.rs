@@ -12,9 +12,9 @@ use super::sessions::Session;
 use super::waiting::Waits;
 use super::{rr, udp};
 use crate::channel::Channel;
+use crate::control::{Answer, Ready, Request, Workload};
 use crate::error::WireError;
 use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN};
-use crate::own::{Answer, Ready, Request, Workload};
 use crate::timing;
 use crate::wire;
 
@@ -138,7 +138,7 @@ pub(crate) fn needs(request: &Request, limits: &Limits) -> Result<(u64, u64), Re
             (u64::from(exchange.response_bytes) + rr::READ_BYTES as u64) * threads.max(1)
         }
         Workload::Pass => 0,
-        Workload::Udp(crate::own::UdpRequest { datagram_bytes, .. }) | Workload::Echo { datagram_bytes } => {
+        Workload::Udp(crate::control::UdpRequest { datagram_bytes, .. }) | Workload::Echo { datagram_bytes } => {
             Limits::check(Bounded::Message, (*datagram_bytes).into(), message.min(65_507).into())?;
             65_536
         }

@@ -5,7 +5,7 @@ use std::fs;
 use record::Nanos;
 
 /// CPU time in user space and in the kernel, and resident memory in bytes, of this process.
-pub(crate) fn usage() -> (Nanos, Nanos, u64) {
+pub(crate) fn of_this_process() -> (Nanos, Nanos, u64) {
     let (user, system) = fs::read_to_string("/proc/self/stat").ok().and_then(|stat| ticks(&stat)).unwrap_or_default();
     let tick = Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1));
     let nanos = |ticks: u64| Nanos(ticks.saturating_mul(tick.0));
@@ -30,6 +30,6 @@ mod tests {
         let stat = "12 (a) b (c) S 1 12 12 0 -1 4194304 100 0 0 0 25 7 0 0 20 0 1 0 100 0 0";
         assert_eq!(ticks(stat), Some((25, 7)));
         assert_eq!(ticks("12 (a"), None);
-        assert!(usage().2 > 0);
+        assert!(of_this_process().2 > 0);
     }
 }
