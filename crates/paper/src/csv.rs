@@ -31,7 +31,7 @@ pub fn text(documents: &[Document]) -> String {
             if !out.is_empty() {
                 out.push_str("\r\n");
             }
-            let title = if table.title.is_empty() { &section.title } else { &table.title };
+            let title = if table.title.is_empty() { section.title.clone() } else { table.heading() };
             out.push_str(&format!("# {title}\r\n{}", values(table)));
         }
     }

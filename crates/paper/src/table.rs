@@ -294,6 +294,9 @@ impl Row {
 pub struct Table {
     /// What it shows.
     pub title: String,
+    /// What it is of, or how it is made, such as `n = 5 blocks`: shown in parentheses behind the
+    /// title. It may differ from report to report, so no link has it.
+    pub basis: String,
     /// Its columns.
     pub columns: Vec<Column>,
     /// The rows.
@@ -313,6 +316,17 @@ impl Table {
         Self { title: title.into(), columns: columns.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
+    /// With what it is of, or how it is made.
+    #[must_use]
+    pub fn with_basis(self, basis: impl Into<String>) -> Self {
+        Self { basis: basis.into(), ..self }
+    }
+
+    /// What stands above it.
+    pub fn heading(&self) -> String {
+        if self.basis.is_empty() { self.title.clone() } else { format!("{} ({})", self.title, self.basis) }
+    }
+
     /// Adds a row.
     pub fn push(&mut self, row: impl Into<Row>) {
         self.rows.push(row.into());
@@ -326,6 +340,14 @@ impl Table {
     /// The place of the column of this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The columns that can be spared, in the order in which they go.
+    pub fn in_order_of_sparing(&self) -> impl Iterator<Item = usize> {
+        let mut spare: Vec<(u8, usize)> =
+            self.columns.iter().enumerate().filter_map(|(i, column)| Some((column.spare?, i))).collect();
+        spare.sort_unstable();
+        spare.into_iter().map(|(_, i)| i)
     }
 
     /// The row as it is written, cell by cell.

@@ -1,4 +1,4 @@
-//! A line of text in which hosts are known as such.
+//! Text in which hosts, and what is to be typed, are known as such.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,6 +11,8 @@ use serde::{Serialize, Serializer};
 pub enum Piece {
     /// Words, as they are.
     Words(String),
+    /// What is to be typed, or stands so in a file or an output: `ss -ti`.
+    Code(String),
     /// A host, and the port where it is an end of a connection.
     Host {
         /// Its address.
@@ -22,12 +24,17 @@ pub enum Piece {
     },
 }
 
-/// A line of text: words, and hosts that are shown by their addresses or, where
-/// [`Text::name_hosts`] knows them, by their names.
+/// A sentence, or a line: words, what is to be typed, and hosts that are shown by their addresses
+/// or, where [`Text::name_hosts`] knows them, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(Vec<Piece>);
 
 impl Text {
+    /// What is to be typed.
+    pub fn code(text: impl Into<String>) -> Self {
+        Self(vec![Piece::Code(text.into())])
+    }
+
     /// The two ends of a connection, with an arrow from the first to the second.
     pub fn ends(from: SocketAddr, to: SocketAddr) -> Self {
         Self::from(from).and(" → ").and(to)
@@ -59,7 +66,7 @@ impl Text {
     pub fn hosts(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Host { at, .. } => Some(*at),
-            Piece::Words(_) => None,
+            Piece::Words(_) | Piece::Code(_) => None,
         })
     }
 
@@ -79,6 +86,7 @@ impl fmt::Display for Piece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Words(words) => f.write_str(words),
+            Self::Code(text) => write!(f, "`{text}`"),
             Self::Host { port: Some(port), name: Some(name), .. } => write!(f, "{name}:{port}"),
             Self::Host { name: Some(name), .. } => f.write_str(name),
             Self::Host { at, port: Some(port), .. } => SocketAddr::new(*at, *port).fmt(f),
@@ -120,6 +128,14 @@ impl From<IpAddr> for Text {
 impl From<SocketAddr> for Text {
     fn from(at: SocketAddr) -> Self {
         Self(vec![Piece::Host { at: at.ip(), port: Some(at.port()), name: None }])
+    }
+}
+
+/// As it is shown.
+impl PartialEq<&str> for Text {
+    fn eq(&self, shown: &&str) -> bool {
+        let all = self.to_string();
+        all == *shown
     }
 }
 

@@ -123,7 +123,7 @@ pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conc
 /// compared.
 pub fn measures_table(compared: &[Compared]) -> Option<Table> {
     let mut table = Table::new(
-        "the comparisons by several measures (differences and tests are of pairs within blocks)",
+        "the comparisons by several measures",
         columns(
             ["what", "response"],
             [
@@ -138,7 +138,8 @@ pub fn measures_table(compared: &[Compared]) -> Option<Table> {
                 "n",
             ],
         ),
-    );
+    )
+    .with_basis("differences and tests are of pairs within blocks");
     for c in compared {
         let x = &c.comparison;
         table.push(vec![

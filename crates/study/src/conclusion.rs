@@ -58,12 +58,12 @@ pub struct Conclusion {
 fn plain<S: Serializer>(tables: &[Table], out: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Plain<'a> {
-        title: &'a str,
+        title: String,
         head: Vec<&'a str>,
         rows: Vec<Vec<String>>,
     }
     out.collect_seq(tables.iter().map(|table| Plain {
-        title: &table.title,
+        title: table.heading(),
         head: table.columns.iter().map(|column| column.name.as_str()).collect(),
         rows: (0..table.rows.len()).map(|row| table.written(row)).collect(),
     }))
@@ -179,11 +179,9 @@ pub fn table_of(
 /// Main effects and interactions, those seen first in the verdict.
 pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut Vec<String>) -> Table {
     let found = analysis::effects(part, plan, trials);
-    let title = format!(
-        "{}: effects on {} (n = {} complete blocks, {} incomplete)",
-        plan.name, plan.response, found.blocks, found.incomplete_blocks
-    );
-    let mut table = Table::new(title, columns(["effect"], ["size", "p"]));
+    let title = format!("{}: effects on {}", plan.name, plan.response);
+    let mut table = Table::new(title, columns(["effect"], ["size", "p"]))
+        .with_basis(format!("n = {} complete blocks, {} incomplete", found.blocks, found.incomplete_blocks));
     let mut seen = Vec::new();
     for effect in &found.effects {
         let name = |&(factor, level): &(usize, usize)| {

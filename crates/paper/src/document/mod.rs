@@ -17,11 +17,11 @@ pub use times::{Bar, Histograms, Series, Waterfall, Waterfalls};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// A paragraph.
-    Words(String),
+    Words(Text),
     /// Sentences that stand side by side.
-    List(Vec<String>),
+    List(Vec<Text>),
     /// What has to be known before the figures are believed.
-    Warning(String),
+    Warning(Text),
     /// A plot.
     Plot(Box<Plot>),
     /// A table.
@@ -62,8 +62,14 @@ impl Section {
     }
 
     /// Adds words.
-    pub fn say(&mut self, text: impl Into<String>) {
+    pub fn say(&mut self, text: impl Into<Text>) {
         self.blocks.push(Block::Words(text.into()));
+    }
+
+    /// Adds sentences that stand side by side, where there are any.
+    pub fn list(&mut self, sentences: impl IntoIterator<Item = impl Into<Text>>) {
+        let sentences = texts(sentences);
+        self.blocks.extend((!sentences.is_empty()).then_some(Block::List(sentences)));
     }
 
     /// Adds a plot where there is one.
@@ -102,30 +108,30 @@ pub struct Clause {
     /// What kind of thing it says.
     pub kind: ClauseKind,
     /// One sentence, or a few that belong together.
-    pub text: String,
+    pub text: Text,
     /// What to look at or change next because of it: a sentence that begins in lower case.
-    pub next: Option<String>,
+    pub next: Option<Text>,
 }
 
 impl Clause {
     /// A finding.
-    pub fn finding(text: impl Into<String>) -> Self {
+    pub fn finding(text: impl Into<Text>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
     /// More on a finding.
-    pub fn detail(text: impl Into<String>) -> Self {
+    pub fn detail(text: impl Into<Text>) -> Self {
         Self { kind: ClauseKind::Detail, ..Self::finding(text) }
     }
 
     /// What has to be kept in mind with a finding.
-    pub fn caveat(text: impl Into<String>) -> Self {
+    pub fn caveat(text: impl Into<Text>) -> Self {
         Self { kind: ClauseKind::Caveat, ..Self::finding(text) }
     }
 
     /// With what to do about it.
     #[must_use]
-    pub fn with_next(self, next: Option<String>) -> Self {
+    pub fn with_next(self, next: Option<Text>) -> Self {
         Self { next, ..self }
     }
 }
@@ -138,15 +144,27 @@ impl From<String> for Clause {
 }
 
 /// A finding.
+impl From<Text> for Clause {
+    fn from(text: Text) -> Self {
+        Self::finding(text)
+    }
+}
+
+/// A finding.
 impl From<&str> for Clause {
     fn from(text: &str) -> Self {
         Self::finding(text)
     }
 }
 
+/// Sentences as texts.
+pub fn texts(sentences: impl IntoIterator<Item = impl Into<Text>>) -> Vec<Text> {
+    sentences.into_iter().map(Into::into).collect()
+}
+
 /// Clauses, each a finding of this text.
-pub fn clauses(texts: impl IntoIterator<Item = impl Into<String>>) -> Vec<Clause> {
-    texts.into_iter().map(Clause::finding).collect()
+pub fn clauses(sentences: impl IntoIterator<Item = impl Into<Text>>) -> Vec<Clause> {
+    sentences.into_iter().map(Clause::finding).collect()
 }
 
 /// What is said of one run, or of a comparison.
@@ -159,7 +177,7 @@ pub struct Document {
     /// The verdict, the most important clause first.
     pub verdict: Vec<Clause>,
     /// What has to be known before the verdict is believed.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Text>,
     /// The rest.
     pub sections: Vec<Section>,
 }
@@ -197,6 +215,12 @@ impl Document {
             plot.table.iter_mut().flat_map(Table::texts_mut).for_each(put);
         }
         put(&mut self.title);
+        self.verdict
+            .iter_mut()
+            .flat_map(|clause| [Some(&mut clause.text), clause.next.as_mut()])
+            .flatten()
+            .for_each(&mut *put);
+        self.warnings.iter_mut().for_each(&mut *put);
         for block in self.sections.iter_mut().flat_map(|section| &mut section.blocks) {
             match block {
                 Block::Table(table) | Block::OnPage(table) => table.texts_mut().for_each(&mut *put),
@@ -205,7 +229,9 @@ impl Document {
                     of.items.iter_mut().for_each(|item| put(&mut item.connection));
                     of_plot(&mut of.plot, put);
                 }
-                _ => {}
+                Block::Words(text) | Block::Warning(text) => put(text),
+                Block::List(sentences) => sentences.iter_mut().for_each(&mut *put),
+                Block::Histograms(_) | Block::Counts(_) | Block::Code { .. } => {}
             }
         }
     }

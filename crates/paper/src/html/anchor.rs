@@ -8,19 +8,6 @@ use crate::document::{Block, Document};
 /// Longest name made of a heading, characters.
 const LONGEST: usize = 60;
 
-/// A heading without what it has in parentheses: figures such as a number of blocks, which differ
-/// from report to report.
-fn without_asides(heading: &str) -> String {
-    let mut depth = 0_usize;
-    let outside = heading.chars().filter(|c| {
-        let closes = *c == ')' && depth > 0;
-        depth = if *c == '(' { depth + 1 } else { depth - usize::from(closes) };
-        depth == 0 && !closes
-    });
-    let text: String = outside.collect();
-    if text.trim().is_empty() { heading.to_owned() } else { text }
-}
-
 /// A heading as the name of a place: lower case, with a dash for each stretch of anything but
 /// letters and digits.
 fn slug(heading: &str) -> String {
@@ -64,7 +51,7 @@ impl Anchors {
 
     /// The name of the place with this heading, which no other place of the page has.
     pub fn of(&mut self, heading: &str) -> String {
-        let name = format!("{}{}", self.prefix, slug(&without_asides(heading)));
+        let name = format!("{}{}", self.prefix, slug(heading));
         self.unique(&name)
     }
 
@@ -92,20 +79,6 @@ mod tests {
         assert_eq!(anchors.of("What it is worth"), "what-it-is-worth-2");
         assert_eq!((anchors.of("…"), anchors.of("µs")), ("untitled".into(), "µs".into()));
         assert!(anchors.of(&"x".repeat(500)).len() <= LONGEST);
-    }
-
-    #[test]
-    fn a_place_keeps_its_name_where_a_figure_of_its_heading_changes() {
-        for n in 4..6 {
-            let mut anchors = Anchors::default();
-            let heading = format!("plan: effects on goodput (n = {n} complete blocks, 0 incomplete)");
-            assert_eq!(anchors.of(&heading), "plan-effects-on-goodput");
-            assert_eq!(anchors.of("loss (share) over time (n = 3 (of 4))"), "loss-over-time");
-            assert_eq!(
-                (anchors.of("(all)"), anchors.of("a) b"), anchors.of("open (end")),
-                ("all".into(), "a-b".into(), "open".into())
-            );
-        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
-use crate::document::{Block, Cell, Clause, ClauseKind, Document, Row, Table, Value};
+use crate::document::{Block, Cell, Clause, ClauseKind, Document, Piece, Row, Table, Text, Value};
 use crate::plot::{Plot, Scale};
 
 const STYLE: &str = include_str!("style.css");
@@ -163,14 +163,13 @@ fn link_to(name: &str) -> Markup {
     html! { " " a.anchor href={ "#" (name) } aria-label="Link to this place" { "#" } }
 }
 
-/// A sentence; what stands between backquotes in it is to be typed. Where these are no pairs they
-/// are text like any other.
-fn prose(text: &str) -> Markup {
-    let pieces: Vec<&str> = text.split('`').collect();
-    if pieces.len().is_multiple_of(2) {
-        return html! { (text) };
+/// A sentence; what is to be typed is set as code.
+fn prose(text: &Text) -> Markup {
+    html! {
+        @for piece in text.pieces() {
+            @match piece { Piece::Code(text) => code { (text) }, other => (other.to_string()) }
+        }
     }
-    html! { @for (n, piece) in pieces.iter().enumerate() { @if n % 2 == 1 { code { (piece) } } @else { (piece) } } }
 }
 
 /// Lines of a listing that are shown without being asked for.
@@ -192,7 +191,7 @@ fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
             },
             Block::Table(t) => (table(t, &t.title, place)),
             Block::OnPage(t) => details.rows {
-                summary { (t.title) " (" (quantity::counted(t.rows.len() as u64, "row")) ")" }
+                summary { (t.heading()) " (" (quantity::counted(t.rows.len() as u64, "row")) ")" }
                 (table(t, &t.title, place))
             },
             Block::Counts(of) => (table(&of.table(), &of.table().title, place)),
@@ -240,6 +239,7 @@ fn cell(cell: &Cell, figures: bool) -> Markup {
             Value::Bar(share) => td class=[class] {
                 svg.bar width={ (format!("{:.1}", share.clamp(0.0, 1.0) * 8.0)) "rem" } {}
             },
+            Value::Text(text) => td class=[class] { (prose(text)) },
             value => td class=[class] { (value.to_string()) },
         }
     }
@@ -262,7 +262,7 @@ fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
         .scroll id=(name) {
             a.csv download={ (name) ".csv" } href=(crate::csv::address(table)) { "CSV" }
             table {
-                @if !table.title.is_empty() { caption { (table.title) } }
+                @if !table.title.is_empty() { caption { (table.heading()) } }
                 thead {
                     tr { @for (i, column) in table.columns.iter().enumerate() { th class=(class(i)) scope="col" { (column.name) } } }
                 }
@@ -270,7 +270,7 @@ fn table(table: &Table, name: &str, place: &mut Place) -> Markup {
                     @for row in &table.rows {
                         tr id=[row_name(row)] { @for (i, of) in row.cells.iter().enumerate() { (cell(of, figures(i))) } }
                         @if !row.notes.is_empty() {
-                            tr.notes { td colspan=(columns) { @for note in &row.notes { p { (note.to_string()) } } } }
+                            tr.notes { td colspan=(columns) { @for note in &row.notes { p { (prose(note)) } } } }
                         }
                     }
                 }
@@ -322,9 +322,10 @@ mod tests {
 
     #[test]
     fn what_is_to_be_typed_is_set_as_code() {
-        assert_eq!(prose("look: `ss -ti`, `a<b`.").into_string(), "look: <code>ss -ti</code>, <code>a&lt;b</code>.");
-        assert_eq!(prose("one ` alone <").into_string(), "one ` alone &lt;");
-        assert_eq!(prose("").into_string(), "");
+        let text = Text::from("look: ").and(Text::code("ss -ti")).and(", ").and(Text::code("a<b")).and(".");
+        assert_eq!(prose(&text).into_string(), "look: <code>ss -ti</code>, <code>a&lt;b</code>.");
+        // What a run says is never read as more than words.
+        assert_eq!(prose(&"a `b` <".into()).into_string(), "a `b` &lt;");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
         canvas.title(&mut out, &document.title.to_string());
         canvas.paragraph(&mut out, &document.about, 0);
         for warning in &document.warnings {
-            canvas.lines(&mut out, Ink::Warn, warning);
+            canvas.lines(&mut out, Ink::Warn, &warning.to_string());
         }
         if !document.verdict.is_empty() {
             out.push('\n');
@@ -43,7 +43,7 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
 
 /// A clause, and under it what to do about it.
 fn said(canvas: &Canvas, out: &mut String, clause: &Clause) {
-    canvas.paragraph(out, &clause.text, 0);
+    canvas.paragraph(out, &clause.text.to_string(), 0);
     if let Some(next) = &clause.next {
         canvas.paragraph(out, &format!("Next: {next}"), 0);
     }
@@ -173,12 +173,12 @@ fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option
 
 fn block(canvas: &Canvas, out: &mut String, block: &Block) {
     match block {
-        Block::Words(text) => canvas.paragraph(out, text, 0),
-        Block::Warning(text) => canvas.lines(out, Ink::Warn, text),
+        Block::Words(text) => canvas.paragraph(out, &text.to_string(), 0),
+        Block::Warning(text) => canvas.lines(out, Ink::Warn, &text.to_string()),
         Block::List(lines) => {
             for line in lines {
                 let mut text = String::new();
-                canvas.paragraph(&mut text, line, 2);
+                canvas.paragraph(&mut text, &line.to_string(), 2);
                 out.push_str(&text.replacen("  ", "- ", 1));
             }
         }
@@ -208,7 +208,7 @@ fn block(canvas: &Canvas, out: &mut String, block: &Block) {
 
 fn draw_table(canvas: &Canvas, out: &mut String, t: &Table) {
     out.push('\n');
-    canvas.title(out, &t.title);
+    canvas.title(out, &t.heading());
     table::draw(canvas, out, t);
 }
 
@@ -232,7 +232,7 @@ mod tests {
             ..Document::default()
         };
         let next = format!("{}.", "trace the other end as well ".repeat(9).trim_end());
-        document.verdict[0].next = Some(next);
+        document.verdict[0].next = Some(next.into());
         document
             .verdict
             .extend((0..6).map(|_| "Something more is said of what was seen, at some length, and it can wait.".into()));

@@ -43,12 +43,9 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, table: &Table) {
             }
         }
     }
-    let mut spare: Vec<(u8, usize)> =
-        table.columns.iter().enumerate().filter_map(|(i, column)| Some((column.spare?, i))).collect();
-    spare.sort_unstable();
-    let mut spare = spare.into_iter();
+    let mut spare = table.in_order_of_sparing();
     while !fits(canvas, &head, &rows, &columns)
-        && let Some((_, goes)) = spare.next()
+        && let Some(goes) = spare.next()
     {
         columns.retain(|i| *i != goes);
     }

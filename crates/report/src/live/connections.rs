@@ -1,15 +1,18 @@
 //! The busiest connections by their sends.
 
-use record::{Leg, Nanos};
+use record::Leg;
 use stats::Quantile;
 
+use crate::page::NONE;
 use crate::view::waits_for;
 use paper::Canvas;
-use paper::Ink;
+use paper::document::{Cell, Column, Table, Text, columns};
 use summary::{SendFigures, TraceSummary};
 
 use super::Piece;
-use super::table::{Align, Table};
+
+/// The column of the programs.
+pub(super) const OWNER: usize = 1;
 
 /// The table of the `shown` busiest connections, and what became of the rest.
 pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummary, shown: usize) {
@@ -19,35 +22,28 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummar
     }
     let wide = canvas.width >= 132;
     out.extend(super::heading("Connections, busiest first"));
-    let mut head =
-        vec![("local → remote", Align::Left), ("owner", Align::Left), ("sends", Align::Right), ("bytes", Align::Right)];
+    let mut columns = columns(["local → remote", "owner"], ["sends", "bytes"]);
     if wide {
-        head.extend([("tcp p50", Align::Right), ("network p50", Align::Right)]);
+        columns.extend(["tcp p50", "network p50"].map(Column::figures));
     }
-    head.extend([("total p50", Align::Right), ("p99", Align::Right)]);
+    columns.extend(["total p50", "p99"].map(Column::figures));
     if wide {
-        head.push(("max", Align::Right));
-        head.push(("waits for", Align::Left));
+        columns.extend([Column::figures("max"), Column::text("waits for")]);
     }
-    let mut table = Table::new(&head);
-    let mut row = |who: String, owner: String, sends: &SendFigures| {
-        let time = |ns: Option<u64>| (ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string()), None);
+    let mut table = Table::new("", columns);
+    let mut row = |who: Text, owner: String, sends: &SendFigures| {
+        let time = |ns: Option<u64>| Cell::ns_or(ns, NONE);
         let quantile = |leg: Leg, q: Quantile| time(sends.leg(leg).times.quantile(q));
-        let mut cells = vec![
-            (who, None),
-            (owner, Some(Ink::Faint)),
-            (quantity::count(sends.sends), None),
-            (quantity::bytes(sends.bytes), None),
-        ];
+        let mut cells = vec![who.into(), owner.into(), Cell::count(sends.sends), Cell::bytes(sends.bytes)];
         if wide {
             cells.extend([quantile(Leg::Tcp, Quantile::P50), quantile(Leg::Network, Quantile::P50)]);
         }
         cells.extend([quantile(Leg::Total, Quantile::P50), quantile(Leg::Total, Quantile::P99)]);
         if wide {
             cells.push(time(sends.leg(Leg::Total).times.max()));
-            cells.push((waits_for(sends), None));
+            cells.push(waits_for(sends).into());
         }
-        table.row(cells);
+        table.push(cells);
     };
     for c in all.iter().take(shown) {
         let owner = match c.connection.owner.pid {
@@ -56,7 +52,7 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummar
         };
         let (local, remote) = (c.connection.local, c.connection.remote);
         // Where there is little room the local address goes: it is this host's.
-        let who = if wide { ends(local, remote) } else { format!(":{} → {remote}", local.port()) };
+        let who = if wide { Text::ends(local, remote) } else { Text::to_peer(local, remote) };
         row(who, owner, &c.sends);
     }
     let rest: Vec<_> = all.iter().skip(shown).collect();
@@ -66,9 +62,9 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummar
         let mut together = SendFigures::new(stats::Precision::Coarse);
         rest.iter().for_each(|c| together.merge(&c.sends));
         together.merge(&others.sends);
-        row(format!("{} more", quantity::count(count)), String::new(), &together);
+        row(format!("{} more", quantity::count(count)).into(), String::new(), &together);
     }
-    out.push(Piece::Table(table));
+    out.push(Piece::Table(Box::new(table), Some(OWNER)));
     if others.connections > 0 {
         let note = format!(
             "{} with the fewest sends have no separate figures: {} are kept one by one.",
@@ -79,9 +75,4 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, summary: &TraceSummar
         canvas.paragraph(&mut text, &note, 0);
         out.extend(text.lines().map(|line| Piece::Line(line.to_owned(), None)));
     }
-}
-
-/// The ends of a connection, with the arrow that points to the peer.
-pub(super) fn ends(local: std::net::SocketAddr, remote: std::net::SocketAddr) -> String {
-    format!("{local} → {remote}")
 }

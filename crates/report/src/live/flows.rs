@@ -1,15 +1,15 @@
 //! The busiest connections by any kind of record but sends: number, bytes, where the time went, and
 //! how long it took.
 
-use record::Nanos;
 use stats::{Distribution, Quantile};
 use summary::{FlowFigures, FlowTable, LegPlace, TimedKind};
 
 use super::Piece;
-use super::table::{Align, Table};
+use super::connections::OWNER;
+use crate::page::NONE;
 use crate::view::{mostly, owner};
 use paper::Canvas;
-use paper::Ink;
+use paper::document::{Cell, Column, Table, Text, columns};
 
 /// The table of the `shown` busiest, and what became of the rest.
 pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, kind: TimedKind, tallies: &FlowTable, shown: usize) {
@@ -20,41 +20,27 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, kind: TimedKind, tall
     let (wide, narrow) = (canvas.width >= 132, canvas.width < 100);
     out.extend(super::heading(&format!("{}: connections, busiest first", kind.title())));
     let things = format!("{}s", kind.thing());
-    let mut head = vec![
-        ("local → remote", Align::Left),
-        ("owner", Align::Left),
-        (things.as_str(), Align::Right),
-        ("bytes", Align::Right),
-    ];
+    let mut columns = columns(["local → remote", "owner"], [things.as_str(), "bytes"]);
     let beside = kind.legs().iter().find(|leg| leg.place == LegPlace::Beside);
-    let beside_name = beside.map(|leg| format!("{} p50", leg.name)).unwrap_or_default();
     if wide {
-        head.extend(kind.counted().iter().map(|name| (*name, Align::Right)));
-        if beside.is_some() {
-            head.push((&beside_name, Align::Right));
-        }
+        columns.extend(kind.counted().iter().map(|name| Column::figures(*name)));
+        columns.extend(beside.map(|leg| Column::figures(format!("{} p50", leg.name))));
     }
     let total = kind.legs()[kind.total()].name;
-    let total_name = format!("{total} p50");
-    head.extend([(total_name.as_str(), Align::Right), ("p99", Align::Right)]);
+    columns.extend([Column::figures(format!("{total} p50")), Column::figures("p99")]);
     if wide {
-        head.push(("max", Align::Right));
+        columns.push(Column::figures("max"));
     }
     if !narrow {
-        head.push(("mostly", Align::Left));
+        columns.push(Column::text("mostly"));
     }
-    let mut table = Table::new(&head);
-    let mut row = |who: String, owner: String, tally: &FlowFigures| {
-        let time = |ns: Option<u64>| (ns.map_or_else(|| "—".into(), |ns| Nanos(ns).to_string()), None);
+    let mut table = Table::new("", columns);
+    let mut row = |who: Text, owner: String, tally: &FlowFigures| {
+        let time = |ns: Option<u64>| Cell::ns_or(ns, NONE);
         let quantile = |times: &Distribution, q| time(times.quantile(q));
-        let mut cells = vec![
-            (who, None),
-            (owner, Some(Ink::Faint)),
-            (quantity::count(tally.n), None),
-            (quantity::bytes(tally.bytes), None),
-        ];
+        let mut cells = vec![who.into(), owner.into(), Cell::count(tally.n), Cell::bytes(tally.bytes)];
         if wide {
-            cells.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| (quantity::count(n), None)));
+            cells.extend(kind.counted().iter().zip(tally.counts).map(|(_, n)| Cell::count(n)));
             if beside.is_some() {
                 cells.push(quantile(&tally.beside, Quantile::P50));
             }
@@ -64,9 +50,9 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, kind: TimedKind, tall
             cells.push(time(tally.total.max()));
         }
         if !narrow {
-            cells.push((mostly(kind, tally), None));
+            cells.push(mostly(kind, tally).into());
         }
-        table.row(cells);
+        table.push(cells);
     };
     for tally in all.iter().take(shown) {
         row(who(tally, wide), owner(tally), tally);
@@ -76,16 +62,16 @@ pub(super) fn table(canvas: &Canvas, out: &mut Vec<Piece>, kind: TimedKind, tall
     if let Some(mut together) = rest.first().map(|t| (**t).clone()).or(others.cloned()) {
         rest.iter().skip(1).for_each(|t| together.merge(t));
         others.filter(|_| !rest.is_empty()).iter().for_each(|o| together.merge(o));
-        row(format!("{} more", quantity::count(rest.len() as u64 + folded)), String::new(), &together);
+        row(format!("{} more", quantity::count(rest.len() as u64 + folded)).into(), String::new(), &together);
     }
-    out.push(Piece::Table(table));
+    out.push(Piece::Table(Box::new(table), Some(OWNER)));
 }
 
-fn who(tally: &FlowFigures, wide: bool) -> String {
+fn who(tally: &FlowFigures, wide: bool) -> Text {
     match tally.ends {
-        Some((local, remote)) if wide => super::connections::ends(local, remote),
+        Some((local, remote)) if wide => Text::ends(local, remote),
         // Where there is little room the local address goes: it is this host's.
-        Some((local, remote)) => format!(":{} → {remote}", local.port()),
-        None => format!("connection {}", tally.flow),
+        Some((local, remote)) => Text::to_peer(local, remote),
+        None => format!("connection {}", tally.flow).into(),
     }
 }

@@ -1,43 +1,45 @@
 //! The table of legs of any kind of record.
 
-use record::Nanos;
 use stats::{Distribution, Quantile};
 use summary::{LegPlace, TimedKind, TimedLeg, TraceSummary};
 
-use super::table::{Align, Table};
-use crate::colour::ink_of;
-
-const DASH: &str = "—";
+use crate::colour::hue_of;
+use crate::page::{NONE, TOO_FEW};
+use paper::document::{Cell, Column, Row, Table};
 
 /// A row for each leg; those of requests that none can have, as where the peer was not traced, and
 /// those that were not asked for are skipped. `first` names the column of their names.
 pub(super) fn table(summary: &TraceSummary, kind: TimedKind, first: &str) -> Table {
-    let quantiles = Quantile::SHOWN.map(|q| q.to_string());
-    let mut head = vec![(first, Align::Left), ("n", Align::Right), ("min", Align::Right)];
-    head.extend(quantiles.iter().map(|q| (q.as_str(), Align::Right)));
-    head.extend([("max", Align::Right), ("share", Align::Right)]);
-    let mut table = Table::new(&head).spare(&["min", "p99.9", "p90"]);
+    let mut columns = vec![Column::text(first), Column::figures("n"), Column::figures("min").spare(0)];
+    columns.extend(Quantile::SHOWN.map(|quantile| {
+        let column = Column::figures(quantile.to_string());
+        match quantile {
+            Quantile::P999 => column.spare(1),
+            Quantile::P90 => column.spare(2),
+            _ => column,
+        }
+    }));
+    columns.extend(["max", "share"].map(Column::figures));
+    let mut table = Table::new("", columns);
     let optional = matches!(kind, TimedKind::AtClient | TimedKind::AtServer);
     let legs = summary.times(kind);
     let whole = legs.iter().filter(|(leg, _)| leg.place == LegPlace::Adds).map(|(_, times)| times.sum()).sum();
     let there = |leg: &TimedLeg, times: &Distribution| times.n() > 0 || !(optional || leg.place == LegPlace::Beside);
     for (leg, times) in legs.into_iter().filter(|(leg, times)| there(leg, times)) {
-        let time = |ns: Option<u64>| (ns.map_or_else(|| DASH.into(), |ns| Nanos(ns).to_string()), None);
-        let mut row = vec![(leg.name.to_owned(), Some(ink_of(leg)))];
-        row.push((if times.n() == 0 { DASH.into() } else { quantity::count(times.n()) }, None));
-        row.push(time(times.min()));
-        row.extend(Quantile::SHOWN.map(|q| time(times.quantile(q))));
-        row.push(time(times.max()));
-        row.push((share(leg, times, whole), None));
-        table.row(row);
+        let time = |ns: Option<u64>| Cell::ns_or(ns, NONE);
+        let n = Some(times.n()).filter(|n| *n > 0);
+        let mut row = vec![Cell::from(leg.name), Cell::or(n, Cell::count, NONE), time(times.min())];
+        row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(times.quantile(q), TOO_FEW)));
+        row.extend([time(times.max()), share(leg, times, whole)]);
+        table.push(Row::of(row).in_hue(Some(hue_of(leg))));
     }
     table
 }
 
-fn share(leg: &TimedLeg, times: &Distribution, whole: u128) -> String {
+fn share(leg: &TimedLeg, times: &Distribution, whole: u128) -> Cell {
     match leg.place {
-        LegPlace::Adds if times.n() == 0 => DASH.into(),
-        LegPlace::Adds => quantity::percent(quantity::share(times.sum(), whole)),
-        _ => String::new(),
+        LegPlace::Adds if times.n() == 0 => Cell::absent(NONE),
+        LegPlace::Adds => Cell::share(quantity::share(times.sum(), whole)),
+        _ => Cell::default(),
     }
 }

@@ -17,8 +17,8 @@ use record::Role;
 use summary::{TimedKind, TraceSummary};
 
 use crate::view::{Facts, sampling};
-use paper::Canvas;
-use paper::Ink;
+use paper::document::Table;
+use paper::{Canvas, Ink};
 
 pub use opened::{Opened, SlowestSend};
 pub use top::{Top, once, rows, top, visible};
@@ -38,14 +38,15 @@ pub const ROWS_OF_WATCH: u16 = 24;
 /// What the screen of a trace is made of, from its top to its bottom.
 enum Piece {
     Line(String, Option<Ink>),
-    Table(table::Table),
+    /// A table, and which of its columns is drawn faint.
+    Table(Box<Table>, Option<usize>),
 }
 
 impl Piece {
     fn height(&self) -> u16 {
         match self {
             Self::Line(..) => 1,
-            Self::Table(table) => table.height(),
+            Self::Table(table, _) => table::height(table),
         }
     }
 }
@@ -62,7 +63,7 @@ pub fn trace(frame: &mut Frame<'_>, canvas: &Canvas, summary: &TraceSummary, fac
                 let style = ink.map(|ink| style(&canvas, ink)).unwrap_or_default();
                 frame.render_widget(Span::styled(canvas.cut(&text, canvas.width), style), area);
             }
-            Piece::Table(table) => frame.render_widget(table.widget(&canvas), area),
+            Piece::Table(table, faint) => frame.render_widget(table::widget(&canvas, &table, faint), area),
         }
         left.y += area.height;
         left.height -= area.height;
@@ -75,10 +76,13 @@ pub fn trace(frame: &mut Frame<'_>, canvas: &Canvas, summary: &TraceSummary, fac
 fn pieces(canvas: &Canvas, summary: &TraceSummary, facts: &Facts, rows: usize) -> Vec<Piece> {
     let mut out = Vec::from(headline(summary, facts));
     let blank = || Piece::Line(String::new(), None);
-    out.extend([blank(), Piece::Table(legs::table(summary, TimedKind::Sends, "leg"))]);
+    out.extend([blank(), Piece::Table(Box::new(legs::table(summary, TimedKind::Sends, "leg")), None)]);
     let received = &summary.receives().records;
     if received.n > 0 {
-        out.extend([blank(), Piece::Table(legs::table(summary, TimedKind::Receives, "leg (received)"))]);
+        out.extend([
+            blank(),
+            Piece::Table(Box::new(legs::table(summary, TimedKind::Receives, "leg (received)")), None),
+        ]);
     }
     // There is room for one role: that with the most requests.
     let requests = summary.requests();
@@ -88,7 +92,7 @@ fn pieces(canvas: &Canvas, summary: &TraceSummary, facts: &Facts, rows: usize) -
             Role::Client => TimedKind::AtClient,
             Role::Server => TimedKind::AtServer,
         };
-        out.extend([blank(), Piece::Table(legs::table(summary, kind, &format!("part (as {role})")))]);
+        out.extend([blank(), Piece::Table(Box::new(legs::table(summary, kind, &format!("part (as {role})"))), None)]);
     }
     // A blank line, a heading, a head, a row for the rest, and the losses.
     let used: u16 = out.iter().map(Piece::height).sum();

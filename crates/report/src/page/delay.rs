@@ -7,7 +7,7 @@ use capture::generate::Gaps;
 use record::Nanos;
 
 use super::facts;
-use paper::document::{Cell, Document, Section, Table, clauses, columns};
+use paper::document::{Cell, Document, Section, Table, clauses, columns, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Changes of level that a verdict names.
@@ -37,7 +37,13 @@ pub fn document(delay: &Delay) -> Document {
         accuracy(delay, figures),
     ];
     sections.retain(|s| !s.blocks.is_empty());
-    Document { title, about, verdict: clauses(verdict(delay, figures)), warnings: warnings(delay, figures), sections }
+    Document {
+        title,
+        about,
+        verdict: clauses(verdict(delay, figures)),
+        warnings: texts(warnings(delay, figures)),
+        sections,
+    }
 }
 
 fn time(ns: f64) -> String {
@@ -379,7 +385,7 @@ mod tests {
     #[test]
     fn what_the_taps_dropped_is_a_warning() {
         let dropped = Delay { dropped: [0, 7], ..delay() };
-        assert!(document(&dropped).warnings.iter().any(|w| w.contains("7 behind it")));
+        assert!(document(&dropped).warnings.iter().any(|w| w.to_string().contains("7 behind it")));
         assert!(document(&delay()).warnings.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use stats::Estimate;
 
 use super::NONE;
 use crate::view::capital;
-use paper::document::{Block, Cell, Clause, Column, Document, Section, Table};
+use paper::document::{Cell, Clause, Column, Document, Section, Table, Text, texts};
 
 /// Groups that a table lists.
 const LISTED: usize = 20;
@@ -73,7 +73,7 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
             fleet.hours, fleet.until
         ),
         verdict,
-        warnings: left_out(fleet),
+        warnings: texts(left_out(fleet)),
         sections,
     }
 }
@@ -292,7 +292,7 @@ fn runs(fleet: &Fleet<'_>) -> Option<Section> {
     }
     let mut section = Section::new("Runs to look at");
     section.table(table);
-    section.blocks.push(Block::Words("`wirelapse report RUN` shows one of them.".into()));
+    section.say(Text::code("wirelapse report RUN").and(" shows one of them."));
     Some(section)
 }
 
@@ -335,7 +335,7 @@ mod tests {
         let run = FleetRun { host: "web-1".into(), directory: "host=web-1/run=9".into(), sends: 5, mean_ns: 2e6 };
         let present = Present { kind: GroupKind::Host, asked: 3, groups: 300, gone: 1, new: 0 };
         let page = page(vec![slow, host("web-2", 1.0, Standing::NotSeen)], &[present], &[run]);
-        let said = &page.verdict[0].text;
+        let said = page.verdict[0].text.to_string();
         assert!(said.starts_with("1 of 2 hosts became slower: web-1: its p99 is 1.50 × (1."), "{said}");
         assert!(said.contains("; the mean of leg network grew most, by 1.00 ms to 1.50 × ("), "{said}");
         assert!(
@@ -346,7 +346,11 @@ mod tests {
         assert!(format!("{links:?}").contains("/runs/host=web-1/run=9"));
         for said in ["1 group not compared", "1 host had sends the week before and none", "3 of 300 hosts are compared"]
         {
-            assert!(page.warnings.iter().any(|warning| warning.starts_with(said)), "{said}: {:?}", page.warnings);
+            assert!(
+                page.warnings.iter().any(|warning| warning.to_string().starts_with(said)),
+                "{said}: {:?}",
+                page.warnings
+            );
         }
     }
 
@@ -358,12 +362,12 @@ mod tests {
             vec![slow("192.0.2.1"), slow("192.0.2.2"), became(group(GroupKind::Service, "a"), 1.0, Standing::NotSeen)];
         let page = page(all, &[], &[]);
         assert!(
-            page.verdict[0].text.starts_with("None of 2 peers became slower by itself: 2 with"),
+            page.verdict[0].text.to_string().starts_with("None of 2 peers became slower by itself: 2 with"),
             "{:?}",
             page.verdict
         );
         assert!(
-            page.verdict[1].text.starts_with("None of 1 service is seen to have become slower; the"),
+            page.verdict[1].text.to_string().starts_with("None of 1 service is seen to have become slower; the"),
             "{:?}",
             page.verdict
         );
@@ -372,6 +376,6 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_compared_that_is_said() {
-        assert!(page(Vec::new(), &[], &[]).verdict[0].text.starts_with("Nothing can be compared"));
+        assert!(page(Vec::new(), &[], &[]).verdict[0].text.to_string().starts_with("Nothing can be compared"));
     }
 }

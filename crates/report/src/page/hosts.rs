@@ -6,7 +6,7 @@ use summary::hosts::{Clock, Hosts, Piece};
 
 use super::TOO_FEW;
 use crate::view::capital;
-use paper::document::{Cell, Column, Document, Section, Table, clauses};
+use paper::document::{Cell, Column, Document, Section, Table, clauses, texts};
 
 /// Clocks of machines differ by less, in millionths: a wider bound says nothing.
 const PLAUSIBLE: f64 = 600.0;
@@ -153,7 +153,7 @@ pub fn document(hosts: &Hosts) -> Document {
             if by.is_empty() { "none".into() } else { by.join(", ") }
         ),
         verdict: clauses(verdict(hosts)),
-        warnings: warnings(hosts),
+        warnings: texts(warnings(hosts)),
         sections: vec![where_, slow],
     }
 }

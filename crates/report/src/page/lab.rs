@@ -6,7 +6,7 @@ use ::lab::{
 };
 use record::Nanos;
 
-use paper::document::{Document, Section, Table};
+use paper::document::{Document, Section, Table, Text};
 
 /// A direction in words.
 fn words(asked: &Direction) -> String {
@@ -100,7 +100,8 @@ fn came_up(name: &str, about: String, tables: [Table; 2], notes: &[String], host
     tables.into_iter().for_each(|table| section.table(table));
     notes.iter().for_each(|note| section.say(note));
     let [from, to] = hosts;
-    section.say(format!("Try `wirelapse lab exec {name}:{from} -- ping -c 3 {to}`. {end} takes it down."));
+    let ping = Text::code(format!("wirelapse lab exec {name}:{from} -- ping -c 3 {to}"));
+    section.say(Text::from("Try ").and(ping).and(format!(". {end} takes it down.")));
     Document { title: format!("lab {name}").into(), about, sections: vec![section], ..Document::default() }
 }
 

@@ -6,7 +6,7 @@ use stats::Estimate;
 use study::overhead::{LoadCosts as Load, Outcome, Plan, Row};
 
 use super::study::plan::Steps;
-use paper::document::{Block, Column, Document, Section, Table};
+use paper::document::{Column, Document, Section, Table};
 
 /// What was measured, a section for each load.
 pub fn document(outcome: &Outcome) -> Document {
@@ -45,7 +45,7 @@ fn section(load: &Load) -> Section {
     }));
     said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
-    section.blocks.extend((!said.is_empty()).then_some(Block::List(said)));
+    section.list(said);
     section
 }
 

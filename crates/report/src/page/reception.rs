@@ -7,7 +7,7 @@ use study::reception::{Beside, CPU, Levels, Outcome, Plan, Response, Series, com
 
 use super::study::plan::Steps;
 use crate::view::capital;
-use paper::document::{Block, Cell, Column, Document, Row, Section, Table, clauses, columns};
+use paper::document::{Cell, Column, Document, Row, Section, Table, Text, clauses, columns};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Effects in the table of each response, the surest first.
@@ -18,7 +18,7 @@ pub fn document(outcome: &Outcome) -> Document {
     let beside = compare(outcome);
     let mut warnings = Vec::new();
     if !outcome.finished {
-        warnings.push("The study did not come to its end: what is here was measured until then.".into());
+        warnings.push(Text::from("The study did not come to its end: what is here was measured until then."));
     }
     let mut sections = vec![findings(&beside), series(outcome), step(outcome), main_effects(outcome)];
     sections.push(by_technique(outcome, Response::Deviation, "deviation", Some("Figure 5")));
@@ -392,8 +392,9 @@ fn level(outcome: &Outcome, factor: usize, level: usize) -> String {
 fn effects(outcome: &Outcome) -> Section {
     let mut section = Section::new("Main effects and interactions");
     for (response, effects) in &outcome.effects {
-        let title = format!("{}: effects, the surest first ({} blocks)", response.name(), effects.blocks);
-        let mut table = Table::new(title, columns(["of", "against"], ["effect, 95 % interval", "p"]));
+        let title = format!("{}: effects, the surest first", response.name());
+        let mut table = Table::new(title, columns(["of", "against"], ["effect, 95 % interval", "p"]))
+            .with_basis(format!("{} blocks", effects.blocks));
         let mut sorted: Vec<_> = effects.effects.iter().collect();
         sorted.sort_by(|a, b| a.p.total_cmp(&b.p).then(b.size.value.abs().total_cmp(&a.size.value.abs())));
         for effect in sorted.iter().take(EFFECTS) {
@@ -456,79 +457,25 @@ fn missing(outcome: &Outcome) -> Section {
 
 fn method(outcome: &Outcome) -> Section {
     let mut section = Section::new("How it was measured");
-    let trial = outcome.trial;
-    section.blocks.push(Block::List(vec![
+    let sent = Text::from(format!(
+        "Frames are sent for {} in each trial, by sendmmsg: the kernel forwards each frame on the sender's CPU. Where the source \
+         cannot send at the rate that was asked for, the column ",
+        outcome.trial
+    ));
+    section.list([
         "All is in one network namespace: source, tap, a plain pair of veth devices, tap, sink. The kernel copies every frame at both \
          taps (tc mirred) to two interfaces, and one receiver of the same technique is on each."
             .into(),
         "The interfaces are virtual: veth, where XDP programs run in the driver, and macvlan on top of it, where they run in the network \
          stack (generic mode). A NIC would be a further level, and this testbed has none. Series, step and highest rates are of veth."
             .into(),
-        format!(
-            "Frames are sent for {trial} in each trial, by sendmmsg: the kernel forwards each frame on the sender's CPU. Where the source \
-             cannot send at the rate that was asked for, the column `sent` says what it sent."
-        ),
+        sent.and(Text::code("sent")).and(" says what it sent."),
         "The share matched is of the frames that were sent, so it holds what the testbed lost on the way to the taps.".into(),
         "The delay is the difference of two timestamps of the kernel. It holds the time that the kernel takes to copy a frame at the first \
          tap and to forward it to the second."
             .into(),
         "CPU per frame is of the two receiving threads; what the kernel does for a frame before it reaches them is not in it.".into(),
         "A stressed CPU has one thread that spins for each CPU.".into(),
-    ]));
+    ]);
     section
-}
-
-#[cfg(test)]
-mod tests {
-    use study::reception::{Measured, Trial};
-
-    use super::*;
-
-    #[test]
-    fn each_level_of_each_factor_has_its_mean_over_the_others() {
-        let mut trials = Vec::new();
-        for block in 0..3u32 {
-            for levels in (0..8).map(|i| [i & 1, i >> 1 & 1, 0, i >> 2, 0]) {
-                // Frames of the second size take 500 ns more; nothing else matters but a wobble.
-                let mean_ns = Some(1_000.0 + 500.0 * levels[1] as f64 + f64::from(block));
-                trials.push(Trial {
-                    block,
-                    levels,
-                    measured: Measured { sent: 10, matched: 10, mean_ns, ..Measured::default() },
-                });
-            }
-        }
-        let outcome = Outcome {
-            seed: 1,
-            quick: true,
-            trial: Nanos(1),
-            blocks: 3,
-            finished: true,
-            techniques: vec!["rx-ring".into(), "xdp".into()],
-            interfaces: vec!["veth".into()],
-            frame_sizes: vec![64, 256],
-            line_rates: vec![1_000_000_000],
-            trials,
-            missing: Vec::new(),
-            effects: Vec::new(),
-            source_per_second: 1e5,
-            lossless: Vec::new(),
-            series: Vec::new(),
-            step: None,
-            step_missing: None,
-        };
-        let page = document(&outcome);
-        let plot = page.plots().find(|plot| plot.id == "reception-effects-mean").unwrap();
-        let paper::plot::Scale::Names { names } = &plot.y.scale else { panic!("no names") };
-        assert_eq!(names.len(), 8, "{names:?}");
-        let values: Vec<f64> = plot
-            .layers
-            .iter()
-            .flat_map(|layer| match layer {
-                Layer::Intervals { items, .. } => items.iter().map(|i| i.value.round()).collect(),
-                _ => Vec::new(),
-            })
-            .collect();
-        assert_eq!(values, [1_251.0, 1_251.0, 1_001.0, 1_501.0, 1_251.0, 1_251.0, 1_251.0, 1_251.0]);
-    }
 }

@@ -16,7 +16,7 @@ use traffic::SocketOptions;
 pub use between::document as between;
 
 use super::{command, facts};
-use paper::document::{Block, Document, Row, Section, Table, clauses, columns};
+use paper::document::{Block, Document, Row, Section, Table, Text, clauses, columns};
 
 /// The page of a study; `name` is what the run is called, where it is kept. `wirelapse study` ends
 /// with the same document that `wirelapse report` shows of its run.
@@ -28,18 +28,23 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     let took: Nanos = trials.iter().map(|t| t.took).sum();
     let mut warnings = Vec::new();
     if provenance.state == store::State::Unfinished {
-        warnings.push(format!(
-            "This study did not come to its end: {} of {} planned trials are there. `wirelapse study --resume` goes on with it.",
-            quantity::count(trials.len() as u64),
-            quantity::count(planned as u64)
-        ));
+        let there = [trials.len(), planned].map(|n| quantity::count(n as u64));
+        warnings.push(
+            Text::from(format!(
+                "This study did not come to its end: {} of {} planned trials are there. ",
+                there[0], there[1]
+            ))
+            .and(Text::code("wirelapse study --resume"))
+            .and(" goes on with it."),
+        );
     }
     if counted < trials.len() {
-        warnings.push(format!(
+        let fewer = format!(
             "{} of {} do not count, because a setting did not take or the path broke its promise; each is named below.",
             quantity::count((trials.len() - counted) as u64),
             quantity::counted(trials.len() as u64, "trial")
-        ));
+        );
+        warnings.push(fewer.into());
     }
     let mut verdict: Vec<String> = said.verdict.iter().map(|v| format!("{}.", v.trim_end_matches('.'))).collect();
     if verdict.is_empty() {
@@ -76,11 +81,9 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     if said.lost.is_empty() {
         lost.say("Nothing was lost: every frame that was to be looked at was seen, and every trial counts.");
     } else {
-        lost.blocks.push(Block::List(said.lost.clone()));
+        lost.list(&said.lost);
     }
-    if !said.notes.is_empty() {
-        lost.blocks.push(Block::List(said.notes));
-    }
+    lost.list(&said.notes);
     sections.push(lost);
     sections.push(environment(provenance, took));
     let mut plans = Section::new("Plan");
@@ -135,9 +138,7 @@ fn headline(sentence: &str) -> Option<String> {
 fn effects(said: &Conclusion, rest: Vec<String>) -> Section {
     let mut section = Section::new("What it is worth");
     section.plot(plots::compared(said));
-    if !rest.is_empty() {
-        section.blocks.push(Block::List(rest));
-    }
+    section.list(rest);
     section
 }
 

@@ -26,7 +26,7 @@ pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64, most: usize
         ..Document::default()
     };
     if missed > 0 {
-        document.warnings.push(format!("{} missed: this program did not keep up.", counted(missed, "reading")));
+        document.warnings.push(format!("{} missed: this program did not keep up.", counted(missed, "reading")).into());
     }
     let empty = FieldHistogram::new(field);
     let nothing = [("", &empty)];

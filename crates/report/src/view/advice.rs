@@ -1,8 +1,14 @@
 //! What to do about what dominated.
 
+use paper::document::Text;
 use record::{Component, Leg, Role, WaitReason};
 use stats::{Distribution, Quantile};
 use summary::{SendFigures, TimedKind, TraceSummary, WaitStats};
+
+/// What is to be typed.
+fn code(text: &str) -> Text {
+    Text::code(text)
+}
 
 /// A share of the time that is worth acting on.
 const MOST: f64 = 0.5;
@@ -17,7 +23,7 @@ const WINDOW_FULL: f64 = 0.05;
 /// the trace says why; it names the place where that is decided, and where it cannot know, the
 /// measurement that can. Where programs waited for room in the send buffer for most of the trace,
 /// it is on that.
-pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<String> {
+pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<Text> {
     let total = summary.total();
     if blocked && let Some(reason) = most(&total.buffer_waits()) {
         let slower = total.buffer_full_while_slower(reason);
@@ -34,22 +40,27 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<String> {
     };
     let next = match leg {
         Leg::Tcp => waited()?,
-        Leg::Qdisc => "packets queue on this host, before the driver: `tc -s qdisc` shows the queue's length and drops, and `--every-packet` \
-                       the packets in it."
-            .to_owned(),
+        Leg::Qdisc => Text::from("packets queue on this host, before the driver: ")
+            .and(code("tc -s qdisc"))
+            .and(" shows the queue's length and drops, and ")
+            .and(code("--every-packet"))
+            .and(" the packets in it."),
         Leg::Network => match is_steady(&total.leg(Leg::Network).times)? && total.is_at_distance() {
             // Nothing shortens the distance, and the rest may be a round trip as well.
             true if quantity::share(total.leg(Leg::Tcp).times.sum(), time) >= SOME => waited()?,
             // What requests took is said of them.
             true if !summary.requests().is_empty() => return None,
-            true => "that is the distance to the peer, which no setting shortens. How long the peer's program takes to answer is not in it: \
-                     `--requests` shows that, and how many round trips a request needs."
-                .to_owned(),
-            false => ON_THE_PATH.to_owned(),
+            true => Text::from(
+                "that is the distance to the peer, which no setting shortens. How long the peer's program takes to \
+                 answer is not in it: ",
+            )
+            .and(code("--requests"))
+            .and(" shows that, and how many round trips a request needs."),
+            false => on_the_path(),
         },
-        Leg::Nic => {
-            "the NIC held packets: look at its queues with `ethtool -S`, and at its pause frames.".to_owned()
-        }
+        Leg::Nic => Text::from("the NIC held packets: look at its queues with ")
+            .and(code("ethtool -S"))
+            .and(", and at its pause frames."),
         Leg::Call | Leg::Total => return None,
     };
     Some(next)
@@ -64,54 +75,67 @@ fn most(waits: &[(WaitReason, WaitStats)]) -> Option<WaitReason> {
 
 /// By the reason that held sends for most of the time, and whether round trips took longer than at
 /// rest meanwhile.
-fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<String> {
+fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Text> {
     let next = match reason {
         WaitReason::CongestionWindow | WaitReason::SendBuffer if slower => {
             let (full, larger) = match reason {
                 WaitReason::SendBuffer => ("send buffer", "larger buffer"),
                 _ => ("congestion window", "larger window"),
             };
-            return Some(format!(
-                "while the {full} was full, round trips took longer than at rest: data waited on the path, which then limits, or ACKs came \
-                 late. `wirelapse analyze` on a capture distinguishes them. Where it is the path, a {larger} only lengthens its queue."
-            ));
+            let waited = format!(
+                "while the {full} was full, round trips took longer than at rest: data waited on the path, which then limits, or ACKs came late. "
+            );
+            let queue =
+                format!(" on a capture distinguishes them. Where it is the path, a {larger} only lengthens its queue.");
+            return Some(Text::from(waited).and(code("wirelapse analyze")).and(queue));
         }
         WaitReason::Pacing => return Some(paced(summary)),
-        WaitReason::CongestionWindow => {
-            "the congestion window is what limits. `wirelapse analyze` on a capture says whether losses keep it small, and `wirelapse study \
-             congestion` what another congestion control is worth."
-        }
-        WaitReason::ReceiveWindow => {
-            "the peer's window is what limits: its program reads slowly, or its buffer is small for the path. Look at that program and at \
-             net.ipv4.tcp_rmem there; `wirelapse study window-scaling` shows what a larger one is worth."
-        }
-        WaitReason::SendBuffer => {
-            "the send buffer is small for the path: raise net.ipv4.tcp_wmem, or let the program set no SO_SNDBUF, and compare the two traces \
-             with `wirelapse compare`."
-        }
-        WaitReason::Nagle => {
-            "write each message with one call, or set TCP_NODELAY in the program; `wirelapse study small-messages` shows what it is worth."
-        }
+        WaitReason::CongestionWindow => Text::from("the congestion window is what limits. ")
+            .and(code("wirelapse analyze"))
+            .and(" on a capture says whether losses keep it small, and ")
+            .and(code("wirelapse study congestion"))
+            .and(" what another congestion control is worth."),
+        WaitReason::ReceiveWindow => Text::from(
+            "the peer's window is what limits: its program reads slowly, or its buffer is small for the path. \
+                 Look at that program and at net.ipv4.tcp_rmem there; ",
+        )
+        .and(code("wirelapse study window-scaling"))
+        .and(" shows what a larger one is worth."),
+        WaitReason::SendBuffer => Text::from(
+            "the send buffer is small for the path: raise net.ipv4.tcp_wmem, or let the program set no SO_SNDBUF, \
+                 and compare the two traces with ",
+        )
+        .and(code("wirelapse compare"))
+        .and("."),
+        WaitReason::Nagle => Text::from("write each message with one call, or set TCP_NODELAY in the program; ")
+            .and(code("wirelapse study small-messages"))
+            .and(" shows what it is worth."),
         WaitReason::Cork => {
-            "the program asks TCP to wait (TCP_CORK or MSG_MORE): it has to end that with each message."
+            "the program asks TCP to wait (TCP_CORK or MSG_MORE): it has to end that with each message.".into()
         }
         WaitReason::Autocork => {
-            "TCP waits for earlier packets in the qdisc or the NIC (net.ipv4.tcp_autocorking): look at the qdisc leg, and write larger pieces."
+            "TCP waits for earlier packets in the qdisc or the NIC (net.ipv4.tcp_autocorking): look at the qdisc leg, \
+             and write larger pieces."
+                .into()
         }
         WaitReason::SmallQueue => {
-            "this host's own queue below TCP is full: look at the qdisc leg, and at net.ipv4.tcp_limit_output_bytes where the rate is high."
+            "this host's own queue below TCP is full: look at the qdisc leg, and at net.ipv4.tcp_limit_output_bytes \
+             where the rate is high."
+                .into()
         }
-        WaitReason::Retransmission => {
-            "losses are being repaired. Capture a minute of it (`wirelapse capture`) and let `wirelapse analyze` say which packets and why."
-        }
+        WaitReason::Retransmission => Text::from("losses are being repaired. Capture a minute of it (")
+            .and(code("wirelapse capture"))
+            .and(") and let ")
+            .and(code("wirelapse analyze"))
+            .and(" say which packets and why."),
         WaitReason::SentAtOnce | WaitReason::Unknown => return None,
     };
-    Some(next.to_owned())
+    Some(next)
 }
 
 /// By who paces. A congestion control that does so sends at the rate at which the peer got data,
 /// whatever sets that.
-fn paced(summary: &TraceSummary) -> String {
+fn paced(summary: &TraceSummary) -> Text {
     let connections = summary.connections();
     let is_paced = |sends: &SendFigures| {
         [sends.waits(), sends.buffer_waits()].iter().flatten().any(|(reason, _)| *reason == WaitReason::Pacing)
@@ -120,9 +144,11 @@ fn paced(summary: &TraceSummary) -> String {
         connections.iter().filter(|c| is_paced(&c.sends)).map(|c| c.connection.congestion_control.as_str()).collect();
     let is_known = !controls.is_empty() && summary.others().connections == 0;
     if is_known && controls.iter().all(|c| !c.is_empty() && !c.starts_with("bbr")) {
-        return "the rate is limited by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup: `ss -ti` shows it behind \
-                the slash of pacing_rate."
-            .to_owned();
+        return Text::from(
+            "the rate is limited by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup: ",
+        )
+        .and(code("ss -ti"))
+        .and(" shows it behind the slash of pacing_rate.");
     }
     let window = match summary.window_full() {
         Some(share) if share >= WINDOW_FULL => {
@@ -133,15 +159,23 @@ fn paced(summary: &TraceSummary) -> String {
         }
         _ => ", or a peer that reads slowly".to_owned(),
     };
-    format!(
-        "TCP paces these sends. BBR sends as fast as the receiver gets the data: the path sets it{window}. `wirelapse analyze` on a capture \
-         distinguishes them. `ss -ti` shows whether the program limits the rate itself (SO_MAX_PACING_RATE, behind the slash of pacing_rate)."
-    )
+    Text::from(format!(
+        "TCP paces these sends. BBR sends as fast as the receiver gets the data: the path sets it{window}. "
+    ))
+    .and(code("wirelapse analyze"))
+    .and(" on a capture distinguishes them. ")
+    .and(code("ss -ti"))
+    .and(" shows whether the program limits the rate itself (SO_MAX_PACING_RATE, behind the slash of pacing_rate).")
 }
 
 /// Where the path takes longer than at rest, or may.
-const ON_THE_PATH: &str = "trace the other end as well (`wirelapse trace --receive` there), or let `wirelapse analyze` read a capture: it distinguishes \
-                           queues and losses on the path from a peer that answers late.";
+fn on_the_path() -> Text {
+    Text::from("trace the other end as well (")
+        .and(code("wirelapse trace --receive"))
+        .and(" there), or let ")
+        .and(code("wirelapse analyze"))
+        .and(" read a capture: it distinguishes queues and losses on the path from a peer that answers late.")
+}
 
 /// Whether nearly all of these times are near the least of them.
 fn is_steady(times: &Distribution) -> Option<bool> {
@@ -152,7 +186,7 @@ fn is_steady(times: &Distribution) -> Option<bool> {
 
 /// The same of requests, where one component took half of their time or more; nothing where most of
 /// them overlap.
-pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> {
+pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<Text> {
     let (of, total) = (summary.requests().of(role), summary.total());
     let took = |c: Component| of.component(c).sum();
     let all: u128 = Component::ALL.into_iter().map(took).sum();
@@ -162,19 +196,32 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
     }
     let next = match (most_of_all, role) {
         (Component::PeerApplication, Role::Client) if of.bases[1] > of.divided() / 2 => {
-            "the peer's program takes the time, or a queue on the path: the ACK came with the answer, so the network is taken to be the minimum RTT. \
-             `wirelapse trace --requests` on the peer's host distinguishes them."
+            Text::from(
+                "the peer's program takes the time, or a queue on the path: the ACK came with the answer, so the \
+                 network is taken to be the minimum RTT. ",
+            )
+                .and(code("wirelapse trace --requests"))
+                .and(" on the peer's host distinguishes them.")
         }
         (Component::PeerApplication, Role::Client) => {
-            "the peer's program takes the time, which no setting of the network shortens. Look at that program: `wirelapse trace --requests` on its \
-             host shows whether it works or waits."
+            Text::from(
+                "the peer's program takes the time, which no setting of the network shortens. Look at that program: ",
+            )
+                .and(code("wirelapse trace --requests"))
+                .and(" on its host shows whether it works or waits.")
         }
         (Component::Application, Role::Client) => {
-            "the time goes by in this program, between its first write and its last: it writes each request in several calls."
+            "the time goes by in this program, between its first write and its last: it writes each request in \
+             several calls."
+                .into()
         }
         (Component::Application, Role::Server) => {
-            "the time goes by in this program, from reading the request to the last write of its answer: it works, or waits for something else, \
-             such as a database. `--peer` traces what it asks there."
+            Text::from(
+                "the time goes by in this program, from reading the request to the last write of its answer: it \
+                 works, or waits for something else, such as a database. ",
+            )
+                .and(code("--peer"))
+                .and(" traces what it asks there.")
         }
         (Component::Tcp, _) => {
             let reason = most(&of.waits())?;
@@ -182,25 +229,31 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
             return in_tcp(summary, reason, slower);
         }
         (Component::Network, _) if is_steady(of.component(Component::Network))? && total.is_at_distance() => {
-            "that is the distance to the peer: fewer round trips for each request help, or a peer that is nearer, and no setting."
+            "that is the distance to the peer: fewer round trips for each request help, or a peer that is nearer, and \
+             no setting."
+                .into()
         }
-        (Component::Network, _) => ON_THE_PATH,
+        (Component::Network, _) => on_the_path(),
         (Component::Connect, _) => {
-            "connections are set up for these requests: keep them open, and use one for the next request."
+            "connections are set up for these requests: keep them open, and use one for the next request.".into()
         }
         (Component::Transfer, _) => {
-            "the time goes from the first byte of a message to its last: the peer writes in pieces, or something limits how fast they come. \
-             `wirelapse analyze` on a capture says which."
+            Text::from(
+                "the time goes from the first byte of a message to its last: the peer writes in pieces, or something \
+                 limits how fast they come. ",
+            )
+                .and(code("wirelapse analyze"))
+                .and(" on a capture says which.")
         }
         (Component::Wakeup, _) => {
             "what came was readable, and this program had not read it yet: it was busy, or waited for a CPU. Look at its threads, and at how busy \
-             this host is."
+             this host is.".into()
         }
         // A server does not divide what its client does.
         (Component::PeerApplication, Role::Server) => return None,
         (Component::Kernel | Component::PeerReceive | Component::PeerSend, _) => return None,
     };
-    Some(next.to_owned())
+    Some(next)
 }
 
 /// What a program takes at most to be woken up where nothing is wrong, ns: longer than a tick of
@@ -208,7 +261,7 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<String> 
 const WOKEN_UP: u64 = 10_000_000;
 
 /// The same of receives, where the program let half of them wait.
-pub(crate) fn of_receives(summary: &TraceSummary) -> Option<String> {
+pub(crate) fn of_receives(summary: &TraceSummary) -> Option<Text> {
     let times = summary.times(TimedKind::Receives);
     let of = |name: &str| times.iter().find(|(leg, _)| leg.name == name).map(|(_, times)| *times);
     // Without the moment when they were readable, what waits for bytes before it is in the same
@@ -217,7 +270,7 @@ pub(crate) fn of_receives(summary: &TraceSummary) -> Option<String> {
     (socket.n() > 0 && wakeup.quantile(Quantile::P50)? > WOKEN_UP).then(|| {
         "what came was readable, and this program had not read it yet: it was busy, reads slowly on purpose, or waited for a CPU. Look at its \
          threads, and at how busy this host is. The peer sends on only as far as the receive buffer has room."
-            .to_owned()
+            .into()
     })
 }
 
@@ -288,7 +341,7 @@ mod tests {
     }
 
     fn said(reason: WaitReason, blocked: bool, round_trip: u64, control: &str, window_full: f64) -> String {
-        advice(&held(reason, blocked, round_trip, control, window_full), blocked).expect("a sentence")
+        advice(&held(reason, blocked, round_trip, control, window_full), blocked).expect("a sentence").to_string()
     }
 
     #[test]
@@ -319,8 +372,8 @@ mod tests {
     fn what_held_the_programs_is_what_to_change() {
         // The network leg has nearly all of the time of the sends themselves.
         let summary = held(WaitReason::ReceiveWindow, true, 21, "cubic", 1.0);
-        assert!(advice(&summary, true).expect("a sentence").contains("the peer's window is what limits"));
-        assert!(advice(&summary, false).expect("a sentence").contains("that is the distance"));
+        assert!(advice(&summary, true).expect("a sentence").to_string().contains("the peer's window is what limits"));
+        assert!(advice(&summary, false).expect("a sentence").to_string().contains("that is the distance"));
     }
 
     /// Forty sends over a path of 20 ms, which each waited for so long in TCP, ms.
@@ -359,9 +412,9 @@ mod tests {
 
     #[test]
     fn a_wait_that_can_end_comes_before_a_distance_that_cannot() {
-        let nagle = advice(&steady(Some((WaitReason::Nagle, 19))), false).expect("a sentence");
+        let nagle = advice(&steady(Some((WaitReason::Nagle, 19))), false).expect("a sentence").to_string();
         assert!(nagle.contains("TCP_NODELAY"), "{nagle}");
-        let alone = advice(&steady(None), false).expect("a sentence");
+        let alone = advice(&steady(None), false).expect("a sentence").to_string();
         assert!(
             alone.contains("that is the distance") && alone.contains("program takes to answer is not in it"),
             "{alone}"
@@ -380,7 +433,7 @@ mod tests {
         {
             let mut summary = steady(None);
             asked(&mut summary, Role::Client, basis, slow);
-            let said = of_requests(&summary, Role::Client).expect("a sentence");
+            let said = of_requests(&summary, Role::Client).expect("a sentence").to_string();
             assert!(said.contains("the peer's program takes the time") && said.contains(wanted), "{said}");
             // The sends' own legs say nothing of it.
             assert_eq!(advice(&summary, false), None);
@@ -413,7 +466,7 @@ mod tests {
             "the distance",
         ];
         for (said, wanted) in said.into_iter().zip(wanted) {
-            let said = said.expect("a sentence");
+            let said = said.expect("a sentence").to_string();
             assert!(said.contains(wanted), "{wanted}: {said}");
         }
         // No component has half.
@@ -448,7 +501,7 @@ mod tests {
             }
             of_receives(&summary)
         };
-        assert!(said(140, true).expect("a sentence").contains("had not read it yet"));
+        assert!(said(140, true).expect("a sentence").to_string().contains("had not read it yet"));
         assert_eq!(said(5, true), None);
         assert_eq!(said(140, false), None);
     }
@@ -459,7 +512,7 @@ mod tests {
             let mut summary = followed("cubic");
             let state = SenderState { min_rtt: least.map(|ms| Nanos(ms * MS)), ..SenderState::default() };
             (1..=400).for_each(|i| summary.add(&Event::Send(send(i * 50, [0, 40], state))));
-            let said = advice(&summary, false).expect("a sentence");
+            let said = advice(&summary, false).expect("a sentence").to_string();
             assert_eq!(said.contains("that is the distance"), distance, "{least:?}: {said}");
         }
     }

@@ -11,7 +11,7 @@ mod times;
 mod waits;
 mod words;
 
-use paper::document::Clause;
+use paper::document::{Clause, Text};
 use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
 pub(crate) use legs::notes as leg_notes;
@@ -28,12 +28,15 @@ pub(crate) use words::{sentences, words_of_any};
 use summary::TimedKind;
 
 /// Clauses as one paragraph.
-pub(crate) fn in_one(clauses: &[Clause]) -> String {
-    let each = clauses.iter().map(|clause| match &clause.next {
-        Some(next) => format!("{} Next: {next}", clause.text),
-        None => clause.text.clone(),
-    });
-    each.collect::<Vec<_>>().join(" ")
+pub(crate) fn in_one(clauses: &[Clause]) -> Text {
+    let mut one = Text::default();
+    for (i, clause) in clauses.iter().enumerate() {
+        one = one.and(if i > 0 { " " } else { "" }).and(clause.text.clone());
+        if let Some(next) = &clause.next {
+            one = one.and(" Next: ").and(next.clone());
+        }
+    }
+    one
 }
 
 /// With a capital at its beginning.

@@ -104,7 +104,7 @@ fn everything() -> Document {
         title: "the page".into(),
         about: label(),
         verdict: vec![label().into()],
-        warnings: vec![label()],
+        warnings: vec![label().into()],
         sections: vec![section],
     }
 }

@@ -87,11 +87,11 @@ fn words_of(document: &Document) -> Vec<String> {
         let head = t.columns.iter().map(|column| column.name.clone());
         head.chain((0..t.rows.len()).flat_map(|row| t.written(row))).collect::<Vec<_>>()
     };
-    let mut all: Vec<String> = document.verdict.iter().map(|clause| clause.text.clone()).collect();
+    let mut all: Vec<String> = document.verdict.iter().map(|clause| clause.text.to_string()).collect();
     for block in document.sections.iter().flat_map(|s| &s.blocks) {
         match block {
-            Block::Words(text) | Block::Warning(text) => all.push(text.clone()),
-            Block::List(lines) => all.extend(lines.iter().cloned()),
+            Block::Words(text) | Block::Warning(text) => all.push(text.to_string()),
+            Block::List(lines) => all.extend(lines.iter().map(ToString::to_string)),
             Block::Table(t) => all.extend(of_table(t)),
             Block::Plot(plot) => {
                 all.extend([plot.title.clone(), plot.caption.clone()]);
@@ -123,7 +123,7 @@ fn no_figure_is_absurd_and_no_name_is_there_twice() {
     for seed in 0..60 {
         let (provenance, trials) = made(seed);
         let document = page::study::document(Some("run"), &provenance, &trials);
-        for sentence in document.verdict.iter().map(|clause| &clause.text) {
+        for sentence in document.verdict.iter().map(|clause| clause.text.to_string()) {
             // "… (in full below)" is not counted.
             assert!(sentence.split_whitespace().count() <= 34, "{seed}: {sentence}");
         }

@@ -96,7 +96,7 @@ fn what_comes_first_of_a_quick_study_is_short_whatever_it_finds() {
         for (factor, noise) in [(1.0, 0.0), (1.0, 0.1), (0.5, 0.05), (4.0, 3.0)] {
             let verdict = document(None, &provenance, &made_up(&study, factor, noise)).verdict;
             assert!((1..=6).contains(&verdict.len()), "{}: {verdict:?}", study.name);
-            for sentence in verdict.iter().map(|clause| &clause.text) {
+            for sentence in verdict.iter().map(|clause| clause.text.to_string()) {
                 let words = sentence.trim_end_matches(" (in full below).").split_whitespace().count();
                 assert!(words <= 31, "{}, × {factor}, noise {noise}: {words} words: {sentence}", study.name);
             }

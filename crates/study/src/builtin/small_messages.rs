@@ -127,10 +127,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         c.tables.push(conclusion::table_of(LOOPBACK, plan, trials, plan.response, seed, |_| None));
     }
     c.verdict.extend(said.others());
-    let mut beside = Table::new(
-        "beside the reference (Linux 2.2.1, a connection each, exchanges a second)",
-        conclusion::columns([], ["response bytes", "1999", "here", "n"]),
-    );
+    let mut beside =
+        Table::new("beside the reference", conclusion::columns([], ["response bytes", "1999", "here", "n"]))
+            .with_basis("Linux 2.2.1, a connection each, exchanges a second");
     if let Some(plan) = study.plans.get(1) {
         for (size, then) in REFERENCE {
             let level = plan.factors[2].levels.iter().position(|l| *l == size.to_string());
@@ -289,8 +288,8 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
         }
     }
     let n = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
-    let title = format!("{}: transactions a second, median of n = {n} (predicted)", plan.name);
-    let mut table = Table::new(title, head.into_iter().map(Column::figures));
+    let title = format!("{}: transactions a second, median of n = {n}", plan.name);
+    let mut table = Table::new(title, head.into_iter().map(Column::figures)).with_basis("predicted");
     table.extend((0..sizes.len()).map(|i| Row::of(columns.iter().map(|column| &column[i]))));
     c.tables.push(table);
 }

@@ -100,8 +100,8 @@ const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48
 /// that come back are what it times them by (`tcp_rcv_rtt_measure_ts()`).
 fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     let figures = ["goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
-    let title = format!("{}: upload and its receive window (medians)", plan.name);
-    let mut table = Table::new(title, conclusion::columns([SYSCTL], figures));
+    let title = format!("{}: upload and its receive window", plan.name);
+    let mut table = Table::new(title, conclusion::columns([SYSCTL], figures)).with_basis("medians");
     for (level, name) in plan.factors[0].levels.iter().enumerate() {
         let figures: Vec<[f64; 5]> = of(trials, LOADED, &[level])
             .filter_map(|t| {
@@ -178,10 +178,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     c.tables.extend(headers(study, trials));
     if let Some(reference) = stats::Comparison::of(&REFERENCE_ON, &REFERENCE_OFF, seed) {
-        let mut table = Table::new(
-            "beside the reference (10 Gbit/s Ethernet, 2 s, ten runs each)",
-            conclusion::columns([""], ["reference", "here, 1 Gbit/s", "predicted"]),
-        );
+        let mut table =
+            Table::new("beside the reference", conclusion::columns([""], ["reference", "here, 1 Gbit/s", "predicted"]))
+                .with_basis("10 Gbit/s Ethernet, 2 s, ten runs each");
         let here = c.compared.iter().find(|x| x.predicted.is_some()).map(|x| x.comparison);
         table.push(vec![
             "timestamps off against on".into(),
@@ -279,8 +278,9 @@ fn lost_with_them(trials: &[Trial]) -> Option<String> {
 
 /// What the ACKs of the lossy path could and could not be used for, and what the kernel counted.
 fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
-    let title = format!("what timestamps give, {} (sums over trials)", plan.name);
-    let mut table = Table::new(title, conclusion::columns([""], ["timestamps on", "off"]));
+    let title = format!("what timestamps give, {}", plan.name);
+    let mut table =
+        Table::new(title, conclusion::columns([""], ["timestamps on", "off"])).with_basis("sums over trials");
     let sums = |f: &dyn Fn(&Trial) -> u64| -> [u64; 2] { [0, 1].map(|level| of(trials, LOSSY, &[level]).map(f).sum()) };
     let [all, ambiguous] = [sums(&|t| t.evidence.advancing_acks), sums(&|t| t.evidence.ambiguous_acks)];
     let stamped = sums(&|t| t.evidence.stamped_acks);

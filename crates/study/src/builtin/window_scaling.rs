@@ -147,11 +147,12 @@ fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<String> {
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     let mut beside = Table::new(
-        "beside the reference (goodput; 1 Gbit/s Ethernet, ten seconds)",
+        "beside the reference",
         conclusion::columns(["round trip", "scaling"], ["reference", "here", "predicted"]),
-    );
+    )
+    .with_basis("goodput; 1 Gbit/s Ethernet, ten seconds");
     let mut memory = Table::new(
-        "receive window and memory (the largest of each trial, mean over trials)",
+        "receive window and memory",
         conclusion::columns(
             ["delay each way", "scaling"],
             [
@@ -164,7 +165,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 "n",
             ],
         ),
-    );
+    )
+    .with_basis("the largest of each trial, mean over trials");
     let mut ceiling = Table::new(
         "scaling off: 65,535 bytes a round trip, by the round trip that TCP measured under this load",
         conclusion::columns(

@@ -5,7 +5,7 @@ mod reception;
 
 use std::path::{Path, PathBuf};
 
-use ::paper::document::{Block, Section};
+use ::paper::document::Section;
 use ::report::page;
 use ::study::ledger::{Ledger, Provenance};
 use ::study::{Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
@@ -224,9 +224,9 @@ fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<En
     };
     let kept = directory.map(|directory| format!("Kept in {}.", directory.display()));
     let end: Vec<String> = ended.into_iter().chain(kept).collect();
-    document
-        .sections
-        .extend((!end.is_empty()).then(|| Section { blocks: vec![Block::List(end)], ..Section::new("End") }));
+    let mut section = Section::new("End");
+    section.list(end);
+    document.sections.push(section);
     output::document(&document)
 }
 

@@ -5,7 +5,7 @@ use record::Nanos;
 
 use super::columns::{FINDING, cells, finding_notes, table};
 use super::{Names, clauses_of, direction, ends, over_time, sentence};
-use paper::document::{Block, Cell, Column, Document, Row, Section, Table, Text};
+use paper::document::{Cell, Column, Document, Row, Section, Table, Text, texts};
 
 /// What is said of one connection. Where its packets were kept, plots over time are among it.
 pub fn document(r: &Report, names: &Names) -> Document {
@@ -23,7 +23,7 @@ pub fn document(r: &Report, names: &Names) -> Document {
         title: Text::from(format!("Connection {}: ", r.number)).and(ends(names, r.client, r.server)),
         about: format!("{}, {}. Captured {}.", r.duration_ns, r.ending.words(), r.vantage.evidence()),
         verdict: clauses_of(&r.verdict),
-        warnings,
+        warnings: texts(warnings),
         sections,
     }
 }
@@ -100,7 +100,7 @@ fn options(r: &Report) -> Section {
     if r.accurate_ecn {
         lines.push("Accurate ECN (RFC 9768): in use.".into());
     }
-    section.blocks.push(Block::List(lines));
+    section.list(lines);
     section
 }
 
@@ -117,8 +117,6 @@ fn withheld(r: &Report) -> Section {
     }
     let lines: Vec<String> =
         reasons.into_iter().map(|(reason, kinds)| sentence(&format!("{}: {reason}", kinds.join(", ")))).collect();
-    if !lines.is_empty() {
-        section.blocks.push(Block::List(lines));
-    }
+    section.list(lines);
     section
 }

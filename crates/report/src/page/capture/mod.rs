@@ -50,7 +50,7 @@ fn clauses_of(verdict: &Verdict) -> Vec<Clause> {
     let found = [Some(&verdict.limited), verdict.finding.as_ref()].into_iter().flatten();
     let mut clauses: Vec<Clause> = found.map(|text| Clause::finding(sentence(text))).collect();
     if let Some(last) = clauses.last_mut() {
-        last.next = verdict.step.as_ref().map(|step| format!("{}.", step.trim_end_matches('.')));
+        last.next = verdict.step.as_ref().map(|step| format!("{}.", step.trim_end_matches('.')).into());
     }
     clauses
 }
@@ -67,10 +67,10 @@ mod tests {
             step: Some("look at the path".into()),
         };
         let clauses = clauses_of(&verdict);
-        let said: Vec<_> = clauses.iter().map(|clause| clause.text.as_str()).collect();
+        let said: Vec<_> = clauses.iter().map(|clause| clause.text.to_string()).collect();
         assert_eq!(said, ["Slow start 56 % of 2.66 s.", "Loss: 3 of 9 packets; 2 were retransmitted."]);
-        assert_eq!(clauses[1].next.as_deref(), Some("look at the path."));
-        assert_eq!(clauses_of(&Verdict { finding: None, ..verdict })[0].next.as_deref(), Some("look at the path."));
+        assert_eq!(clauses[1].next, Some("look at the path.".into()));
+        assert_eq!(clauses_of(&Verdict { finding: None, ..verdict })[0].next, Some("look at the path.".into()));
     }
 
     #[test]

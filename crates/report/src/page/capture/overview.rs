@@ -11,7 +11,7 @@ use store::capture::{Provenance, Run};
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
 use super::{Names, clauses_of, ends, sentence};
 use crate::page::{command, facts};
-use paper::document::{Block, Clause, Document, Row, Section, Text};
+use paper::document::{Clause, Document, Row, Section, Text, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
 
 /// Connections that a terminal shows, where nothing else is asked for.
@@ -172,7 +172,7 @@ pub fn describe(of: &Subject) -> Document {
     if unread.is_empty() {
         lost.say("Every packet of the capture was read.");
     } else {
-        lost.blocks.push(Block::List(unread));
+        lost.list(unread);
     }
     let mut environment = Section::new("Environment");
     environment.table(facts(
@@ -195,7 +195,7 @@ pub fn describe(of: &Subject) -> Document {
         quantity::counted(overview.connections, "connection")
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
-    Document { title: title.into(), about, verdict: verdict(&overview), warnings, sections }
+    Document { title: title.into(), about, verdict: verdict(&overview), warnings: texts(warnings), sections }
 }
 
 /// What took the time first.

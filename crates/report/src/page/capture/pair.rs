@@ -3,7 +3,7 @@
 use diagnose::{Difference, Divergence, Record, Report};
 
 use super::{Names, ends, sentence};
-use paper::document::{Block, Cell, Clause, Column, Document, Section, Table};
+use paper::document::{Cell, Clause, Column, Document, Section, Table};
 
 /// Rows shown before the point where they diverge.
 const CONTEXT: usize = 12;
@@ -24,7 +24,7 @@ pub struct Side<'a> {
 /// What is said of two connections that diverge like this.
 pub fn document(a: &Side, b: &Side, divergence: &Divergence) -> Document {
     let mut differences = Section::new("What differs");
-    differences.blocks.push(Block::List(divergence.text.iter().map(|t| sentence(t)).collect()));
+    differences.list(divergence.text.iter().map(|t| sentence(t)));
     let mut packets = Section::new("Packets");
     packets.table(table(a, b, divergence));
     let verdict = match (divergence.at, divergence.difference) {

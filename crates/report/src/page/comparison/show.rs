@@ -3,7 +3,7 @@
 use super::words::{self, between, ends, longer, percent, signed, time};
 use crate::page::{NONE, TOO_FEW, curve, facts, shortest_note};
 use crate::view;
-use paper::document::{Block, Cell, Column, Document, Row, Section, Table, Text};
+use paper::document::{Cell, Column, Document, Row, Section, Table, Text};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 use paper::{Canvas, terminal};
 use record::Nanos;
@@ -45,7 +45,7 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
     let (kind, thing) = (compared.kind, compared.kind.thing());
     let mut section = Section::new(kind.title());
     if c.kinds.len() > 1 {
-        section.blocks.push(Block::List(words::texts(words::of_kind(&c.names, compared))));
+        section.list(words::of_kind(&c.names, compared).into_iter().map(|clause| clause.text));
     }
     let total = kind.total();
     section.plot(cdf(kind, total, a, b));
@@ -66,8 +66,11 @@ fn section(c: &Comparison, compared: &Compared, a: &Side, b: &Side) -> Section {
     if let Some(split) = &compared.path {
         section.table(path_table(c, split));
         section.say(
-            "The network leg ends with the ACK. The minimum RTT is that of each connection, as TCP measured it (`rtt_min`): beyond it \
-             are ACKs that the peer delays or sends with its answers, and queues.",
+            Text::from(
+                "The network leg ends with the ACK. The minimum RTT is that of each connection, as TCP measured it (",
+            )
+            .and(Text::code("rtt_min"))
+            .and("): beyond it are ACKs that the peer delays or sends with its answers, and queues."),
         );
     }
     if !compared.waited.is_empty() {

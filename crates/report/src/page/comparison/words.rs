@@ -10,7 +10,7 @@ use summary::between::{
 };
 
 use crate::view;
-use paper::document::Clause;
+use paper::document::{Clause, Text};
 
 /// Quantiles that a verdict gives the values of.
 const GIVEN: [Quantile; 3] = [Quantile::P50, Quantile::P90, Quantile::P99];
@@ -336,17 +336,17 @@ fn but_few(few: usize) -> String {
 }
 
 /// What clauses say.
-pub(super) fn texts(clauses: Vec<Clause>) -> Vec<String> {
+fn said(clauses: Vec<Clause>) -> Vec<Text> {
     clauses.into_iter().map(|clause| clause.text).collect()
 }
 
 /// What has to be known before a comparison is believed.
-pub(super) fn warning(unlike: &Unlike) -> String {
+pub(super) fn warning(unlike: &Unlike) -> Text {
     let differ = |what: &str, [first, second]: &[String; 2], [x, y]: [String; 2], so: &str| {
-        format!("They differ in {what}: {x} in {first}, {y} in {second}; {so}.")
+        Text::from(format!("They differ in {what}: {x} in {first}, {y} in {second}; {so}."))
     };
     match unlike {
-        Unlike::Read { run, said } => format!("{run}: {said}"),
+        Unlike::Read { run, said } => format!("{run}: {said}").into(),
         Unlike::Sampling { runs, how } => {
             differ("sampling", runs, how.map(view::sampling), "the sends that were traced may not be of the same kind")
         }
@@ -364,31 +364,33 @@ pub(super) fn warning(unlike: &Unlike) -> String {
         ),
         Unlike::Alone(kinds) => {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.title()).collect();
-            format!("Only one of the two runs has these, so they are not compared: {}.", kinds.join(", "))
+            format!("Only one of the two runs has these, so they are not compared: {}.", kinds.join(", ")).into()
         }
-        Unlike::Labels { run, kind } => format!(
-            "Method and path are known of {run} alone (`trace --http`): {} are not compared by them.",
-            kind.title().to_lowercase()
-        ),
+        Unlike::Labels { run, kind } => Text::from(format!("Method and path are known of {run} alone ("))
+            .and(Text::code("trace --http"))
+            .and(format!("): {} are not compared by them.", kind.title().to_lowercase())),
         Unlike::NotRecorded { run, share, n } => format!(
             "{run}: {} of its sends were not recorded (n = {}); if they were the slow ones, it looks faster than it was.",
             quantity::percent(*share),
             quantity::count(*n)
-        ),
+        )
+        .into(),
         Unlike::Unacknowledged { run, share } => format!(
             "{run}: {} of its sends ended without an ACK and are in no figure of the total.",
             quantity::percent(*share)
-        ),
+        )
+        .into(),
         Unlike::Coverage { runs: [first, second], share } => format!(
             "They traced different shares of the traffic: {} of the bytes in {first}, {} in {second}.",
             quantity::percent(share[0]),
             quantity::percent(share[1])
-        ),
-        Unlike::OneRunOfEach => {
-            "There is one run of each: how much runs of one setting differ is in no interval. Trace each several \
-            times and compare them: `wirelapse compare A1 A2 A3 -- B1 B2 B3`."
-                .into()
-        }
+        )
+        .into(),
+        Unlike::OneRunOfEach => Text::from(
+            "There is one run of each: how much runs of one setting differ is in no interval. Trace each several times and compare them: ",
+        )
+        .and(Text::code("wirelapse compare A1 A2 A3 -- B1 B2 B3"))
+        .and("."),
     }
 }
 
@@ -507,12 +509,12 @@ fn worded(
     mut value: Value,
     verdict: Vec<Clause>,
     unlike: &[Unlike],
-    kinds: impl Iterator<Item = Vec<Clause>>,
+    each: impl Iterator<Item = Vec<Clause>>,
 ) -> serde_json::Result<Value> {
-    value["verdict"] = serde_json::to_value(texts(verdict))?;
+    value["verdict"] = serde_json::to_value(said(verdict))?;
     value["warnings"] = serde_json::to_value(unlike.iter().map(warning).collect::<Vec<_>>())?;
-    for (kind, said) in value["kinds"].as_array_mut().into_iter().flatten().zip(kinds) {
-        kind["verdict"] = serde_json::to_value(texts(said))?;
+    for (kind, clauses) in value["kinds"].as_array_mut().into_iter().flatten().zip(each) {
+        kind["verdict"] = serde_json::to_value(said(clauses))?;
     }
     Ok(value)
 }

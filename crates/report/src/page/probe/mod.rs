@@ -28,7 +28,7 @@ pub struct Subject<'a> {
 pub fn opening(of: &Subject, prober: &dyn Prober) -> Document {
     Document {
         about: format!("{} {} ({}): {}", of.protocol, of.target, of.to, prober.method()),
-        warnings: prober.limits().iter().map(|limit| format!("note: {limit}")).collect(),
+        warnings: prober.limits().iter().map(|limit| format!("note: {limit}").into()).collect(),
         ..Document::default()
     }
 }
@@ -133,7 +133,7 @@ pub fn document(of: &Subject, figures: &Figures) -> Document {
         title: format!("probe {} {}", of.protocol, of.target).into(),
         about,
         verdict: clauses(verdict(figures)),
-        warnings: warnings.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}.")).collect(),
+        warnings: warnings.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}.").into()).collect(),
         sections: [times].into_iter().filter(|s| !s.blocks.is_empty()).collect(),
     }
 }

@@ -10,7 +10,7 @@ use super::headline;
 
 use crate::page::NONE;
 use crate::view::capital;
-use paper::document::{Block, Cell, Column, Document, Section, Table, clauses};
+use paper::document::{Cell, Column, Document, Section, Table, clauses, texts};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Differences of each kind in the verdict, and rows of a plot.
@@ -221,25 +221,22 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         ]);
     }
     section.table(table);
-    if !long.is_empty() {
-        section.blocks.push(Block::List(long));
-    }
-    section.blocks.push(Block::List(vec![
+    section.list(long);
+    section.list([
         "Within blocks: in each block a combination is divided by the first one of its plan, and the mean of that ratio is compared. What changes all \
          combinations of a block by the same factor is not in it; what changes one more than the first is, whichever of the two it is that changed."
-            .into(),
+,
         "By itself: trials of two studies are no pairs, so whatever changed between them is in the difference. A state of the machine that lasts \
          through one run and not the other is in no interval."
-            .into(),
+,
         "Where trials vary independently of each other, all intervals of both kinds hold at the same time in 95 % of comparisons (Bonferroni). Means are \
-         geometric."
-            .into(),
-    ]));
+         geometric.",
+    ]);
     Document {
         title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two studies side by side: {n} of both."),
         verdict: clauses(verdict),
-        warnings,
+        warnings: texts(warnings),
         sections: vec![section],
     }
 }
@@ -279,6 +276,7 @@ fn plot(kind: Kind, between: &Between) -> Option<Plot> {
 mod tests {
     use super::*;
     use compare::{Change, Scale};
+    use paper::document::Block;
     use stats::Judgement;
 
     fn change(middle: f64, error: f64) -> Change {
@@ -305,7 +303,8 @@ mod tests {
 
     fn said(between: &Between) -> (Vec<String>, String) {
         let document = document(["old", "new"], between);
-        (document.verdict.into_iter().map(|clause| clause.text).collect(), document.warnings.join(" "))
+        let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
+        (document.verdict.iter().map(|clause| clause.text.to_string()).collect(), warnings.join(" "))
     }
 
     #[test]
@@ -430,12 +429,12 @@ mod tests {
         long.plan = "a plan with a name of very many words that goes on and on and on and on and on and on until the line is full".into();
         let document = document(["the first", "the second"], &Between { rows: vec![long], ..Between::default() });
         for sentence in &document.verdict {
-            assert!(sentence.text.split_whitespace().count() <= 34, "{sentence:?}");
+            assert!(sentence.text.to_string().split_whitespace().count() <= 34, "{sentence:?}");
         }
         let whole = document.sections[0]
             .blocks
             .iter()
-            .any(|b| matches!(b, Block::List(lines) if lines[0].contains("the line is full")));
+            .any(|b| matches!(b, Block::List(lines) if lines[0].to_string().contains("the line is full")));
         assert!(whole, "{document:?}");
     }
 }

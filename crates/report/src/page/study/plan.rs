@@ -28,7 +28,7 @@ impl Steps {
 /// The plans of a study.
 pub fn planned(study: &Study, seed: u64) -> Document {
     let place = study.host.as_ref().map(|(host, _)| format!(" between this host and {host}")).unwrap_or_default();
-    let changed = |name| format!("{name} of this host is changed, and restored.");
+    let changed = |name| format!("{name} of this host is changed, and restored.").into();
     Document {
         title: format!("Plan of study {}{place}", study.name).into(),
         about: format!("Seed {seed}, takes about {}.", study.forecast()),

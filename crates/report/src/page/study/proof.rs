@@ -8,7 +8,7 @@ use lab::{DirectionReport, PathReport};
 use record::Nanos;
 use study::{Plan, Trial, analysis, response};
 
-use paper::document::{Block, Column, Section, Table, columns};
+use paper::document::{Column, Section, Table, columns};
 
 /// Rows of a table of combinations.
 const ROWS: usize = 200;
@@ -63,9 +63,7 @@ pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> 
         table.title = format!("The first {ROWS} of {rows} combinations, from the packets");
     }
     section.table(table);
-    if !checked.is_empty() {
-        section.blocks.push(Block::List(checked.to_vec()));
-    }
+    section.list(checked);
     section
 }
 

@@ -11,7 +11,7 @@ use store::{Error, Provenance, Run, SamplingMethod, State};
 
 use super::{command, facts};
 use crate::view::{self, Facts};
-use paper::document::{Block, Cell, Clause, Column, Document, Section, Table, Waterfalls};
+use paper::document::{Block, Cell, Clause, Column, Document, Section, Table, Waterfalls, texts};
 use summary::{Limits, TimedKind, Timeline, TraceSummary};
 
 /// Connections in a table.
@@ -160,7 +160,7 @@ pub fn document(name: &str, run: &Run) -> Result<Document, Error> {
         slowest: SLOWEST_SHOWN,
         figures: &trace.figures,
     };
-    Ok(Document { warnings: trace.warnings.clone(), ..describe(&subject) })
+    Ok(Document { warnings: texts(&trace.warnings), ..describe(&subject) })
 }
 
 /// What is said of a trace.
@@ -259,7 +259,7 @@ fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: Tim
         TimedKind::Sends => view::leg_notes(summary.total(), facts).into_iter().for_each(|note| section.say(note)),
         kind => {
             let (things, n) = (format!("{}s", kind.thing()), summary.times(kind)[kind.total()].1.n());
-            section.blocks.extend(view::held(n, &things).map(Block::Words));
+            view::held(n, &things).into_iter().for_each(|why| section.say(why));
         }
     }
     match kind {
@@ -281,7 +281,7 @@ fn notes(section: &mut Section, summary: &TraceSummary, facts: &Facts, kind: Tim
                 quantity::bytes(requests.request_bytes),
                 quantity::bytes(requests.answer_bytes)
             ));
-            section.blocks.extend(view::labelled(requests).map(Block::Words));
+            view::labelled(requests).into_iter().for_each(|how| section.say(how));
             facts.http.iter().for_each(|note| section.say(note));
         }
         TimedKind::Packets => {

@@ -6,7 +6,7 @@ use stats::Estimate;
 use traffic::between::{Between, Measure, Row, Withheld};
 
 use crate::view::capital;
-use paper::document::{Block, Cell, Column, Document, Section, Table, clauses};
+use paper::document::{Cell, Column, Document, Section, Table, Text, clauses, texts};
 use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// A figure's value.
@@ -63,12 +63,11 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         let reach: Vec<String> = judged.iter().map(|(row, e)| format!("{} {}", row.figure, interval(row, e))).collect();
         verdict.push(format!("No difference between {first_name} and {second_name} is seen: {}.", reach.join("; ")));
     }
-    let mut warnings: Vec<String> =
-        between.differences.iter().map(|differing| format!("The runs differ in {differing}.")).collect();
+    let mut warnings = texts(between.differences.iter().map(|differing| format!("The runs differ in {differing}.")));
     warnings.push(
-        "There is one run of each: the intervals hold what varied within the runs, not what varies from run to run. `wirelapse study` repeats \
-         runs."
-            .into(),
+        Text::from("There is one run of each: the intervals hold what varied within the runs, not what varies from run to run. ")
+            .and(Text::code("wirelapse study"))
+            .and(" repeats runs."),
     );
     let mut section = Section::new("What changed");
     section.plot(plot(between));
@@ -83,9 +82,10 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         table.push([Cell::from(&row.figure), first, second, Cell::figure(difference)]);
     }
     section.table(table);
-    section.blocks.push(Block::Words(
-        "Second less first. All intervals hold at the same time in 95 % of comparisons (Bonferroni); stretches of a run are drawn whole, because neighbouring values are alike.".into(),
-    ));
+    section.say(
+        "Second less first. All intervals hold at the same time in 95 % of comparisons (Bonferroni); stretches of a run are drawn whole, because \
+         neighbouring values are alike.",
+    );
     Document {
         title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two runs of {} side by side.", between.workload),
@@ -136,7 +136,7 @@ mod tests {
         document(["A", "B"], &Between { workload: "rr", rows, differences: Vec::new() })
             .verdict
             .into_iter()
-            .map(|clause| clause.text)
+            .map(|clause| clause.text.to_string())
             .collect()
     }
 

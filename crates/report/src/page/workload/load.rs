@@ -9,7 +9,7 @@ use traffic::load::{Config, Outcome, Phase, Probed, parts};
 use super::{carried, ended_early, withheld};
 use crate::page::{NONE, TOO_FEW};
 use crate::page::{curve, shortest_note};
-use paper::document::{Cell, Column, Document, Section, Table, Text, clauses};
+use paper::document::{Cell, Column, Document, Section, Table, Text, clauses, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// Above this, the probes' own lateness is worth a sentence: a wake-up of an idle host takes some
@@ -73,7 +73,7 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         counted(config.flows.into(), "stream")
     );
     let title = Text::from("ping-under-load to ").and(config.target.server);
-    Document { title, about, verdict: clauses(verdict), warnings, sections: vec![trips] }
+    Document { title, about, verdict: clauses(verdict), warnings: texts(warnings), sections: vec![trips] }
 }
 
 fn sentence(probed: &Probed) -> Option<String> {

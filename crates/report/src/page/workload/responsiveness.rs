@@ -6,7 +6,7 @@ use traffic::responsiveness::{Config, Figures, Load, Outcome, Probe, ProbeKind, 
 
 use super::ended_early;
 use crate::page::facts;
-use paper::document::{Column, Document, Section, Table, clauses};
+use paper::document::{Column, Document, Section, Table, clauses, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 fn loaded(load: Load) -> &'static str {
@@ -35,7 +35,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
     let figures =
         ["TCP handshake", "TLS round trip", "request", "request on the load", "foreign probes", "self probes"];
     let columns = [Column::text("")].into_iter().chain(figures.map(Column::figures));
-    let mut table = Table::new("Trimmed means (the lowest 95 % of each)", columns);
+    let mut table = Table::new("Trimmed means", columns).with_basis("the lowest 95 % of each");
     table.push(row("without load", &o.idle));
     table.extend(o.stages.iter().map(|stage| row(loaded(stage.load), &stage.figures)));
     trips.table(table);
@@ -65,7 +65,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         title: format!("responsiveness to {}", o.server).into(),
         about: format!("Round trips a minute under working conditions, in {}.", o.elapsed),
         verdict: clauses(verdict),
-        warnings,
+        warnings: texts(warnings),
         sections: vec![trips, settings],
     }
 }

@@ -6,7 +6,7 @@ use traffic::rr::{Config, Outcome};
 
 use super::{DISTRIBUTED, buckets_curve, distributions, ended_early, withheld};
 use crate::page::facts;
-use paper::document::{Cell, Column, Document, Section, Table, Text, clauses};
+use paper::document::{Cell, Column, Document, Section, Table, Text, clauses, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// One line of progress: what was done until then, and how fast since the last one.
@@ -62,7 +62,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         title: Text::from(format!("{name} to ")).and(config.target.server),
         about,
         verdict: clauses(verdict),
-        warnings,
+        warnings: texts(warnings),
         sections: vec![times, settings],
     }
 }

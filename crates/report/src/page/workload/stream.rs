@@ -5,7 +5,7 @@ use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, T
 
 use super::{ended_early, flows};
 use crate::page::facts;
-use paper::document::{Block, Cell, Column, Document, Section, Table, Text, clauses};
+use paper::document::{Block, Cell, Column, Document, Section, Table, Text, clauses, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// One line of progress: what a flow did in an interval.
@@ -66,7 +66,7 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         sections.push(section);
     }
     let title = Text::from("stream to ").and(config.target.server);
-    Document { title, about, verdict: clauses(verdict), warnings, sections }
+    Document { title, about, verdict: clauses(verdict), warnings: texts(warnings), sections }
 }
 
 fn sentence(way: &str, total: &Total) -> String {

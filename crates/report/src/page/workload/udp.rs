@@ -5,7 +5,7 @@ use traffic::udp::{Config, Direction, Outcome};
 
 use super::{DISTRIBUTED, buckets_curve, distributions, ended_early, withheld};
 use crate::page::facts;
-use paper::document::{Document, Section, Text, clauses};
+use paper::document::{Document, Section, Text, clauses, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
 
 /// What became of the datagrams.
@@ -66,7 +66,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         title: Text::from(format!("udp {way} ")).and(config.target.server),
         about,
         verdict: clauses(verdict),
-        warnings: ended_early(o.interrupted.as_ref()),
+        warnings: texts(ended_early(o.interrupted.as_ref())),
         sections: vec![times, settings],
     }
 }
