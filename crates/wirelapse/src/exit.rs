@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::process::{ExitCode, Termination};
 
-use crate::output::complain;
+use crate::output::{ReaderGone, complain};
 
 /// Wrong use or bad input that a command found itself, in words that say what, where and what to
 /// do.
@@ -26,23 +26,34 @@ pub fn code(result: anyhow::Result<impl Termination>) -> ExitCode {
     if error.chain().any(is_wrong_use) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// Whether the reader closed the pipe (`| head`): it has what it wanted.
+/// Whether the reader of standard output closed the pipe (`| head`): it has what it wanted. A pipe
+/// to another process that breaks is an error.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    causes.any(|cause| cause.get_ref().is_some_and(|inner| inner.is::<ReaderGone>()))
 }
 
-/// An error and its causes on one line. Many errors already say their cause: it is not repeated.
+/// An error and its causes on one line. Many errors already say their cause, as a whole clause: it
+/// is not repeated.
 pub fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if !text.contains(&cause) {
+        } else if !says(&text, &cause) {
             text = format!("{text}: {cause}");
         }
     }
     text
+}
+
+/// Whether a text has these words between its own colons, or to its end.
+fn says(text: &str, words: &str) -> bool {
+    text.match_indices(words).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + words.len()..]);
+        let begins = before.is_empty() || before.ends_with(": ");
+        begins && (after.is_empty() || [":", ";", ",", " (", "."].iter().any(|end| after.starts_with(end)))
+    })
 }
 
 /// Whether an error is the caller's: the one place that says so of the errors of all libraries.
@@ -121,5 +132,18 @@ mod tests {
         let inner = io::Error::from(io::ErrorKind::NotFound);
         let error = anyhow::Error::new(inner).context("cannot open x: entity not found").context("no run");
         assert_eq!(message(&error), "no run: cannot open x: entity not found");
+        let tail = anyhow::anyhow!("disk full").context("cannot write x: disk full; 3 rows are there");
+        assert_eq!(message(&tail), "cannot write x: disk full; 3 rows are there");
+        // A cause whose words stand elsewhere by chance is a cause all the same.
+        let chance = anyhow::anyhow!("line 1").context("cannot read line 17 of x");
+        assert_eq!(message(&chance), "cannot read line 17 of x: line 1");
+    }
+
+    #[test]
+    fn only_the_reader_of_standard_output_ends_a_command_quietly() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let gone = io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone);
+        assert!(is_closed_pipe(&anyhow::Error::new(gone).context("while writing")));
+        assert!(!is_closed_pipe(&anyhow::Error::new(broken()).context("the keeper cannot be asked")));
     }
 }

@@ -1,6 +1,6 @@
 //! What commands write to standard output: lines for people, and JSON lines for programs.
 
-use std::io::Write as _;
+use std::io::{self, Write};
 
 use paper::document::Document;
 
@@ -19,11 +19,48 @@ pub struct Shown {
     pub csv: bool,
 }
 
+/// The reader of standard output has closed the pipe (`| head`): it has what it wanted.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads standard output any more")]
+pub struct ReaderGone;
+
+/// Standard output, whose broken pipe is told from every other one: its error is [`ReaderGone`].
+pub struct Stdout<W>(W);
+
+/// Standard output.
+pub fn stdout() -> Stdout<io::Stdout> {
+    Stdout(io::stdout())
+}
+
+impl Stdout<io::Stdout> {
+    /// For many lines.
+    pub fn lock(&self) -> Stdout<io::StdoutLock<'static>> {
+        Stdout(self.0.lock())
+    }
+}
+
+impl<W: Write> Write for Stdout<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(told_apart)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(told_apart)
+    }
+}
+
+fn told_apart(error: io::Error) -> io::Error {
+    match error.kind() {
+        kind @ io::ErrorKind::BrokenPipe => io::Error::new(kind, ReaderGone),
+        _ => error,
+    }
+}
+
 /// One JSON object on a line.
 pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_string(value)?;
     line.push('\n');
-    std::io::stdout().write_all(record::harmless_json(&line).as_bytes())?;
+    stdout().write_all(record::harmless_json(&line).as_bytes())?;
     Ok(())
 }
 
@@ -45,7 +82,7 @@ pub fn document(document: &Document) -> anyhow::Result<()> {
 /// Documents on standard output, one after the other.
 pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
     let text = paper::terminal::text(&terminal::canvas(), documents);
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
 
@@ -79,8 +116,8 @@ pub(crate) use say;
 /// What [`say!`] does with the finished text.
 pub fn print_line(text: std::fmt::Arguments<'_>) {
     let text = paper::terminal::text(&terminal::canvas(), &[Document::lines(text.to_string())]);
-    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
+    if let Err(error) = stdout().write_all(text.as_bytes()) {
+        if error.kind() == io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
         complain!("cannot write to standard output: {error}");

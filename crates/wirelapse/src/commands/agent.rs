@@ -55,7 +55,7 @@ const LONGEST: u64 = 1 << 20;
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let config = read(&args.config)?;
     if args.check {
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::stdout().lock();
         writeln!(out, "{} is right.", harmless(&args.config.display().to_string()))?;
         for line in described(&config) {
             writeln!(out, "{}", harmless(&line))?;

@@ -225,7 +225,7 @@ fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyho
 /// Shows what was found, and writes it where it was asked for. `file` is the capture, where that is
 /// a regular file.
 fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(output::stdout().lock());
     let chosen = |n: usize| {
         follower
             .report(n)

@@ -1,6 +1,6 @@
 //! `wirelapse capture`.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -319,7 +319,7 @@ fn finish(
         json_event("capture", &over)?;
     } else {
         let text = paper::terminal::text(&terminal::canvas(), &[document(&over)]);
-        io::stdout().write_all(text.as_bytes())?;
+        crate::output::stdout().write_all(text.as_bytes())?;
     }
     if let Some(failed) = failed {
         return Err(failed.into());

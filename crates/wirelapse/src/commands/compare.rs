@@ -7,7 +7,7 @@ mod several;
 mod studies;
 mod workloads;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ::paper::document::Document;
@@ -106,7 +106,7 @@ fn write(args: &Args, document: Document, json: impl Fn() -> anyhow::Result<()>)
         json()?;
     } else {
         let text = output::drawn(std::slice::from_ref(&document), args.shown);
-        io::stdout().lock().write_all(text.as_bytes())?;
+        output::stdout().lock().write_all(text.as_bytes())?;
     }
     let mut written = write_images(&args.images, &[(String::new(), &document)], args.force)?;
     if let Some(html) = &args.html {
@@ -114,7 +114,7 @@ fn write(args: &Args, document: Document, json: impl Fn() -> anyhow::Result<()>)
         written.push(html.clone());
     }
     if !args.json.json && !args.shown.csv && !written.is_empty() {
-        let mut out = io::stdout().lock();
+        let mut out = output::stdout().lock();
         writeln!(out)?;
         written.iter().try_for_each(|path| writeln!(out, "{}", harmless(&path.to_string_lossy())))?;
     }

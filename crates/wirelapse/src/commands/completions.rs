@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let shells = Shells::builtins();
     let shell = shells.completer(&name).context("this shell has no completions")?;
     shell.write_registration(VARIABLE, "wirelapse", "wirelapse", "wirelapse", &mut script)?;
-    std::io::stdout().write_all(&script)?;
+    crate::output::stdout().write_all(&script)?;
     Ok(())
 }
 

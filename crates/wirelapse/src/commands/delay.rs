@@ -3,7 +3,7 @@
 mod calibration;
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -401,7 +401,7 @@ fn write(args: &Args, delay: &Delay) -> anyhow::Result<()> {
     if let Some(path) = &args.html {
         crate::files::write_page(path, std::slice::from_ref(&document), args.force)?;
     }
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout().lock();
     if args.json.json {
         let mut lines = Vec::new();
         ndjson::line(&mut lines, delay);

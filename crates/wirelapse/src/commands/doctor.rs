@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let settings = machine::settings();
     capabilities.sort_by_key(|capability| capability.group);
     let (every, sampled) = (limit(Sampling::Every)?, limit(hundredth())?);
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout().lock();
     if args.json.json {
         for capability in &capabilities {
             writeln!(out, "{}", capability_json(capability))?;

@@ -1,6 +1,6 @@
 //! `wirelapse generate`.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -211,7 +211,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return json_event("generate", &Line::of(args, &plan, &sent));
     }
     let text = paper::terminal::text(&terminal::canvas(), &[document(args, &plan, &sent)]);
-    Ok(io::stdout().write_all(text.as_bytes())?)
+    Ok(crate::output::stdout().write_all(text.as_bytes())?)
 }
 
 fn send_again(args: &Args, path: &Path, pace: Pace, interrupt: &Interrupt) -> anyhow::Result<()> {
@@ -226,7 +226,7 @@ fn send_again(args: &Args, path: &Path, pace: Pace, interrupt: &Interrupt) -> an
         return json_event("replay", &ReplayLine::of(args, path, &sent));
     }
     let text = paper::terminal::text(&terminal::canvas(), &[replayed(args, path, &sent)]);
-    Ok(io::stdout().write_all(text.as_bytes())?)
+    Ok(crate::output::stdout().write_all(text.as_bytes())?)
 }
 
 /// What was sent of a capture.

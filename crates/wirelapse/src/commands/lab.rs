@@ -313,7 +313,7 @@ fn up(args: &Up) -> anyhow::Result<()> {
         Some(device) => Lab::up_testbed(&config, device.into())?,
     };
     let report = lab.path().report();
-    let mut out = std::io::stdout();
+    let mut out = output::stdout();
     if args.json.json {
         writeln!(out, "{}", announcement(&args.name, &report))?;
     } else {
@@ -344,7 +344,7 @@ const END_OF_MESSAGE: &str = "\u{4}";
 
 /// Ends what a detached owner says to the process that waits.
 fn end_of_message(args: &Up) -> std::io::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = output::stdout();
     if args.detached {
         writeln!(out, "{END_OF_MESSAGE}")?;
     }
@@ -427,7 +427,7 @@ fn detach(args: &Up) -> anyhow::Result<()> {
         if line == END_OF_MESSAGE {
             return Ok(());
         }
-        writeln!(std::io::stdout(), "{}", harmless(&line))?;
+        writeln!(output::stdout(), "{}", harmless(&line))?;
     }
     let mut error = String::new();
     if let Some(mut stderr) = owner.stderr.take() {
@@ -516,7 +516,7 @@ fn exec(args: &Exec) -> anyhow::Result<()> {
 }
 
 fn list(args: &List) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = output::stdout();
     let mut documents = Vec::new();
     let names = registry::names()?;
     if names.is_empty() && !args.json.json {

@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let readers = crate::files::Readers::AsUmask;
             pages(&command, &mut |name, page| crate::files::write(&dir.join(name), page, true, readers))?;
         }
-        None => std::io::stdout().write_all(&page(&command)?)?,
+        None => crate::output::stdout().write_all(&page(&command)?)?,
     }
     Ok(())
 }

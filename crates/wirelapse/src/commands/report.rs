@@ -2,7 +2,7 @@
 
 mod fleet;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ::paper::document::Document;
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let named: Vec<(String, &Document)> =
         documents.iter().enumerate().map(|(at, document)| (prefix(at).unwrap_or_default(), document)).collect();
     written.extend(write_images(&args.images, &named, args.force)?);
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout().lock();
     if written.is_empty() && !args.images.any() {
         out.write_all(output::drawn(&documents, args.shown).as_bytes())?;
     }

@@ -207,7 +207,7 @@ fn config(args: &Args, target: Target) -> Config {
 
 /// Writes the rows as lines of JSON or as a table.
 fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout().lock();
     let rows = feed.rows(state);
     let named = feed.named(rows.clone());
     if args.json.json {

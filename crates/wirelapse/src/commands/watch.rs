@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut screen = (!args.json.json && !args.csv && terminal::is_terminal())
         .then(|| screen::Screen::open(ROWS_OF_WATCH))
         .flatten();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout().lock();
     let mut line = Vec::new();
     let (mut drawn, mut looked) = (Instant::now(), None::<Instant>);
     loop {

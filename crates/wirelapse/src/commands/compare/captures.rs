@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     privileges::keep_for_decoding(args.html.as_deref(), false)?;
     let ((a, read_a), (b, read_b)) = (load(&source_a, a.unwrap_or(1))?, load(&source_b, b.unwrap_or(1))?);
     let divergence = diagnose::compare(&a, &b);
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(output::stdout().lock());
     if args.json.json {
         let value = serde_json::json!({
             "kind": "comparison",

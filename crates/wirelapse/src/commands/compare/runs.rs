@@ -1,6 +1,6 @@
 //! Two traces side by side.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use ::report::page::comparison;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (a, b) = (read(args.first(), &names[0])?, read(second, &names[1])?);
     let compared = between::two(&a, &b);
     let document = comparison::document(&compared, &a, &b);
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout().lock();
     if args.json.json {
         let mut value = comparison::json(&compared)?;
         value["kind"] = "run_comparison".into();

@@ -122,7 +122,7 @@ pub fn run(args: &Change) -> anyhow::Result<()> {
             "kind": "change", "name": lab.name(),
             "before": asked(&before), "after": asked(&after),
         });
-        writeln!(std::io::stdout(), "{line}")?;
+        writeln!(output::stdout(), "{line}")?;
         return Ok(());
     }
     let between = between(&lab.describe()?, link);

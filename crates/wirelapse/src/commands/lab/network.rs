@@ -19,7 +19,7 @@ pub fn topology(args: &Up, file: &Path) -> anyhow::Result<Topology> {
 /// Brings a topology up and answers for it until its end.
 pub fn up(args: &Up, file: &Path, registration: &Registration, interrupt: Interrupt) -> anyhow::Result<()> {
     let network = Network::up(topology(args, file)?, args.uplink)?;
-    let mut out = std::io::stdout();
+    let mut out = output::stdout();
     let (hosts, links) = (network.hosts(), network.links());
     if args.json.json {
         writeln!(out, "{}", line(&args.name, &hosts, &links))?;

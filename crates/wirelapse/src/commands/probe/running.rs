@@ -18,7 +18,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let request = args.request()?;
     let mut prober = request.protocol.prober(request.to, &request.settings)?;
     let interrupt = Interrupt::listen()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout().lock();
     let subject = Subject { protocol: request.protocol.name(), target: &request.target, to: request.to.ip() };
     if !request.json {
         write!(out, "{}", text(page::opening(&subject, prober.as_ref())))?;

@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json.json {
         return output::json_event("reception", &event);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout().lock();
     out.write_all(renderer::text(&canvas(), &[document]).as_bytes())?;
     if let Some(directory) = &args.output {
         writeln!(out, "Kept in {}: reception.json and report.html.", directory.display())?;

@@ -1,7 +1,7 @@
 //! Where events go: the summary, and the files and lines that were asked for.
 
 use std::collections::HashMap;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::net::IpAddr;
 
 use export::ndjson::Ndjson;
@@ -38,7 +38,7 @@ fn asked(request: &Request, provenance: &Provenance, files: Vec<Opened>) -> anyh
         add(sink, name);
     }
     if request.json {
-        add(Box::new(Ndjson::begin(io::stdout(), provenance)?), String::new());
+        add(Box::new(Ndjson::begin(output::stdout(), provenance)?), String::new());
     }
     Ok(outputs)
 }
@@ -173,7 +173,7 @@ impl Outputs {
                 figures: &self.summary,
             });
             document.name_hosts(names);
-            let mut out = io::stdout().lock();
+            let mut out = output::stdout().lock();
             out.write_all(output::drawn(&[document], request.shown).as_bytes())?;
             out.flush()?;
         }

@@ -216,7 +216,7 @@ impl Request {
         let line = harmless(line);
         match self.json {
             true => writeln!(io::stderr(), "{line}"),
-            false => writeln!(io::stdout(), "{line}"),
+            false => writeln!(crate::output::stdout(), "{line}"),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Slow {
         let of = event.connection_without_ends().and_then(|id| self.open.get(&id));
         let Some(words) = line::slow(event, of.map(|of| of.0), of.map(|of| of.1)) else { return Ok(()) };
         let at = began.map_or_else(|| "—".into(), |at| self.clock.time_of_day(at));
-        let mut out = io::stdout().lock();
+        let mut out = crate::output::stdout().lock();
         writeln!(out, "{at}  {}", harmless(&words))?;
         // Each is to be seen as it happens, in a pipe too.
         out.flush()
