@@ -13,6 +13,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal as Named;
 use nix::unistd::{ForkResult, fork};
@@ -36,6 +37,16 @@ pub enum Error {
         /// How it ended, in words.
         how: String,
     },
+    /// It is there and does not answer.
+    #[error("the keeper, process {pid}, has not answered for {after_s} s{how}")]
+    Silent {
+        /// Its number.
+        pid: i32,
+        /// How long it was waited for.
+        after_s: u64,
+        /// What is known of it, in words.
+        how: &'static str,
+    },
     /// What it was asked for went wrong there.
     #[error("{0}")]
     Refused(String),
@@ -58,12 +69,21 @@ impl<Request, Reply> Clone for Keeper<Request, Reply> {
     }
 }
 
+/// How long an answer may take: many times that of the longest, a walk through the sockets of a
+/// host with a thousand namespaces that is short of time.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take to end, once nothing is asked of it any more.
+const END: Duration = Duration::from_secs(2);
+
 /// The other process.
 #[derive(Debug)]
 struct Other {
     socket: UnixStream,
     pid: Pid,
     ended: Option<WaitStatus>,
+    patience: Duration,
+    /// It owes an answer that was waited for in vain: what comes yet belongs to that question.
+    silent: bool,
 }
 
 impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned> Keeper<Request, Reply> {
@@ -110,7 +130,7 @@ impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned>
         };
         let pid = Pid::from_raw(child.as_raw()).ok_or_else(|| Error::Start(io::Error::other("fork gave no number")))?;
         drop(theirs);
-        let mut other = Other { socket: ours, pid, ended: None };
+        let mut other = Other::new(ours, pid, PATIENCE).map_err(Error::Start)?;
         other.reply::<()>()?;
         Ok(Self { other: Arc::new(Mutex::new(other)), says: PhantomData })
     }
@@ -119,9 +139,13 @@ impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned>
     ///
     /// # Errors
     /// [`Error::Refused`] with what it says went wrong; [`Error::Ended`] where it is there no more;
+    /// [`Error::Silent`] where it does not answer, and at every question after that;
     /// [`Error::Socket`].
     pub fn ask(&self, request: &Request) -> Result<Reply, Error> {
         let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        if other.silent {
+            return Err(other.silence());
+        }
         match put(&other.socket, request) {
             Ok(()) => other.reply(),
             Err(error) => Err(other.why(error)),
@@ -130,6 +154,12 @@ impl<Request: Serialize + DeserializeOwned, Reply: Serialize + DeserializeOwned>
 }
 
 impl Other {
+    fn new(socket: UnixStream, pid: Pid, patience: Duration) -> io::Result<Self> {
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
+        Ok(Self { socket, pid, ended: None, patience, silent: false })
+    }
+
     fn reply<Reply: DeserializeOwned>(&mut self) -> Result<Reply, Error> {
         match get::<Result<Reply, String>>(&self.socket) {
             Ok(reply) => reply.map_err(Error::Refused),
@@ -139,7 +169,11 @@ impl Other {
 
     /// What an error of the socket means: where the other end is closed, its process has ended.
     fn why(&mut self, error: io::Error) -> Error {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
+        if error.kind() == WouldBlock {
+            self.silent = true;
+            return self.silence();
+        }
         if !matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
             return Error::Socket(error);
         }
@@ -155,10 +189,25 @@ impl Other {
         Error::Ended { pid: self.pid.as_raw_nonzero().get(), how }
     }
 
+    fn silence(&self) -> Error {
+        let pid = self.pid.as_raw_nonzero().get();
+        // The state stands behind the name, which may have any characters.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stopped = stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']));
+        let how = if stopped { ": it is stopped (SIGSTOP, or a debugger)" } else { "" };
+        Error::Silent { pid, after_s: self.patience.as_secs(), how }
+    }
+
+    /// Waits for its end, for which it has a moment.
     fn wait(&mut self) {
-        if self.ended.is_none() {
-            let waited = rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(self.pid), WaitOptions::empty()));
-            self.ended = waited.ok().flatten().map(|(_, status)| status);
+        let until = Instant::now() + END;
+        while self.ended.is_none() && Instant::now() < until {
+            match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
+                Ok(Some((_, status))) => self.ended = Some(status),
+                Ok(None) | Err(rustix::io::Errno::INTR) => std::thread::sleep(Duration::from_millis(1)),
+                // It is no child, or somebody else has waited for it.
+                Err(_) => return,
+            }
         }
     }
 }
@@ -166,7 +215,14 @@ impl Other {
 impl Drop for Other {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
-        self.wait();
+        if !self.silent {
+            self.wait();
+        }
+        if self.ended.is_none() {
+            // A process that is stopped ends by nothing else.
+            let _ = rustix::process::kill_process(self.pid, Signal::KILL);
+            self.wait();
+        }
     }
 }
 
@@ -301,12 +357,37 @@ mod tests {
             let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
             drop(theirs);
             let pid = Pid::from_child(&child);
-            let said = Other { socket: ours, pid, ended: None }.reply::<()>().unwrap_err().to_string();
+            let said = Other::new(ours, pid, PATIENCE).unwrap().reply::<()>().unwrap_err().to_string();
             // The keeper's own wait has taken its status already.
             child.wait().ok();
             said
         };
         assert!(ended("exit 3").ends_with("ended with exit status 3"));
         assert!(ended("kill -KILL $$").ends_with("was ended by SIGKILL"));
+    }
+
+    #[test]
+    fn a_keeper_that_is_stopped_is_waited_for_no_longer_than_was_said() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        rustix::process::kill_process(pid, Signal::STOP).unwrap();
+        tier::until("it is stopped", || {
+            fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") T ")
+        });
+        let other = Other::new(ours, pid, Duration::from_secs(1)).unwrap();
+        let keeper = Keeper::<Ask, u32> { other: Arc::new(Mutex::new(other)), says: PhantomData };
+        let (asked, wanted) =
+            (Instant::now(), format!("process {}, has not answered for 1 s: it is stopped", child.id()));
+        for _ in 0..2 {
+            let said = keeper.ask(&Ask::Nothing).unwrap_err().to_string();
+            assert!(said.contains(&wanted), "{said}");
+        }
+        // The second question does not wait again; and the stopped process is ended.
+        assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+        drop(keeper);
+        assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+        drop(theirs);
+        child.wait().ok();
     }
 }
