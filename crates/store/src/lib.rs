@@ -19,7 +19,6 @@ mod column;
 mod error;
 mod histogram;
 mod part;
-pub mod private;
 mod provenance;
 mod reader;
 pub mod regular;

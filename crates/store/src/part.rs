@@ -1,12 +1,13 @@
-//! One table on its way to disk: rows are buffered, written in row groups to a hidden file, and the
-//! file is closed and renamed when it is due.
+//! One table on its way to disk: rows are buffered and written in row groups to a file, which is
+//! closed and gets its name when it is due.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use files::{OutputFile, Readers};
 use parquet::column::writer::ColumnWriter;
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
@@ -14,8 +15,8 @@ use parquet::schema::types::TypePtr;
 use record::Nanos;
 use record::table::{Cell, Fields, Record};
 
+use crate::Error;
 use crate::column::{Buffer, Values, properties, schema};
-use crate::{Error, private};
 
 /// Rows that are held in memory before they are written out as a row group. A row of the widest
 /// table takes about 350 bytes of memory, so a table holds about 11 MB.
@@ -38,7 +39,8 @@ pub(crate) struct Parts<T> {
 }
 
 struct OpenPart {
-    writer: SerializedFileWriter<BufWriter<File>>,
+    writer: SerializedFileWriter<BufWriter<Arc<File>>>,
+    file: OutputFile,
     rows: u64,
 }
 
@@ -69,7 +71,7 @@ pub(crate) struct Failed {
 impl<T: Record> Parts<T> {
     pub fn create(run: &Path) -> Result<Self, Failed> {
         let dir = run.join(format!("{}.parquet", T::TABLE));
-        private::directory(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
+        files::directory(&dir).map_err(|source| Failed { path: dir.clone(), source })?;
         Self::open(run)
     }
 
@@ -79,12 +81,13 @@ impl<T: Record> Parts<T> {
         let dir = run.join(format!("{}.parquet", T::TABLE));
         let failed = |source| Failed { path: dir.clone(), source };
         if !dir.is_dir() {
-            private::directory(&dir).map_err(failed)?;
+            files::directory(&dir).map_err(failed)?;
         }
         for entry in fs::read_dir(&dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            if name.trim_start_matches('.').starts_with("part-") && name != "part-00000.parquet" {
+            let later = name.starts_with("part-") && name != "part-00000.parquet";
+            if later || name.starts_with('.') && name.ends_with(files::UNFINISHED) {
                 fs::remove_file(&path).map_err(failed)?;
             }
         }
@@ -102,8 +105,9 @@ impl<T: Record> Parts<T> {
         })
     }
 
-    fn hidden(&self) -> PathBuf {
-        self.dir.join(format!(".part-{:05}.unfinished", self.parts))
+    /// The file of the part that is open, or comes next.
+    fn path(&self) -> PathBuf {
+        self.dir.join(format!("part-{:05}.parquet", self.parts))
     }
 
     pub fn push(&mut self, row: &T) -> Result<(), Failed> {
@@ -119,19 +123,24 @@ impl<T: Record> Parts<T> {
     }
 
     fn write_group(&mut self) -> Result<(), Failed> {
-        let path = self.hidden();
+        let path = self.path();
         let result = self.try_write_group(&path);
         self.buffers.iter_mut().for_each(Buffer::clear);
         self.buffered = 0;
-        result.map_err(|source| self.give_up(path, source))
+        result.map_err(|source| {
+            // It cannot be read, and on a full disk its room is worth more than it.
+            self.open = None;
+            Failed { path, source }
+        })
     }
 
     fn try_write_group(&mut self, path: &Path) -> io::Result<()> {
         if self.open.is_none() {
-            let file = BufWriter::new(private::file(path)?);
+            let file = OutputFile::create(path, true, Readers::Owner)?;
+            let bytes = BufWriter::new(file.handle());
             let writer =
-                SerializedFileWriter::new(file, self.schema.clone(), self.properties.clone()).map_err(plain)?;
-            self.open = Some(OpenPart { writer, rows: 0 });
+                SerializedFileWriter::new(bytes, self.schema.clone(), self.properties.clone()).map_err(plain)?;
+            self.open = Some(OpenPart { writer, file, rows: 0 });
         }
         let Some(part) = &mut self.open else { return Ok(()) };
         let mut group = part.writer.next_row_group().map_err(plain)?;
@@ -158,29 +167,15 @@ impl<T: Record> Parts<T> {
         if self.buffered > 0 {
             self.write_group()?;
         }
-        let Some(part) = self.open.take() else { return Ok(()) };
-        let hidden = self.hidden();
-        let closed = part
-            .writer
-            .into_inner()
-            .map_err(plain)
-            .and_then(|buffered| buffered.into_inner().map_err(io::IntoInnerError::into_error))
-            // Without this a full disk may show only after the rename, on file systems that
-            // allocate late.
-            .and_then(|file| file.sync_data())
-            .and_then(|()| fs::rename(&hidden, self.dir.join(format!("part-{:05}.parquet", self.parts))));
-        closed.map_err(|source| self.give_up(hidden, source))?;
+        let Some(OpenPart { writer, file, rows }) = self.open.take() else { return Ok(()) };
+        let end = || -> io::Result<()> {
+            writer.into_inner().map_err(plain)?.flush()?;
+            Ok(file.finish()?)
+        };
+        end().map_err(|source| Failed { path: self.path(), source })?;
         self.parts += 1;
-        self.finished += part.rows;
+        self.finished += rows;
         Ok(())
-    }
-
-    /// Removes the hidden file: it cannot be read, and on a full disk its room is worth more than
-    /// its name.
-    fn give_up(&mut self, path: PathBuf, source: io::Error) -> Failed {
-        self.open = None;
-        let _ = fs::remove_file(&path);
-        Failed { path, source }
     }
 }
 

@@ -12,7 +12,7 @@ use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Utc};
 use crate::histogram::{HistogramRow, RunRow};
 use crate::part::write_whole;
 use crate::provenance::{Rows, State};
-use crate::{Error, Writer, private};
+use crate::{Error, Writer};
 
 /// What the name of a run begins with while it is removed.
 const REMOVED: &str = ".removed-";
@@ -274,12 +274,12 @@ fn make(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         make(parent)?;
     }
-    private::directory(path)
+    files::directory(path)
 }
 
 /// Removes what a writer that was killed had not finished.
 fn clean(run: &Path) -> io::Result<()> {
-    let unfinished = |path: &Path| name(path).starts_with('.') && name(path).ends_with(".unfinished");
+    let unfinished = |path: &Path| name(path).starts_with('.') && name(path).ends_with(files::UNFINISHED);
     let mut within = folders(run)?;
     within.push(run.to_owned());
     for folder in within {

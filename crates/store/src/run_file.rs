@@ -1,9 +1,10 @@
 //! `run.json`: what every kind of run says about the run, read and written.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
+use files::Readers;
 use record::words;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ impl std::fmt::Display for RunKind {
 /// # Errors
 /// [`Error::Exists`], [`Error::Create`], and those of `first`.
 pub(crate) fn begin<T>(run: &Path, first: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    crate::private::directory(run).map_err(|source| match source.kind() {
+    files::directory(run).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists(run.to_owned()),
         _ => Error::Create { path: run.to_owned(), why: source },
     })?;
@@ -109,20 +110,13 @@ pub fn read<T: DeserializeOwned>(run: &Path, wanted: RunKind) -> Result<T, Error
     serde_json::from_value(any).map_err(|e| Error::Malformed { path: run.join("run.json"), detail: e.to_string() })
 }
 
-/// Writes a JSON file of a run: under a hidden name first, so that it is whole or not there.
+/// Writes a JSON file of a run, which is whole or not there.
 pub(crate) fn put(run: &Path, value: &impl Serialize) -> Result<(), Failed> {
     let path = run.join("run.json");
-    let hidden = run.join(".run.json.unfinished");
     let write = || {
-        let mut text = serde_json::to_vec_pretty(value).map_err(io::Error::other)?;
+        let mut text = serde_json::to_vec_pretty(value)?;
         text.push(b'\n');
-        let mut file = crate::private::file(&hidden)?;
-        file.write_all(&text)?;
-        file.sync_data()?;
-        fs::rename(&hidden, &path)
+        Ok(files::write(&path, &text, true, Readers::Owner)?)
     };
-    write().map_err(|source| {
-        let _ = fs::remove_file(&hidden);
-        Failed { path: path.clone(), source }
-    })
+    write().map_err(|source| Failed { path: path.clone(), source })
 }

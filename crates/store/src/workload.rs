@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::part::write_whole;
 use crate::provenance::State;
 use crate::row;
-use crate::{Error, RunKind, SCHEMA, private, run_file};
+use crate::{Error, RunKind, SCHEMA, run_file};
 
 /// What made the run, and on what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,8 +119,9 @@ impl Writer {
         refuse(path)?;
         let failed = |why| Error::Create { path: path.to_owned(), why };
         let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
-        let hidden = path.with_file_name(format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id()));
-        private::directory(&hidden).map_err(failed)?;
+        let hidden =
+            path.with_file_name(format!(".{}.{}{}", name.to_string_lossy(), std::process::id(), files::UNFINISHED));
+        files::directory(&hidden).map_err(failed)?;
         Ok(Self { path: path.to_owned(), hidden })
     }
 

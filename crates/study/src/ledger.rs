@@ -2,11 +2,13 @@
 //! written whole and synced before the next begins, so that a study that was killed goes on where
 //! it was. Beside it the tables of `store` grow in parts, and at the end comes `result.json`.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use files::Readers;
 use record::table::{Cell, object};
 use record::{Nanos, columns};
 use serde::Serialize;
@@ -16,7 +18,7 @@ use crate::conclusion::Conclusion;
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::MOST_COMBINATIONS;
-use store::{private, regular};
+use store::regular;
 
 /// The version of the layout, that of all runs. Runs of version 1, which had some other keys, are
 /// read too.
@@ -112,7 +114,7 @@ impl Provenance {
 #[derive(Debug)]
 pub struct Ledger {
     directory: PathBuf,
-    trials: File,
+    trials: Arc<File>,
     provenance: Provenance,
     tables: store::study::Writer,
     /// Trials kept so far.
@@ -128,16 +130,19 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { path, source }
 }
 
-/// Writes a file under another name and renames it, so that it is whole or not there.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let other = path.with_extension("part");
+/// Writes a file, which is whole or not there.
+fn put(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let write = || {
-        let mut file = private::file(&other)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&other, path)
+        let mut bytes = serde_json::to_vec_pretty(value)?;
+        bytes.push(b'\n');
+        Ok(files::write(path, &bytes, true, Readers::Owner)?)
     };
     write().map_err(failed(path))
+}
+
+/// A new journal of trials.
+fn journal(path: &Path) -> Result<Arc<File>, Error> {
+    files::growing(path, false, Readers::Owner).map_err(|error| failed(path)(error.into()))
 }
 
 /// Holds the run for this process: the lock ends with it, however it ends.
@@ -151,28 +156,22 @@ fn alone(trials: &File, directory: &Path) -> Result<(), Error> {
     })
 }
 
-fn json(value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
-    bytes.push(b'\n');
-    bytes
-}
-
 impl Ledger {
     /// Begins a run in a directory that does not exist yet.
     ///
     /// # Errors
     /// [`Error::Run`] where it exists, [`Error::File`] where it cannot be written.
     pub fn create(directory: &Path, provenance: Provenance) -> Result<Self, Error> {
-        private::directory(directory).map_err(|source| match source.kind() {
+        files::directory(directory).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::Run {
                 path: directory.into(),
                 problem: "exists already: give another directory with -o, or --resume to go on with that run".into(),
             },
             _ => Error::File { path: directory.into(), source },
         })?;
-        put(&directory.join("run.json"), &json(&object::of(&provenance)))?;
+        put(&directory.join("run.json"), &object::of(&provenance))?;
         let path = directory.join("trials.ndjson");
-        let trials = private::file(&path).map_err(failed(&path))?;
+        let trials = journal(&path)?;
         alone(&trials, directory)?;
         let tables = store::study::Writer::open(directory, now())?;
         Ok(Self { directory: directory.into(), trials, provenance, tables, kept: 0 })
@@ -187,9 +186,10 @@ impl Ledger {
         load(directory)?;
         let path = directory.join("trials.ndjson");
         // A link is no journal of this program's: another file would be cut short.
-        let mut options = File::options();
-        let options = options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&path).map_err(failed(&path))?;
+        let file = match File::options().append(true).custom_flags(libc::O_NOFOLLOW).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => journal(&path)?,
+            opened => Arc::new(opened.map_err(failed(&path))?),
+        };
         alone(&file, directory)?;
         // Only now it is sure that no other process adds to it.
         let (mut provenance, trials, whole) = load(directory)?;
@@ -218,7 +218,7 @@ impl Ledger {
     /// [`Error::File`] where the disk does not take it.
     pub fn go_on_until(&mut self, until: f64) -> Result<(), Error> {
         self.provenance.study.go_on_until(until);
-        put(&self.directory.join("run.json"), &json(&object::of(&self.provenance)))
+        put(&self.directory.join("run.json"), &object::of(&self.provenance))
     }
 
     /// Adds a trial, to the journal first.
@@ -226,10 +226,13 @@ impl Ledger {
     /// # Errors
     /// [`Error::File`] and [`Error::Store`] where the disk does not take it.
     pub fn add(&mut self, trial: &Trial) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(trial).unwrap_or_default();
-        line.push(b'\n');
-        let path = self.directory.join("trials.ndjson");
-        self.trials.write_all(&line).and_then(|()| self.trials.sync_data()).map_err(failed(&path))?;
+        let write = || {
+            let mut line = serde_json::to_vec(trial)?;
+            line.push(b'\n');
+            (&*self.trials).write_all(&line)?;
+            self.trials.sync_data()
+        };
+        write().map_err(failed(&self.directory.join("trials.ndjson")))?;
         self.tables.add(&crate::tables::rows(&self.provenance.study, self.kept, trial), now())?;
         self.kept += 1;
         Ok(())
@@ -241,11 +244,11 @@ impl Ledger {
     /// # Errors
     /// [`Error::File`] and [`Error::Store`].
     pub fn conclude(&mut self, conclusion: &Conclusion, finished: bool) -> Result<(), Error> {
-        put(&self.directory.join("result.json"), &json(conclusion))?;
+        put(&self.directory.join("result.json"), conclusion)?;
         self.tables.close()?;
         store::study::write_comparisons(&self.directory, &crate::tables::comparisons(conclusion))?;
         self.provenance.state = if finished { store::State::Finished } else { store::State::Unfinished };
-        put(&self.directory.join("run.json"), &json(&object::of(&self.provenance)))
+        put(&self.directory.join("run.json"), &object::of(&self.provenance))
     }
 }
 

@@ -73,8 +73,11 @@ fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
     if let Some(error) = cause.downcast_ref::<::capture::Error>() {
         return error.is_wrong_use();
     }
+    if let Some(error) = cause.downcast_ref::<::files::Error>() {
+        return error.is_wrong_use();
+    }
     if let Some(error) = cause.downcast_ref::<::capture::output::OutputError>() {
-        return matches!(error, ::capture::output::OutputError::Exists(_));
+        return matches!(error, ::capture::output::OutputError::Open(error) if error.is_wrong_use());
     }
     if let Some(error) = cause.downcast_ref::<::capture::generate::GenerateError>() {
         use ::capture::generate::GenerateError::{Interface, Shape};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::files::folder;
+use ::files::folder;
 use anyhow::Context as _;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr as _,
@@ -295,7 +295,7 @@ fn to_write(folders: &[&Path]) -> CapabilitySet {
 fn for_others(folders: &[&Path]) -> CapabilitySet {
     let mut taken = CapabilitySet::empty();
     taken.set(CapabilitySet::DAC_OVERRIDE, !may_write_without_rights(folders));
-    taken.set(CapabilitySet::CHOWN, store::private::caller().is_some());
+    taken.set(CapabilitySet::CHOWN, ::files::caller().is_some());
     taken
 }
 
@@ -319,7 +319,7 @@ fn may_write(folders: &[&Path]) -> bool {
 /// it starts. Says whether it does: where there is no such user, or one who may not write into each
 /// of these folders, all stays as it is.
 fn as_caller(folders: &[&Path]) -> bool {
-    let Some((Some(user), group)) = store::private::caller() else { return false };
+    let Some((Some(user), group)) = ::files::caller() else { return false };
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     if set_file_ids(user, group.unwrap_or(own.1)) && may_write(folders) {
         return true;

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clock::{Instant, Nanos, Realtime};
+use files::Readers;
 use wire::capture::{Interface, PcapngWriter, Resolution, WriteError};
 
 use crate::{About, Counts, Frame, Stamps};
@@ -44,8 +45,6 @@ pub struct Settings {
     pub compress: bool,
     /// Whether a file that exists is replaced.
     pub force: bool,
-    /// User and group that its files belong to, where they are not the process's own.
-    pub owner: Option<(Option<u32>, Option<u32>)>,
     /// The program and version that writes, for the head of each file.
     pub application: String,
     /// The filter, for the head of each file.
@@ -57,17 +56,17 @@ pub struct Settings {
 /// Why a capture file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The file exists.
-    #[error("{0} exists: name another file, or replace it with --force")]
-    Exists(PathBuf),
-    /// The file cannot be made or written; what was written before is whole.
+    /// The file cannot be made.
+    #[error(transparent)]
+    Open(#[from] files::Error),
+    /// The file cannot be written; what was written before is whole.
     #[error("cannot write {path}: {why}; it holds the {frames} frames before")]
     Write {
         /// The file.
         path: PathBuf,
         /// The system's reason.
         why: io::Error,
-        /// Frames that were given to it.
+        /// Frames that are in it.
         frames: u64,
     },
 }
@@ -89,6 +88,8 @@ pub struct Output {
 struct OpenFile {
     path: PathBuf,
     writer: PcapngWriter<Chunks>,
+    /// Blocks before the first frame, each of which is a block.
+    head: u64,
     frames: u64,
     first: Option<Instant<Realtime>>,
     last: Option<Instant<Realtime>>,
@@ -223,7 +224,9 @@ impl OpenFile {
             WriteError::Io(why) => why,
             other => io::Error::other(other),
         };
-        OutputError::Write { path: self.path.clone(), why, frames: self.frames }
+        let written = self.writer.get_ref().blocks().saturating_sub(self.head);
+        // The last block is the statistics.
+        OutputError::Write { path: self.path.clone(), why, frames: written.min(self.frames) }
     }
 }
 
@@ -232,15 +235,17 @@ fn begin(settings: &Settings, interface: &Interface, number: u32) -> Result<Open
         true => numbered(&settings.path, number),
         false => settings.path.clone(),
     };
-    let made = Chunks::create(&path, settings.compress, settings.force, settings.owner);
-    let chunks = made.map_err(|why| match why.kind() {
-        io::ErrorKind::AlreadyExists => OutputError::Exists(path.clone()),
-        _ => OutputError::Write { path: path.clone(), why, frames: 0 },
-    })?;
+    // A capture of hours is not lost with the process that makes it: its files have their names
+    // from the beginning.
+    let file = files::growing(&path, settings.force, Readers::Owner)?;
+    let chunks = Chunks::new(file, settings.compress);
     let begun = PcapngWriter::new(chunks, &settings.application)
         .and_then(|mut writer| writer.interface(interface).map(|()| writer));
     match begun {
-        Ok(writer) => Ok(OpenFile { path, writer, frames: 0, first: None, last: None }),
+        Ok(writer) => {
+            let head = writer.get_ref().taken_blocks();
+            Ok(OpenFile { path, writer, head, frames: 0, first: None, last: None })
+        }
         Err(error) => {
             let why = match error {
                 WriteError::Io(why) => why,
@@ -282,7 +287,6 @@ mod tests {
             rotation: Rotation::default(),
             compress: false,
             force: false,
-            owner: None,
             application: "wirelapse 0".into(),
             filter: Some("udp".into()),
             stamps: Stamps::Software,
@@ -356,7 +360,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.pcapng");
         fs::write(&path, b"mine").unwrap();
-        assert!(matches!(Output::create(settings(&path), &about()).map(drop), Err(OutputError::Exists(_))));
+        assert!(matches!(
+            Output::create(settings(&path), &about()).map(drop),
+            Err(OutputError::Open(files::Error::Exists(_)))
+        ));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         assert!(Output::create(Settings { force: true, ..settings(&path) }, &about()).is_ok());
         let link = dir.path().join("link.pcapng");

@@ -23,11 +23,11 @@ use report::page::capture::{Overview, Subject, connection, describe, overview, p
 
 use crate::commands::completions::values;
 use crate::exit::{self, BadInput};
-use crate::files::{Readers, folder, refuse};
 use crate::hosts;
 use crate::options::{FOR, FORCE, Json, Output, RESOLVE, heading};
 use crate::output::{self, Shown, complain, say};
 use crate::{privileges, terminal};
+use ::files::{Readers, folder, refuse};
 pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why

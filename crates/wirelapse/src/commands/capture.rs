@@ -143,7 +143,6 @@ impl Args {
             },
             compress: self.zstd,
             force: self.force,
-            owner: store::private::caller(),
             application: format!("wirelapse {}", env!("CARGO_PKG_VERSION")),
             filter: self.filter.clone(),
             stamps: self.timestamps.into(),

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use ::paper::document::Document;
 
 use crate::exit::BadInput;
-use crate::files::{name, refuse, write_images, write_page};
+use crate::files::{inputs, name, readers, write_images, write_page};
 use crate::options::{FORCE, Json, heading};
 use crate::output::{self, Shown, harmless};
+use ::files::refuse;
 
 /// Compare two captures, traces, studies or runs of a workload
 ///
@@ -108,9 +109,11 @@ fn write(args: &Args, document: Document, json: impl Fn() -> anyhow::Result<()>)
         let text = output::drawn(std::slice::from_ref(&document), args.shown);
         output::stdout().lock().write_all(text.as_bytes())?;
     }
-    let mut written = write_images(&args.images, &[(String::new(), &document)], args.force)?;
+    let inputs = inputs(args.runs.iter().chain(&args.others).map(Path::new));
+    let readers = readers(&inputs);
+    let mut written = write_images(&args.images, &[(String::new(), &document)], args.force, readers)?;
     if let Some(html) = &args.html {
-        write_page(html, &[document], args.force)?;
+        write_page(html, &[document], args.force, readers)?;
         written.push(html.clone());
     }
     if !args.json.json && !args.shown.csv && !written.is_empty() {

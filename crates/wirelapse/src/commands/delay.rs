@@ -159,7 +159,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(BadInput(format!("--before and --after are both {}: a device has two sides", taps[0])).into());
     }
     for path in [&args.html, &args.calibrate].into_iter().flatten() {
-        crate::files::refuse(path, args.force)?;
+        ::files::refuse(path, args.force)?;
     }
     if args.in_kernel {
         let (delay, failed) = in_kernel(args)?;
@@ -399,7 +399,9 @@ fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Opt
 fn write(args: &Args, delay: &Delay) -> anyhow::Result<()> {
     let document = page::delay::document(delay);
     if let Some(path) = &args.html {
-        crate::files::write_page(path, std::slice::from_ref(&document), args.force)?;
+        let inputs = crate::files::inputs([&args.before, &args.after].map(Path::new));
+        let readers = crate::files::readers(&inputs);
+        crate::files::write_page(path, std::slice::from_ref(&document), args.force, readers)?;
     }
     let mut out = crate::output::stdout().lock();
     if args.json.json {

@@ -25,8 +25,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.into {
         Some(dir) => {
             std::fs::create_dir_all(dir)?;
-            let readers = crate::files::Readers::AsUmask;
-            pages(&command, &mut |name, page| crate::files::write(&dir.join(name), page, true, readers))?;
+            let readers = ::files::Readers::AsUmask;
+            pages(&command, &mut |name, page| Ok(::files::write(&dir.join(name), page, true, readers)?))?;
         }
         None => crate::output::stdout().write_all(&page(&command)?)?,
     }

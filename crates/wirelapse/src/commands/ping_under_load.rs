@@ -10,12 +10,12 @@ use quantity::parse;
 use report::page::workload as page;
 use traffic::kept::Run;
 
-use crate::files::{OutputFile, Readers, refuse};
 use crate::interrupt::Interrupt;
 use crate::options::{FOR, FORCE, Json, Output, heading};
 use crate::output::{self, json_event};
 use crate::server::Server;
 use crate::workload;
+use ::files::{OutputFile, Readers, refuse};
 
 /// Measure latency before, during and after a load: what queues in the path add
 ///
@@ -94,9 +94,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let outcome = args.server.run(&mut config, |c| &mut c.target, run)?;
     if let Some(path) = &args.flent {
         let started = record::Utc::from_nanos(outcome.started_realtime.as_nanos()).to_string();
-        let mut file = OutputFile::create(path, args.force, Readers::AsUmask)?;
+        let (mut file, pending) = OutputFile::create(path, args.force, Readers::AsUmask)?.into_parts();
         Flent::of(&config, &outcome, &started).write(&mut file)?;
-        file.finish()?;
+        pending.finish()?;
     }
     let interrupted = outcome.interrupted.clone();
     workload::show(&Run::Load(config, Box::new(outcome)), &args.output, args.json.json)?;

@@ -13,10 +13,11 @@ use record::Nanos;
 use store::RunKind;
 
 use crate::exit::BadInput;
-use crate::files::{Images, name, refuse, write_images, write_page};
+use crate::files::{Images, inputs, name, readers, write_images, write_page};
 use crate::hosts;
 use crate::options::{FORCE, RESOLVE, heading};
 use crate::output::{self, Shown};
+use ::files::refuse;
 
 /// Show runs: on the terminal, as one HTML file, or as images
 ///
@@ -69,14 +70,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         hosts::name(&mut documents);
     }
     let mut written = Vec::new();
+    let inputs = inputs(args.runs.iter().map(PathBuf::as_path).chain(args.fleet.as_deref().map(Path::new)));
+    let readers = readers(&inputs);
     if let Some(path) = &args.html {
-        write_page(path, &documents, args.force)?;
+        write_page(path, &documents, args.force, readers)?;
         written.push(path.clone());
     }
     let prefix = |at: usize| args.runs.get(at).filter(|_| args.runs.len() > 1).map(|run| format!("{}-", name(run)));
     let named: Vec<(String, &Document)> =
         documents.iter().enumerate().map(|(at, document)| (prefix(at).unwrap_or_default(), document)).collect();
-    written.extend(write_images(&args.images, &named, args.force)?);
+    written.extend(write_images(&args.images, &named, args.force, readers)?);
     let mut out = output::stdout().lock();
     if written.is_empty() && !args.images.any() {
         out.write_all(output::drawn(&documents, args.shown).as_bytes())?;

@@ -457,6 +457,36 @@ fn a_file_that_exists_is_written_over_only_with_force() {
 
 /// The same tables as those for people, and nothing else.
 #[test]
+fn what_is_made_of_a_private_run_or_capture_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let mode = |name: &str| std::fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+    let capture = recorded("loss.pcap");
+    let capture = capture.to_str().unwrap();
+    let (run, open, private) = (at("run"), at("open.pcap"), at("private.pcap"));
+    for (copy, mode) in [(&open, 0o644), (&private, 0o600)] {
+        std::fs::copy(capture, copy).unwrap();
+        std::fs::set_permissions(copy, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for words in [
+        &["analyze", capture, "-o", &run][..],
+        &["report", &run, "--html", &at("run.html"), "--svg", &at("plots")],
+        &["compare", &open, &private, "--html", &at("both.html")],
+        &["compare", &open, &open, "--html", &at("open.html")],
+        &["analyze", &private, "-c", "1", "--plot", &at("plot.svg")],
+        &["analyze", &private, "--annotate", &at("annotated.pcapng")],
+    ] {
+        let output = self::run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(["run.html", "both.html", "plot.svg", "annotated.pcapng"].map(mode), [0o600; 4]);
+    assert_eq!(mode("open.html"), 0o644);
+    let plots = std::fs::read_dir(at("plots")).into_iter().flatten();
+    assert!(plots.map(|plot| plot.unwrap().metadata().unwrap().permissions().mode() & 0o777).all(|mode| mode == 0o600));
+}
+
+#[test]
 fn tables_as_comma_separated_values() {
     let file = recorded("lost-one.pcap");
     let other = recorded("refused.pcap");

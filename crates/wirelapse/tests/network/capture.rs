@@ -344,6 +344,7 @@ fn a_full_disk_leaves_a_file_that_is_readable_up_to_there_by_any_technique() {
             assert!(errors.contains("out.pcapng") && errors.contains("No space left"), "{method}: {errors}");
             let frames = frames_in(&path);
             assert!((100..300).contains(&frames), "{method}: {frames}");
+            assert!(errors.contains(&format!("it holds the {frames} frames before")), "{method}: {frames}, {errors}");
             std::fs::remove_file(&path).unwrap();
         }
     });

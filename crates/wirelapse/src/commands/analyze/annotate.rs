@@ -11,7 +11,7 @@ use wire::capture::{Interface, PcapngWriter};
 
 use super::{Source, comments};
 use crate::exit::BadInput;
-use crate::files::{OutputFile, Readers};
+use ::files::{OutputFile, Readers};
 
 pub fn write(
     source: &Source,

@@ -8,7 +8,8 @@ use paper::plot::{Plot, image};
 use report::page::capture::{Names, connection};
 
 use crate::exit::BadInput;
-use crate::files::{Readers, made_by, write as write_file};
+use crate::files::made_by;
+use ::files::Readers;
 
 /// Writes a connection to a file of the kind that its name ends in, with the names of hosts where
 /// they are to be asked for.
@@ -36,5 +37,5 @@ pub fn write(
         "svg" => image::svg(&plots)?.into_bytes(),
         _ => image::png(&plots)?,
     };
-    write_file(path, &bytes, force, readers)
+    Ok(::files::write(path, &bytes, force, readers)?)
 }

@@ -9,9 +9,10 @@ use report::page::capture::pair::{self, Side};
 use super::Args;
 use crate::commands::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
-use crate::files::{refuse, write_page};
+use crate::files::{inputs, readers, write_page};
 use crate::output::{self, harmless};
 use crate::privileges;
+use ::files::refuse;
 
 /// Packets kept of each connection; they diverge long before that or not at all.
 const PACKETS_KEPT: usize = 500_000;
@@ -78,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         out.write_all(output::drawn(&documents, args.shown).as_bytes())?;
     }
     if let Some(html) = &args.html {
-        write_page(html, &documents, args.force)?;
+        write_page(html, &documents, args.force, readers(&inputs([file_a.as_path(), file_b.as_path()])))?;
         if !args.json.json && !args.shown.csv {
             writeln!(out, "\n{}", harmless(&html.to_string_lossy()))?;
         }

@@ -9,8 +9,9 @@ use summary::between::{self, Side};
 
 use super::Args;
 use crate::exit::BadInput;
-use crate::files::{name, refuse, write_images, write_page};
+use crate::files::{inputs, name, readers, write_images, write_page};
 use crate::output::{self, harmless};
+use ::files::refuse;
 
 /// Whether an argument names a run rather than a capture.
 pub(super) fn is_run(argument: &str) -> bool {
@@ -66,9 +67,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut written = Vec::new();
     if args.html.is_some() || args.images.any() {
-        written = write_images(&args.images, &[(String::new(), &document)], args.force)?;
+        let inputs = inputs([args.first(), second].map(Path::new));
+        let readers = readers(&inputs);
+        written = write_images(&args.images, &[(String::new(), &document)], args.force, readers)?;
         if let Some(html) = &args.html {
-            write_page(html, &[document], args.force)?;
+            write_page(html, &[document], args.force, readers)?;
             written.push(html.clone());
         }
     }

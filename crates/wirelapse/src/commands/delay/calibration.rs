@@ -53,7 +53,7 @@ impl Calibration {
     /// Writes the file.
     pub fn write(&self, path: &Path, force: bool) -> anyhow::Result<()> {
         let text = serde_json::to_string(self)? + "\n";
-        crate::files::write(path, text.as_bytes(), force, crate::files::Readers::AsUmask)
+        Ok(::files::write(path, text.as_bytes(), force, ::files::Readers::AsUmask)?)
     }
 
     /// The offset for a run; refused where that stamps frames another way, since the offset is then

@@ -17,6 +17,7 @@ use crate::files::write_page;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::terminal::canvas;
+use ::files::{self, Readers};
 
 /// The study's name.
 pub const NAME: &str = "reception";
@@ -49,9 +50,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let document = page::reception::document(&outcome);
     let event = Kept::of(&outcome);
     if let Some(directory) = &args.output {
-        let readers = crate::files::Readers::AsUmask;
-        crate::files::write(&directory.join(kept::FILE), &serde_json::to_vec(&event)?, false, readers)?;
-        write_page(&directory.join("report.html"), std::slice::from_ref(&document), false)?;
+        files::write(&directory.join(kept::FILE), &serde_json::to_vec(&event)?, false, Readers::Owner)?;
+        write_page(&directory.join("report.html"), std::slice::from_ref(&document), false, Readers::Owner)?;
     }
     if args.json.json {
         return output::json_event("reception", &event);

@@ -9,8 +9,7 @@ use clap::{Arg, ArgMatches, Command};
 use export::format::{FORMATS, Format};
 use record::{End, Event, Instant, Monotonic, Provenance, Sink, SinkError};
 
-use crate::exit::BadInput;
-use crate::files::{OutputFile, Pending, Readers};
+use ::files::{OutputFile, Pending, Readers};
 
 /// The files that were asked for, with the format of each.
 #[derive(Clone, Default)]
@@ -45,9 +44,9 @@ impl Files {
     /// Refuses files that exist, unless `force` says that they may be overwritten.
     ///
     /// # Errors
-    /// [`BadInput`], which names the file.
-    pub fn refuse(&self, force: bool) -> Result<(), BadInput> {
-        self.0.iter().try_for_each(|(_, path)| crate::files::refuse(path, force))
+    /// [`::files::Error::Exists`].
+    pub fn refuse(&self, force: bool) -> Result<(), ::files::Error> {
+        self.0.iter().try_for_each(|(_, path)| ::files::refuse(path, force))
     }
 
     /// Opens them, found writable before anything is attached.
