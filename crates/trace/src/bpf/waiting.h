@@ -17,14 +17,16 @@ static __always_inline __u32 in_flight(const struct tcp_sock *tp)
 }
 
 /* When TCP took up the segment that it works on, by the clock of bpf_ktime_get_ns():
- * tcp_mstamp_refresh() (net/ipv4/tcp_output.c) reads it for every segment that comes in. Reading
+ * tcp_mstamp_refresh() (net/ipv4/tcp_output.c) reads it for every segment that comes in
+ * (tcp_rcv_established(), net/ipv4/tcp_input.c), and before new ones leave. Reading
  * the clock is the most expensive step of a callback, and here it has just been read. */
 static __always_inline __u64 taken_up(const struct tcp_sock *tp)
 {
 	return tp->tcp_clock_cache;
 }
 
-/* tcp_small_queue_check() (net/ipv4/tcp_output.c): the bytes that may wait below TCP. */
+/* tcp_small_queue_check() (net/ipv4/tcp_output.c): the bytes that may wait below TCP, but for what
+ * TCP_TX_DELAY adds. */
 static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 truesize)
 {
 	__u64 limit = sk->sk_pacing_rate >> sk->sk_pacing_shift;
@@ -38,6 +40,17 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 			limit = most;
 	}
 	return limit;
+}
+
+/* tcp_rtx_queue_empty_or_single_skb() (net/ipv4/tcp_output.c), the other way round: with at most one
+ * packet unacknowledged, tcp_small_queue_check() holds nothing. Kernels before it ask for none; what
+ * they hold with one shows when tcp_wfree() lets it go (waiting_event()). `sent`: one more is about
+ * to enter the queue. */
+static __always_inline bool several_unacknowledged(const struct sock *sk, bool sent)
+{
+	const struct rb_node *root = sk->tcp_rtx_queue.rb_node;
+
+	return root && (sent || root->rb_left || root->rb_right);
 }
 
 /* The part of tcp_should_autocork() (net/ipv4/tcp.c) that looks at the packet alone: there is room
@@ -178,7 +191,7 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 			return REASON_CORK;
 	}
 	/* tcp_small_queue_check() (net/ipv4/tcp_output.c) */
-	if (sk->tcp_rtx_queue.rb_node && queued_below > (__s64)small_queue_limit(sk, truesize))
+	if (several_unacknowledged(sk, sent) && queued_below > (__s64)small_queue_limit(sk, truesize))
 		return REASON_SMALL_QUEUE;
 	/* The head is free to go, and TCP is about to send, after a write or on an ACK: where will
 	 * it stop? With pacing, every packet waits for its turn (tcp_update_skb_after_send(),
