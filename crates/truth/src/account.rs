@@ -3,9 +3,9 @@
 //! Nothing here is inferred from packets as `analyze` does it. What decides, the first that holds
 //! at a moment:
 //!
-//! 1. **Handshake**: the client's `connect` has not returned.
-//! 2. **The path's rate**: the sender has data, and the bottleneck was in use for nine tenths of
-//!    what it can carry over the round trip around this moment (`tcpi_rtt`). The lab says what it
+//! 1. **Handshake**: the client's `connect` has not returned; at the server, its ACK has not come.
+//! 2. **The path's rate**: the sender has data, and 85 % of what the bottleneck can carry over
+//!    the round trip around this moment (`tcpi_rtt`) was in use. The lab says what it
 //!    can carry, and the capture behind it what it did. It goes first because a larger window or
 //!    fewer losses would not make the transfer faster; while losses are repaired, it has to be this
 //!    connection that uses it, with at least half of its fair share. The way of the ACKs counts
@@ -129,9 +129,11 @@ const RECOVERY: u8 = 3;
 const LOSS: u8 = 4;
 
 impl Truth {
-    /// The account of a connection that was seen.
-    pub(crate) fn of(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2]) -> Self {
+    /// The account of a connection as it is at one end: they differ in when it is open.
+    pub(crate) fn of(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2], at: End) -> Self {
         let mut truth = Self::default();
+        let later = if at == End::Server { plan.path.least_delay(End::Client).0 } else { 0 };
+        let established = seen.established.map(|open| open + later);
         let lossy = End::ALL.map(|end| recovering(&seen.ticks, end));
         let mut counted = [Counted::default(); 2];
         for (place, pair) in seen.ticks.windows(2).enumerate() {
@@ -140,11 +142,11 @@ impl Truth {
                 counted[end as usize].add(&before, &tick, end);
             }
             let (mut from, to) = (before.at, tick.at);
-            if seen.established.is_none_or(|open| to <= open) {
+            if established.is_none_or(|open| to <= open) {
                 truth.add(from, to, Cause::Handshake);
                 continue;
             }
-            if let Some(open) = seen.established.filter(|open| *open > from) {
+            if let Some(open) = established.filter(|open| *open > from) {
                 truth.add(from, open, Cause::Handshake);
                 from = open;
             }

@@ -35,8 +35,9 @@ impl Used {
     }
 }
 
-/// The way is in use where so much of what it can carry is.
-const FULL: f64 = 0.9;
+/// The way is in use where so much of what it can carry is: little is left to gain, and BBR stays below
+/// the whole.
+const FULL: f64 = 0.85;
 /// Looks at the way over less than this, ns, see only chance.
 const SHORTEST: u64 = 10_000_000;
 const LONGEST: u64 = 1_000_000_000;

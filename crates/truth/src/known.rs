@@ -29,9 +29,9 @@ pub struct Known {
 /// client; and which limits were named and true.
 fn outcome(packets: &[Packet], port: u16, truth: &Truth) -> Option<(Outcome, Limit, Limit)> {
     let times = || packets.iter().map(|p| p.truly_at);
-    let budget = truth.budget(times().min()?, times().max()?);
+    let span = (times().min()?, times().max()?);
     let report = analysed(packets, port)?;
-    Some((judge(&report, &budget), report.limits.largest(), budget.largest()))
+    Some((judge(&report, truth, span), report.limits.largest(), truth.budget(span.0, span.1).largest()))
 }
 
 impl Known {
@@ -70,8 +70,9 @@ impl Observation {
         if self.spoiled.is_some() {
             return Ok(names);
         }
-        for (talk, truth) in self.truths().iter().enumerate() {
+        for (talk, truths) in self.truths().iter().enumerate() {
             for place in Place::ALL {
+                let truth = &truths[self.beside(talk, place) as usize];
                 for number in 0..if whole_only { 1 } else { 3 } {
                     let Some((case, packets)) = self.case(talk, place, number, truth) else { continue };
                     if case.outcome != Outcome::Wrong {

@@ -4,7 +4,8 @@
 //! **Does:** draws a path, hosts and programs from a seed ([`Plan::draw`]); runs them in a lab with
 //! a capture at both ends ([`Plan::run`]); says what limited each connection at each moment from
 //! the kernel's and the path's own figures ([`Truth`]); changes captures as filters and taps do
-//! ([`Transform`]), and judges what `diagnose` says of each ([`Observation::cases`]).
+//! ([`Transform`]), and judges what `diagnose` says of each ([`Observation::cases`]); runs a plan
+//! again with the remedy that a finding names, and compares what it promised ([`worth()`]).
 //!
 //! **Does not:** ship. It is for tests alone, and no rule of `diagnose` decides what is true.
 //!
@@ -21,9 +22,11 @@ mod run;
 mod sample;
 mod score;
 mod transform;
+mod worth;
 
 pub use account::{Cause, Moment, Truth};
 pub use plan::{Act, End, Host, PathPlan, Plan, Program, Step, Talk};
 pub use run::Observation;
 pub use score::{Case, Count, Outcome, Place, cause_name, mistakes, tables};
 pub use transform::Transform;
+pub use worth::{Kept, Remedy, Worth, worth};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use diagnose::{Follower, Options, Report};
-use record::conversation::{Budget, Limit};
+use record::conversation::Limit;
 use serde::{Deserialize, Serialize};
 use wire::Segment;
 
@@ -111,10 +111,11 @@ const OFF: f64 = 0.1;
 /// The truth is not known where more of it than this was not seen.
 const UNSEEN: f64 = 0.1;
 
-/// Judges a report by the true time of what the capture holds.
-pub(crate) fn judge(report: &Report, truth: &Budget) -> Outcome {
-    let whole = truth.total().0.max(1) as f64;
-    let share = |limit: Limit| truth.of(limit).0 as f64 / whole;
+/// Judges a report by the true account of the time that the capture holds.
+pub(crate) fn judge(report: &Report, truth: &Truth, (from, to): (u64, u64)) -> Outcome {
+    let budget = truth.budget(from, to);
+    let whole = budget.total().0.max(1) as f64;
+    let share = |limit: Limit| budget.of(limit).0 as f64 / whole;
     if share(Limit::Unknown) > UNSEEN {
         return Outcome::NotJudged;
     }
@@ -131,9 +132,17 @@ pub(crate) fn judge(report: &Report, truth: &Budget) -> Outcome {
     if share(named) < NEARLY * most {
         return Outcome::Wrong;
     }
+    // Repairs behind a bottleneck that is in use may be called either; they are no reason to name
+    // the losses first.
+    let either = truth.causes(from, to).get(&Cause::PathRateLosing).map_or(0.0, |time| *time as f64 / whole);
+    let (least, most) = match named {
+        Limit::PathRate => (share(named) - either, share(named)),
+        Limit::LossRecovery => (share(named), share(named) + either),
+        _ => (share(named), share(named)),
+    };
     // What is not known may be the same limit's.
-    let (least, most) = (found(named), found(named) + found(Limit::Unknown));
-    if share(named) >= least - OFF && share(named) <= most + OFF { Outcome::Right } else { Outcome::Share }
+    let is_off = found(named) > most + OFF || found(named) + found(Limit::Unknown) < least - OFF;
+    if is_off { Outcome::Share } else { Outcome::Right }
 }
 
 /// What `analyze` says of the connection with this port of the client.
@@ -152,19 +161,18 @@ const FASTEST: f64 = 4e8;
 const CHANGED: u64 = 2;
 
 impl Observation {
-    /// The true account of each connection.
-    pub fn truths(&self) -> Vec<Truth> {
+    /// The true account of each connection, at client and server.
+    pub fn truths(&self) -> Vec<[Truth; 2]> {
         let capacity = End::ALL.map(|from| {
             let behind = &self.captures[from.other() as usize];
             Capacity::of(&self.path, from as usize, self.plan.path.mtu, behind, from.address())
         });
-        self.talks.iter().map(|t| Truth::of(&self.plan, t, &capacity)).collect()
+        self.talks.iter().map(|t| End::ALL.map(|at| Truth::of(&self.plan, t, &capacity, at))).collect()
     }
 
     /// What a capture of connection `talk` at `place` holds.
     pub(crate) fn captured(&self, talk: usize, place: Place) -> Vec<Packet> {
-        let sender = self.sender(talk);
-        let beside = if matches!(place, Place::Sender | Place::Before) { sender } else { sender.other() };
+        let beside = self.beside(talk, place);
         let port = self.talks[talk].client.port();
         let own = self.captures[beside as usize].iter().filter(|p| p.client_port() == Some(port));
         let mut packets: Vec<Packet> = own.cloned().collect();
@@ -182,10 +190,11 @@ impl Observation {
         packets
     }
 
-    /// Who sent most of a connection's bytes.
-    fn sender(&self, talk: usize) -> End {
+    /// The end that is nearer to `place`. The sender is who sent most of a connection's bytes.
+    pub(crate) fn beside(&self, talk: usize, place: Place) -> End {
         let sent = |end: End| self.talks[talk].ticks.iter().filter_map(|t| t.ends[end as usize]).map(|s| s.sent).max();
-        if sent(End::Client) >= sent(End::Server) { End::Client } else { End::Server }
+        let sender = if sent(End::Client) >= sent(End::Server) { End::Client } else { End::Server };
+        if matches!(place, Place::Sender | Place::Before) { sender } else { sender.other() }
     }
 
     /// Every verdict on it: each connection from each place, whole and changed.
@@ -194,8 +203,9 @@ impl Observation {
         if self.spoiled.is_some() {
             return all;
         }
-        for (talk, truth) in self.truths().iter().enumerate() {
+        for (talk, truths) in self.truths().iter().enumerate() {
             for place in Place::ALL {
+                let truth = &truths[self.beside(talk, place) as usize];
                 for number in 0..=CHANGED {
                     all.extend(self.case(talk, place, number, truth).map(|(case, _)| case));
                 }
@@ -230,7 +240,7 @@ impl Observation {
             verdict: report.verdict.to_string(),
             named: report.limits.largest(),
             found: Limit::ALL.map(|l| report.limits.of(l).0 as f64 / report.duration_ns.0.max(1) as f64).to_vec(),
-            outcome: if fast { Outcome::NotJudged } else { judge(&report, &truth.budget(from, to)) },
+            outcome: if fast { Outcome::NotJudged } else { judge(&report, truth, (from, to)) },
         };
         Some((case, packets))
     }

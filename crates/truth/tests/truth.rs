@@ -110,7 +110,7 @@ fn drawn_plans_are_accounted_for_to_the_end() {
             running.into_iter().map(|r| r.join().unwrap()).collect()
         });
         for seen in seen {
-            for truth in seen.truths() {
+            for truth in seen.truths().as_flattened() {
                 let moments = truth.moments();
                 assert!(moments.windows(2).all(|m| m[0].to == m[1].from && m[0].from < m[0].to), "{moments:?}");
             }

@@ -1,11 +1,14 @@
 //! `seeds A..B`: runs the plans of these seeds, some at a time, and prints how right `analyze` is.
 //!
 //! - `seeds plan N` prints the plan of a seed, and runs nothing.
+//! - `seeds worth A..B` runs the plans of which a finding promises to save a tenth or more once more,
+//!   with the remedy, and prints what it saved.
 //! - `--jobs N`: how many plans run at the same time; most of them wait most of the time.
 //! - `--cases FILE`: writes each verdict with its truth, one JSON object a line.
 //! - `--keep FOLDER`: shrinks what is wrong of whole captures and writes it there.
 //! - `--write`: puts the tables into `docs/truth.md`.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,9 +16,9 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use truth::{Case, Outcome, Plan, cause_name, mistakes, tables};
+use truth::{Case, Kept, Outcome, Plan, Remedy, cause_name, mistakes, tables, worth};
 
-const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--write] | seeds plan N";
+const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--write] | seeds worth A..B [--jobs N] | seeds plan N";
 const DOCUMENT: &str = "docs/truth.md";
 const BEGIN: &str = "<!-- by seeds --write -->";
 const END: &str = "<!-- end -->";
@@ -60,11 +63,15 @@ fn main() -> ExitCode {
         println!("{:#?}", Plan::draw(seed));
         return ExitCode::SUCCESS;
     }
-    let Some(wanted) = wanted(&words) else {
+    let (of_worth, rest) = match words.split_first() {
+        Some((first, rest)) if first == "worth" => (true, rest),
+        _ => (false, &words[..]),
+    };
+    let Some(wanted) = wanted(rest) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(&wanted) {
+    match if of_worth { promises(&wanted) } else { run(&wanted) } {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("seeds: {e}");
@@ -73,35 +80,59 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(wanted: &Wanted) -> std::io::Result<()> {
+/// Calls `one` with each seed, some at a time.
+fn each(wanted: &Wanted, one: impl Fn(u64) -> std::io::Result<()> + Sync) -> std::io::Result<()> {
     let next = AtomicU64::new(wanted.seeds.start);
-    let all: Mutex<Vec<Case>> = Mutex::new(Vec::new());
-    let spoiled = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let work = || -> std::io::Result<()> {
+        let work = || {
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= wanted.seeds.end {
                     return Ok(());
                 }
-                let seen = Plan::draw(seed).run();
-                if let Some(why) = &seen.spoiled {
-                    spoiled.fetch_add(1, Ordering::Relaxed);
-                    println!("{seed}: not judged: {why}");
-                    continue;
-                }
-                let cases = seen.cases();
-                for case in cases.iter().filter(|c| c.transforms.is_empty()) {
-                    println!("{}", line(case));
-                }
-                if let Some(folder) = &wanted.keep {
-                    seen.keep_wrong(folder, true)?;
-                }
-                all.lock().expect("no thread died").extend(cases);
+                one(seed)?;
             }
         };
         let workers: Vec<_> = (0..wanted.jobs).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|w| w.join().expect("a worker runs"))
+    })
+}
+
+fn promises(wanted: &Wanted) -> std::io::Result<()> {
+    let counts: Mutex<BTreeMap<(Remedy, Kept), u32>> = Mutex::default();
+    each(wanted, |seed| {
+        for promise in worth(seed) {
+            println!("{promise}");
+            *counts.lock().expect("no thread died").entry((promise.remedy, promise.kept())).or_default() += 1;
+        }
+        Ok(())
+    })?;
+    println!("\n| remedy | of the promise | times |\n|---|---|---|");
+    for ((remedy, kept), count) in counts.into_inner().expect("no thread died") {
+        println!("| {remedy:?} | {kept:?} | {count} |");
+    }
+    Ok(())
+}
+
+fn run(wanted: &Wanted) -> std::io::Result<()> {
+    let all: Mutex<Vec<Case>> = Mutex::new(Vec::new());
+    let spoiled = AtomicU64::new(0);
+    each(wanted, |seed| {
+        let seen = Plan::draw(seed).run();
+        if let Some(why) = &seen.spoiled {
+            spoiled.fetch_add(1, Ordering::Relaxed);
+            println!("{seed}: not judged: {why}");
+            return Ok(());
+        }
+        let cases = seen.cases();
+        for case in cases.iter().filter(|c| c.transforms.is_empty()) {
+            println!("{}", line(case));
+        }
+        if let Some(folder) = &wanted.keep {
+            seen.keep_wrong(folder, true)?;
+        }
+        all.lock().expect("no thread died").extend(cases);
+        Ok(())
     })?;
     let cases = all.into_inner().expect("no thread died");
     if let Some(file) = &wanted.cases {
