@@ -74,7 +74,7 @@ pub struct Case {
     pub place: Place,
     /// What became of the capture.
     pub transforms: Vec<Transform>,
-    /// The cause with the largest true share.
+    /// The largest cause of the limit with the largest true share.
     pub cause: Cause,
     /// The true time by cause, ns.
     pub truth: BTreeMap<Cause, u64>,
@@ -227,6 +227,7 @@ impl Observation {
         let (from, to) = (times().min()?, times().max()?);
         let report = analysed(&packets, self.talks[talk].client.port()).filter(|_| from < to)?;
         let causes = truth.causes(from, to);
+        let largest = truth.budget(from, to).largest();
         let bytes: u64 = self.talks[talk].ticks.last()?.ends.iter().flatten().map(|s| s.acked).sum();
         let fast = bytes as f64 * 8e9 / (to - from) as f64 > FASTEST;
         let case = Case {
@@ -235,7 +236,7 @@ impl Observation {
             program: self.plan.talks[talk].program.name.to_string(),
             place,
             transforms,
-            cause: *causes.iter().max_by_key(|c| c.1)?.0,
+            cause: *causes.iter().filter(|c| c.0.limit() == largest).max_by_key(|c| c.1)?.0,
             truth: causes,
             verdict: report.verdict.to_string(),
             named: report.limits.largest(),
@@ -340,6 +341,9 @@ pub fn cause_name(cause: Cause) -> String {
     name.as_ref().and_then(|v| v.as_str()).unwrap_or_default().replace('_', " ")
 }
 
+/// Seeds that are shown of each kind of mistake.
+const SHOWN: usize = 8;
+
 /// The wrong verdicts by what was said of what, the most frequent first, with some seeds of each.
 pub fn mistakes(cases: &[Case]) -> String {
     let mut kinds: BTreeMap<(String, String), Vec<&Case>> = BTreeMap::new();
@@ -352,8 +356,13 @@ pub fn mistakes(cases: &[Case]) -> String {
     let mut text = String::from("\n| said | true | times | of these whole captures | seeds |\n|---|---|---|---|---|\n");
     for ((said, truth), cases) in kinds {
         let whole: Vec<_> = cases.iter().filter(|c| c.transforms.is_empty()).collect();
-        let seeds: BTreeSet<u64> = whole.iter().map(|c| c.seed).chain(cases.iter().map(|c| c.seed)).take(12).collect();
-        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        let mut seeds: Vec<String> = Vec::new();
+        // Those of whole captures first: they are the plainest.
+        for seed in whole.iter().map(|c| c.seed).chain(cases.iter().map(|c| c.seed)).map(|s| s.to_string()) {
+            if seeds.len() < SHOWN && !seeds.contains(&seed) {
+                seeds.push(seed);
+            }
+        }
         text += &format!("| {said} | {truth} | {} | {} | {} |\n", cases.len(), whole.len(), seeds.join(", "));
     }
     text

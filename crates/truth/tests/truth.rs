@@ -145,7 +145,10 @@ fn verdicts_that_were_fixed_stay_right() {
         if !known.fixed {
             known_failures += 1;
             let now = if holds { "holds today: mark it as fixed" } else { "known failure" };
-            println!("seed {seed}, {:?}, true {:?}: {now}", known.case.place, known.case.cause);
+            println!(
+                "seed {seed}, {:?}, said {:?}, true {:?}: {now}",
+                known.case.place, known.case.named, known.case.cause
+            );
         }
     }
     println!("{} captures, {known_failures} known failures", files.len());
