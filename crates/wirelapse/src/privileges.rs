@@ -384,7 +384,7 @@ fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
 /// a file may be opened is still decided as before where some are `written`. Root that may not
 /// become somebody else (in a container, say, that has no other user) stays what it is.
 fn leave_root(written: bool) -> anyhow::Result<()> {
-    let caller = store::private::caller();
+    let caller = ::files::caller();
     let user = caller.and_then(|(user, _)| user).unwrap_or(NOBODY);
     let group = caller.and_then(|(_, group)| group).unwrap_or(NOBODY);
     let files = written.then(file_ids);
