@@ -10,7 +10,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -30,9 +30,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Prometheus;
+use crate::places::{Place, Places};
 use crate::{Counts, Error, tls};
 
-/// Connections at a time; more wait to be accepted.
+/// Connections at a time; for one more, another gives way.
 const CONNECTIONS: usize = 16;
 /// How long a connection may last; a scraper makes another one.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -148,42 +149,43 @@ struct Shared {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::default();
     loop {
-        let Ok(place) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, from)) = listener.accept().await else {
             // Out of descriptors, or the peer is gone already.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let shared = shared.clone();
-        tokio::spawn(async move {
+        let Some(place) = places.take(from.ip(), CONNECTIONS, Instant::now()) else { continue };
+        let (shared, number) = (shared.clone(), place.number());
+        let serving = tokio::spawn(async move {
             let tls = shared.secrets.read().unwrap_or_else(PoisonError::into_inner).tls.clone();
+            let place = Arc::new(place);
             // Whatever becomes of a connection is its peer's affair.
             let _ = tokio::time::timeout(LONGEST, async {
                 match tls {
-                    None => serve(stream, shared).await,
+                    None => serve(stream, shared, &place).await,
                     Some(config) => {
                         let handshake = TlsAcceptor::from(config).accept(stream);
                         if let Ok(Ok(stream)) = tokio::time::timeout(HEADER, handshake).await {
-                            serve(stream, shared).await;
+                            serve(stream, shared, &place).await;
                         }
                     }
                 }
             })
             .await;
-            drop(place);
         });
+        Place::runs(&places, number, serving.abort_handle());
     }
 }
 
-async fn serve<S>(stream: S, shared: Arc<Shared>)
+async fn serve<S>(stream: S, shared: Arc<Shared>, place: &Arc<Place>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
     let service = service_fn(move |request| {
-        let shared = shared.clone();
-        async move { Ok::<_, Infallible>(answer(&request, shared).await) }
+        let (shared, place) = (shared.clone(), place.clone());
+        async move { Ok::<_, Infallible>(answer(&request, shared, place).await) }
     });
     let _ = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -201,7 +203,7 @@ fn plain(status: StatusCode, body: &'static str) -> Response<Body> {
     response
 }
 
-async fn answer<B>(request: &Request<B>, shared: Arc<Shared>) -> Response<Body> {
+async fn answer<B>(request: &Request<B>, shared: Arc<Shared>, place: Arc<Place>) -> Response<Body> {
     if request.method() != Method::GET {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
@@ -215,7 +217,7 @@ async fn answer<B>(request: &Request<B>, shared: Arc<Shared>) -> Response<Body> 
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
         }
-        "/metrics" => scrape(request, shared).await,
+        "/metrics" => scrape(request, shared, Answering::begin(place)).await,
         "/" => plain(StatusCode::OK, "wirelapse agent: figures are at /metrics\n"),
         _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
     }
@@ -228,7 +230,23 @@ fn allowed<B>(request: &Request<B>, shared: &Shared) -> bool {
     shown.is_some_and(|shown| shown.trim().as_bytes().ct_eq(token.as_bytes()).into())
 }
 
-async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>) -> Response<Body> {
+/// A connection that is being answered, until dropped.
+struct Answering(Arc<Place>);
+
+impl Answering {
+    fn begin(place: Arc<Place>) -> Self {
+        place.answering();
+        Self(place)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.answered();
+    }
+}
+
+async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answering) -> Response<Body> {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (binary, compressed) = (prefers_native(header(ACCEPT)), accepts_gzip(header(ACCEPT_ENCODING)));
     let figures = tokio::time::timeout(PATIENCE, async {
@@ -259,7 +277,7 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>) -> Response<Body> 
         counts.add("prometheus", if written.is_ok() { "done" } else { "failed" });
     });
     drop(turn);
-    let mut response = Response::new(Either::Right(Pieces(pieces)));
+    let mut response = Response::new(Either::Right(Pieces { pieces, _answering: answering }));
     let kind = if binary { native::CONTENT_TYPE } else { text::CONTENT_TYPE };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -299,8 +317,11 @@ fn prefers_native(accept: &str) -> bool {
     binary > 0.0 && binary >= weight(&|range| range.trim().starts_with("text/plain"))
 }
 
-/// A body that comes in pieces.
-struct Pieces(mpsc::Receiver<Bytes>);
+/// A body that comes in pieces. Its connection is being answered as long as it is there.
+struct Pieces {
+    pieces: mpsc::Receiver<Bytes>,
+    _answering: Answering,
+}
 
 impl hyper::body::Body for Pieces {
     type Data = Bytes;
@@ -310,7 +331,7 @@ impl hyper::body::Body for Pieces {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        self.pieces.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 
@@ -445,6 +466,28 @@ mod tests {
         // Those that send no header are closed, and then there is room again.
         assert!(get(address, &format!("{METRICS}\r\n")).starts_with("HTTP/1.1 200"));
         drop(idle);
+    }
+
+    #[test]
+    fn connections_that_are_kept_alive_lock_no_scraper_out() {
+        let (address, _) = started(&settings());
+        let keep: Vec<_> = (0..CONNECTIONS)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                let mut answer = [0; 12];
+                stream.read_exact(&mut answer).unwrap();
+                assert_eq!(&answer, b"HTTP/1.1 200");
+                stream
+            })
+            .collect();
+        let began = Instant::now();
+        for _ in 0..5 {
+            assert!(get(address, &format!("{METRICS}\r\n")).starts_with("HTTP/1.1 200"));
+        }
+        // Not when those are closed for their silence, which takes five seconds.
+        assert!(began.elapsed() < HEADER, "{:?}", began.elapsed());
+        drop(keep);
     }
 
     #[test]

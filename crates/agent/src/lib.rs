@@ -20,6 +20,7 @@ pub mod endpoint;
 mod error;
 pub mod keeping;
 pub mod naming;
+mod places;
 pub mod push;
 mod tls;
 pub mod upload;
