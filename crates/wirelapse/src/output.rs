@@ -1,5 +1,6 @@
 //! What commands write to standard output: lines for people, and JSON lines for programs.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use paper::document::Document;
@@ -90,7 +91,7 @@ pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
 /// is too small for the whole of it one screen, unless `--full`; else everything.
 pub fn drawn(documents: &[Document], shown: Shown) -> String {
     if shown.csv {
-        return paper::csv::text(documents);
+        return without(&paper::csv::text(documents), &['\n', '\r', '\t']).into_owned();
     }
     match terminal::rows().filter(|_| !shown.full) {
         Some(rows) => paper::terminal::screen(&terminal::canvas(), documents, rows),
@@ -128,14 +129,14 @@ pub fn print_line(text: std::fmt::Arguments<'_>) {
 /// Prints a line on what goes on to standard error, unless --quiet.
 pub fn note(line: &str) {
     if !terminal::quiet() {
-        eprintln!("{}", harmless(line));
+        eprintln!("{}", message(line));
     }
 }
 
 /// Prints a line about what went wrong to standard error.
 macro_rules! complain {
     ($($text:tt)*) => {
-        eprintln!("wirelapse: {}", $crate::output::harmless(&format!($($text)*)))
+        eprintln!("wirelapse: {}", $crate::output::message(&format!($($text)*)))
     };
 }
 pub(crate) use complain;
@@ -147,16 +148,33 @@ pub fn tame_panics() {
     std::panic::set_hook(Box::new(move |info| {
         let message = info.to_string();
         match harmless(&message) {
-            std::borrow::Cow::Borrowed(_) => plain(info),
-            std::borrow::Cow::Owned(message) => eprintln!("{message}"),
+            Cow::Borrowed(_) => plain(info),
+            Cow::Owned(message) => eprintln!("{message}"),
         }
     }));
 }
 
 /// Text without what steers a terminal: it may hold names of files, refusals of servers, and words
 /// of other programs.
-pub fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
-    let steers = |c: char| ::paper::steers(c) && !matches!(c, '\n' | '\t');
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    without(text, &['\n', '\t'])
+}
+
+/// A line of a log, in which line feeds are escaped: foreign words in it begin no line of their
+/// own.
+pub fn one_line(text: &str) -> String {
+    harmless(text).replace('\n', "\\n")
+}
+
+/// A message of one line or more. Those after the first are indented, so that none that came with
+/// foreign words can be taken for one of this program.
+pub fn message(text: &str) -> String {
+    harmless(text).replace('\n', "\n  ")
+}
+
+/// Text without what steers a terminal, but for these.
+fn without<'a>(text: &'a str, but: &[char]) -> Cow<'a, str> {
+    let steers = |c: char| ::paper::steers(c) && !but.contains(&c);
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
@@ -183,6 +201,8 @@ mod tests {
     fn nothing_that_steers_a_terminal_is_left() {
         assert_eq!(harmless("a\tb\nc"), "a\tb\nc");
         assert_eq!(harmless("a\u{202e}b\u{2066}c\u{200f}\u{2028}"), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}");
+        assert_eq!(one_line("a\nforged"), "a\\nforged");
+        assert_eq!(message("a\nwirelapse: forged"), "a\n  wirelapse: forged");
         assert_eq!(harmless("\u{1b}[2J\u{9b}31m\r\u{7}x"), "\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}x");
     }
 }

@@ -171,6 +171,6 @@ fn tell(json: bool, event: &Event) -> anyhow::Result<()> {
             }
         };
     }
-    writeln!(output::stdout(), "{}", output::harmless(&workload::server_event(event).to_string()))?;
+    writeln!(output::stdout(), "{}", output::one_line(&workload::server_event(event).to_string()))?;
     Ok(())
 }

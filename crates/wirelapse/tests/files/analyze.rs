@@ -457,6 +457,22 @@ fn a_file_that_exists_is_written_over_only_with_force() {
 
 /// The same tables as those for people, and nothing else.
 #[test]
+fn tables_of_a_hostile_text_steer_no_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.txt");
+    let name = "a\u{1b}]0;pwned\u{7}\u{1b}[31m\u{9b}31mb.80";
+    let line = |at: u32, from: &str, to: &str, flags: &str| {
+        format!("1700000000.{at:06} IP {from} > {to}: Flags [{flags}], seq 1, ack 2, win 1000, length 0\n")
+    };
+    let (syn, answer) = (line(1, "10.0.0.1.5000", name, "S"), line(10_001, name, "10.0.0.1.5000", "S."));
+    std::fs::write(&file, syn + &answer).unwrap();
+    let csv = run(&["analyze", file.to_str().unwrap(), "--csv"]);
+    let said = tier::text(&csv.stdout);
+    assert!(said.contains("10.0.0.1") && said.contains("\r\n"), "{said:?}");
+    assert!(!said.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{said:?}");
+}
+
+#[test]
 fn what_is_made_of_a_private_run_or_capture_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
