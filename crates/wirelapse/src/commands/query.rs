@@ -1,15 +1,16 @@
 //! `wirelapse query`: hands over to `wirelapse-query`, a separate program because of its size.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::Context as _;
 use record::table::{Record, object};
 
 use crate::exit::BadInput;
+use crate::programs;
 
 /// The program that answers queries.
 const PROGRAM: &str = "wirelapse-query";
@@ -29,22 +30,19 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let program = program()?;
     // The engine takes this process's place, so that signals and its exit status are its own.
-    let error = Command::new(&program).args(&args.arguments).exec();
+    let error = programs::command(&program).args(&args.arguments).exec();
     Err(error).with_context(|| format!("cannot start {}", program.display()))
 }
 
-/// Where the program is: beside this one, or in PATH.
+/// Where the program is: beside this one, or in PATH; as root, in a folder of the system.
 ///
 /// # Errors
 /// [`BadInput`] where it is neither, with what to do.
 pub fn program() -> Result<PathBuf, BadInput> {
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let path = std::env::var_os("PATH");
-    let in_path =
-        std::env::split_paths(path.as_deref().unwrap_or(OsStr::new(""))).map(|directory| directory.join(PROGRAM));
-    beside.into_iter().chain(in_path).find(|file| file.is_file()).ok_or_else(|| {
+    beside.filter(|file| file.is_file()).or_else(|| programs::find(PROGRAM)).ok_or_else(|| {
         BadInput(format!(
-            "{PROGRAM} is neither beside this program nor in PATH: install the Debian package {PROGRAM}, or build it with \
+            "{PROGRAM} is neither beside this program nor in PATH (as root: in a folder of the system): install the Debian package {PROGRAM}, or build it with \
              `cargo build --profile query -p {PROGRAM}` and put it there"
         ))
     })
@@ -56,7 +54,7 @@ pub fn program() -> Result<PathBuf, BadInput> {
 /// [`BadInput`] with what the program says where it refuses the runs, and a row that lacks a field.
 pub fn weeks<R: Record>(runs: &str, ask: &[String]) -> anyhow::Result<Vec<R>> {
     let program = program()?;
-    let done = Command::new(&program)
+    let done = programs::command(&program)
         .args(["weeks", "--runs", runs])
         .args(ask)
         .stdin(Stdio::null())

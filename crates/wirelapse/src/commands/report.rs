@@ -14,9 +14,9 @@ use store::RunKind;
 
 use crate::exit::BadInput;
 use crate::files::{Images, inputs, name, readers, write_images, write_page};
-use crate::hosts;
 use crate::options::{FORCE, RESOLVE, heading};
 use crate::output::{self, Shown};
+use crate::{hosts, programs};
 use ::files::refuse;
 
 /// Show runs: on the terminal, as one HTML file, or as images
@@ -132,6 +132,7 @@ fn document(run: &Path) -> anyhow::Result<Document> {
 
 /// Hands the file to the desktop's own opener.
 fn open(path: &Path) -> anyhow::Result<()> {
-    let opened = std::process::Command::new("xdg-open").arg(path).stdout(std::process::Stdio::null()).spawn();
-    opened.map(|_| ()).with_context(|| format!("cannot start xdg-open: open {} yourself", path.display()))
+    let cannot = || format!("cannot start xdg-open: open {} yourself", path.display());
+    let opener = programs::find("xdg-open").with_context(cannot)?;
+    programs::command(&opener).arg(path).stdout(std::process::Stdio::null()).spawn().map(drop).with_context(cannot)
 }

@@ -313,6 +313,42 @@ fn a_full_disk_is_said_with_the_file_and_leaves_nothing_half_written() {
     assert_eq!(text(&output.stdout).trim_end(), "status 1\nfull", "{}", text(&output.stderr));
 }
 
+/// Everything that a command might look for, from a folder of a user.
+#[test]
+fn root_starts_no_program_from_the_path_of_a_user() {
+    use std::os::unix::fs::PermissionsExt as _;
+    needs!(Need::Root);
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let traps = ["tput", "stty", "xdg-open", "less", "more", "ip", "tc", "sh", "uname", "modprobe", "wirelapse-query"];
+    for trap in traps {
+        let file = folder.path().join(trap);
+        fs::write(&file, format!("#!/bin/sh\necho $0 $* >> {}\n", log.display())).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/recorded/loss.pcap");
+    let (run, page) = (folder.path().join("run"), folder.path().join("page.html"));
+    let (run, page) = (run.to_str().unwrap(), page.to_str().unwrap());
+    for words in [
+        &["doctor"][..],
+        &["analyze", capture, "-o", run],
+        &["report", run],
+        &["report", run, "--html", page, "--open"],
+        &["compare", capture, capture],
+        &["query", "--list"],
+        &["lab", "list"],
+        &["study", "timestamps", "--dry-run"],
+        &["capture", "-i", "lo", "--for", "100ms"],
+        &["trace", "--all", "--for", "100ms"],
+        &["stream", "127.0.0.1:1"],
+        &["--help"],
+    ] {
+        let output = wirelapse(words).env("PATH", folder.path()).stdin(Stdio::null()).output().unwrap();
+        let started = fs::read_to_string(&log).unwrap_or_default();
+        assert_eq!(started, "", "{words:?}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn no_planted_link_is_written_through_and_what_is_written_belongs_to_the_caller_of_sudo() {
     use std::os::unix::fs::MetadataExt as _;
