@@ -113,6 +113,9 @@ impl Registration {
     pub fn take(name: &str) -> Result<Self, Error> {
         let (lock_path, socket_path) = files(name)?;
         make_directory()?;
+        // A process that is killed removes nothing: what is left of its lab goes with the next one.
+        // Where that cannot be, this lab comes up all the same.
+        let _ = names();
         let step = || Error::system(format!("take the name {name:?} in {}", directory().display()));
         let held = loop {
             let file = File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(step())?;

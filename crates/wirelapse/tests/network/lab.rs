@@ -70,6 +70,14 @@ fn killed_in_the_middle_it_leaves_nothing() {
     assert!(!inside.wait().unwrap().success());
     assert_eq!(interfaces(), before, "a device outside has come or gone");
     assert_eq!(std::fs::read("/proc/sys/net/ipv4/tcp_timestamps").unwrap(), timestamps);
+    // The files of a lab that was killed go with the next lab, whatever its name.
+    let lock = std::path::Path::new(lab::registry::DIRECTORY).join(format!("{lab}.lock"));
+    assert!(lock.exists());
+    let next = name("next");
+    let mut after = up(&next, &[]);
+    assert!(!lock.exists(), "{}", lock.display());
+    assert!(output(&["down", &next]).status.success());
+    assert!(after.wait().unwrap().success());
     // The stale name is free again, and a lab that was killed is not listed.
     assert!(!text(&output(&["list"]).stdout).contains(&lab));
     let gone = output(&["exec", &place, "--", "true"]);
