@@ -25,6 +25,13 @@ pub fn left() -> Option<u64> {
     [available(), group_left()].into_iter().flatten().min()
 }
 
+/// What leaves no more: the machine, or the limit of a control group.
+fn whose() -> &'static str {
+    let machine = available();
+    let by_group = group_left().is_some_and(|group| machine.is_none_or(|machine| group < machine));
+    if by_group { "that the memory limit of this control group (cgroup) leaves" } else { "that are left here" }
+}
+
 /// How many connections a trace follows where the user does not say: as many as fit into a share of
 /// the memory that is left.
 pub fn connections(config: &trace::Config) -> u32 {
@@ -75,11 +82,11 @@ pub fn small_pages() {
 
 /// What is said before that memory is taken; `None` where it is not much.
 pub fn beforehand(memory: Memory, connections: u32) -> Option<String> {
-    announced(memory, connections, left())
+    announced(memory, connections, left(), whose())
 }
 
-fn announced(memory: Memory, connections: u32, left: Option<u64>) -> Option<String> {
-    let of = left.map_or(String::new(), |left| format!(", of {} that are left here", quantity::bytes(left)));
+fn announced(memory: Memory, connections: u32, left: Option<u64>, whose: &str) -> Option<String> {
+    let of = left.map_or(String::new(), |left| format!(", of {} {whose}", quantity::bytes(left)));
     (memory.most() > left.map_or(MUCH, |left| MUCH.min(left / 4)))
         .then(|| format!("Memory: {}{of}. --max-connections sets another limit.", in_words(memory, connections)))
 }
@@ -143,6 +150,7 @@ mod tests {
     #[test]
     fn much_memory_is_announced() {
         let memory = |most: u64| Memory { at_once: most / 2, connections: most / 4, tables: most / 4 };
+        let announced = |memory, connections, left| announced(memory, connections, left, "that are left here");
         assert_eq!(announced(memory(MUCH), 7, Some(64 << 30)), None);
         let much = announced(memory(2 * MUCH), 1_000, Some(1 << 30)).unwrap();
         assert_eq!(
