@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn blocks_that_are_counted_are_those_that_are_there() {
         const BLOCK: usize = 1_000;
-        let (mut read, write) = std::io::pipe().unwrap();
+        let (mut read, write) = io::pipe().unwrap();
         let write = OwnedFd::from(write);
         rustix::io::ioctl_fionbio(&write, true).unwrap();
         let mut chunks = Chunks::new(Arc::new(File::from(write)), false);
