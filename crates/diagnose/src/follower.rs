@@ -1,7 +1,5 @@
 //! From segments in capture order to connections.
 
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
-
 use hashbrown::HashTable;
 use wire::Segment;
 
@@ -113,66 +111,36 @@ impl Held {
     }
 }
 
-/// The connection that the latest packet belongs to. Packets come in trains, so that it is the
-/// likeliest to have the next, and to compare endpoints as they stand takes less than to order
-/// them.
-#[derive(Debug, Default)]
-struct Last {
-    index: usize,
-    /// Source and destination of one of its packets, and whether the source stands in the key's
-    /// lower place.
-    ends: Ends,
-    low: bool,
-}
+/// Where connections of late stand, to be found without a look at their memory or at the table's.
+/// Each key has one place, which the latest of those that share it takes.
+#[derive(Debug)]
+struct Latest(Box<[Option<(Key, u32)>]>);
 
-#[derive(Debug, Default)]
-enum Ends {
-    /// Those of no packet.
-    #[default]
-    None,
-    /// Each in one word, as [`word`] has it.
-    V4([u64; 2]),
-    V6([SocketAddrV6; 2]),
-}
+impl Latest {
+    /// 14 KiB.
+    const PLACES: usize = 256;
 
-impl Last {
-    fn new(index: usize, low: bool, s: &Segment) -> Self {
-        let ends = match (s.source, s.destination) {
-            (SocketAddr::V4(a), SocketAddr::V4(b)) => Ends::V4([word(&a), word(&b)]),
-            (SocketAddr::V6(a), SocketAddr::V6(b)) => Ends::V6([a, b]),
-            // Of two families, which no packet has, the key is another in each direction.
-            _ => Ends::None,
-        };
-        Self { index, ends, low }
+    fn new() -> Self {
+        Self(vec![None; Self::PLACES].into())
     }
 
-    /// Whether the segment's source stands in the key's lower place; `None` where it belongs to
-    /// another connection.
     #[inline(always)]
-    fn low(&self, s: &Segment) -> Option<bool> {
-        match (&s.source, &s.destination, &self.ends) {
-            (SocketAddr::V4(source), SocketAddr::V4(destination), Ends::V4(ends)) => {
-                self.low_of([word(source), word(destination)], ends)
-            }
-            (SocketAddr::V6(source), SocketAddr::V6(destination), Ends::V6(ends)) => {
-                self.low_of([*source, *destination], ends)
-            }
+    fn find(&self, key: &Key) -> Option<usize> {
+        match &self.0[key.slot(self.0.len())] {
+            Some((of, index)) if of == key => Some(*index as usize),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn low_of<E: PartialEq>(&self, [source, destination]: [E; 2], [a, b]: &[E; 2]) -> Option<bool> {
-        let forth = (source == *a) & (destination == *b);
-        let back = (source == *b) & (destination == *a);
-        (forth | back).then_some(self.low == forth)
+    fn keep(&mut self, key: Key, index: usize) {
+        let slot = key.slot(self.0.len());
+        self.0[slot] = Some((key, index as u32));
     }
-}
 
-/// An endpoint in one word.
-#[inline(always)]
-fn word(end: &SocketAddrV4) -> u64 {
-    u64::from(end.ip().to_bits()) << 16 | u64::from(end.port())
+    fn forget(&mut self) {
+        self.0.fill(None);
+    }
 }
 
 /// Follows every connection of a capture.
@@ -183,7 +151,7 @@ pub struct Follower {
     /// In boxes one by one: a list of a million that doubles its room would need three times its
     /// size for a moment.
     connections: Vec<Held>,
-    last: Last,
+    latest: Latest,
     totals: Totals,
     trains: Trains,
 }
@@ -195,7 +163,7 @@ impl Follower {
             options,
             table: HashTable::new(),
             connections: Vec::new(),
-            last: Last::default(),
+            latest: Latest::new(),
             totals: Totals::default(),
             trains: Trains::default(),
         }
@@ -203,9 +171,12 @@ impl Follower {
 
     /// Takes the next segment, in the order of the capture.
     pub fn take(&mut self, s: &Segment) {
-        self.totals.segments += 1;
-        self.totals.payload_bytes += u64::from(s.payload);
-        self.follow(s);
+        self.count(s);
+        let (key, low) = Key::new(&s.source, &s.destination);
+        match self.latest.find(&key).or_else(|| self.find(&key)) {
+            Some(i) => _ = self.follow(i, &key, low, s),
+            None => _ = self.meet(&key, low, s),
+        }
     }
 
     /// Takes the next segments, in the order of the capture: as [`Follower::take`] each of them,
@@ -221,11 +192,27 @@ impl Follower {
         let known = self.connections.len();
         let mut trains = std::mem::take(&mut self.trains);
         trains.arrange(batch, self.options.seed);
-        trains.places().for_each(|at| self.take(&batch[at]));
+        for train in trains.iter() {
+            let mut found = self.find(&train.key);
+            for (at, low) in trains.places(train) {
+                let s = &batch[at];
+                self.count(s);
+                found = match found {
+                    Some(i) => self.follow(i, &train.key, low, s),
+                    None => self.meet(&train.key, low, s),
+                };
+            }
+        }
         let connections = trains.len();
         self.trains = trains;
         self.number(known);
         connections
+    }
+
+    #[inline(always)]
+    fn count(&mut self, s: &Segment) {
+        self.totals.segments += 1;
+        self.totals.payload_bytes += u64::from(s.payload);
     }
 
     /// Brings the connections from `known` on into the order of their first packets: one that
@@ -243,42 +230,36 @@ impl Follower {
         }
         self.connections[known..].sort_by_key(Held::first_number);
         (known..self.connections.len()).for_each(|index| self.enter(self.connections[index].key(), index));
-        self.last = Last::default();
+        self.latest.forget();
     }
 
-    /// Gives a segment to its connection.
+    /// Gives a segment to the connection that the table has for its key. Returns which has the next
+    /// one of this key.
     #[inline(always)]
-    fn follow(&mut self, s: &Segment) {
-        let (i, low) = match self.last.low(s) {
-            Some(low) => (self.last.index, low),
-            None => match self.find(s) {
-                Some(found) => found,
-                None => return,
-            },
-        };
+    fn follow(&mut self, i: usize, key: &Key, low: bool, s: &Segment) -> Option<usize> {
         let held = &mut self.connections[i];
         if let Held::Young(young) = held {
             if young.admits(s) {
-                return;
+                return Some(i);
             }
             *held = Held::Followed(young.followed(None));
         }
-        let Held::Followed(c) = held else { return };
+        let Held::Followed(c) = held else { return Some(i) };
         if c.followed_by_uncounted {
             self.totals.beyond_limit += 1;
-            return;
+            return Some(i);
         }
         let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
         if !c.is_reused_by(dir, s) {
             c.take(dir, s);
-            return;
+            return Some(i);
         }
-        self.open_again(i, low, s);
+        self.open_again(i, key, low, s)
     }
 
     /// A separate connection on the endpoints of an earlier one.
     #[cold]
-    fn open_again(&mut self, i: usize, low: bool, s: &Segment) {
+    fn open_again(&mut self, i: usize, key: &Key, low: bool, s: &Segment) -> Option<usize> {
         // Where there is no room, what comes on this pair of endpoints belongs to the connection
         // that was not followed.
         if self.is_full()
@@ -286,31 +267,29 @@ impl Follower {
         {
             c.followed_by_uncounted = true;
         }
-        self.open(Key::new(&s.source, &s.destination).0, low, s);
+        self.open(key, low, s).or(Some(i))
     }
 
-    /// The connection that a segment belongs to, and whether its source stands in the key's lower
-    /// place. `None` where it belongs to none in the table: it is taken then.
+    /// The connection that the table has for a key.
     #[inline(never)]
-    fn find(&mut self, s: &Segment) -> Option<(usize, bool)> {
-        let (key, low) = Key::new(&s.source, &s.destination);
-        let (connections, seed) = (&self.connections, self.options.seed);
-        let Some(&i) = self.table.find(key.hash(seed), |&i| connections[i as usize].is_of(&key)) else {
-            self.meet(key, low, s);
-            return None;
-        };
-        self.last = Last::new(i as usize, low, s);
-        Some((i as usize, low))
+    fn find(&mut self, key: &Key) -> Option<usize> {
+        let connections = &self.connections;
+        let i = *self.table.find(key.hash(self.options.seed), |&i| connections[i as usize].is_of(key))? as usize;
+        self.latest.keep(*key, i);
+        Some(i)
     }
 
-    /// A segment of no connection that is in the table.
+    /// A segment of no connection that is in the table. Returns which has the next one of its key.
     #[cold]
-    fn meet(&mut self, key: Key, low: bool, s: &Segment) {
+    fn meet(&mut self, key: &Key, low: bool, s: &Segment) -> Option<usize> {
         if self.table.is_empty() && !self.connections.is_empty() {
             (0..self.connections.len()).for_each(|index| self.enter(self.connections[index].key(), index));
-            return self.follow(s);
+            return match self.find(key) {
+                Some(i) => self.follow(i, key, low, s),
+                None => self.open(key, low, s),
+            };
         }
-        self.open(key, low, s);
+        self.open(key, low, s)
     }
 
     /// Puts a connection into the table, in place of an earlier one on the same endpoints.
@@ -325,12 +304,13 @@ impl Follower {
         }
     }
 
+    /// Returns the connection that begins, where there is room for it.
     #[cold]
-    fn open(&mut self, key: Key, low: bool, s: &Segment) {
-        let index = self.connections.len();
+    fn open(&mut self, key: &Key, low: bool, s: &Segment) -> Option<usize> {
+        let (key, index) = (*key, self.connections.len());
         if self.is_full() {
             self.totals.beyond_limit += 1;
-            return;
+            return None;
         }
         let recorder = match self.options.keep {
             Keep::Connection(n, limit) if n == index + 1 => Some(limit),
@@ -349,7 +329,8 @@ impl Follower {
         };
         self.connections.push(held);
         self.enter(key, index);
-        self.last = Last::new(index, low, s);
+        self.latest.keep(key, index);
+        Some(index)
     }
 
     fn is_full(&self) -> bool {
@@ -372,7 +353,7 @@ impl Follower {
         // Both are in order, which is what this sort finds and merges.
         all.sort_by_key(|(number, _)| *number);
         self.connections = all.into_iter().map(|(_, c)| c).collect();
-        self.last = Last::default();
+        self.latest.forget();
         self
     }
 

@@ -64,6 +64,11 @@ impl Held {
         Some((chunk, self.chunks[chunk].partition_point(|r| r.start < end).checked_sub(1)?))
     }
 
+    /// Whether one range has all of `[start, end)`: ACK after ACK reports the same.
+    fn has(&self, start: u64, end: u64) -> bool {
+        self.last_before(start.saturating_add(1)).is_some_and(|(chunk, i)| self.chunks[chunk][i].end >= end)
+    }
+
     /// Takes off the highest range that begins before `end` and ends at or after `start`.
     fn take_meeting(&mut self, start: u64, end: u64) -> Option<Range> {
         let (chunk, i) = self.last_before(end)?;
@@ -126,6 +131,9 @@ impl Ranges {
             return 0;
         }
         let held = self.0.get_or_insert_default();
+        if held.has(range.start, range.end) {
+            return 0;
+        }
         let (mut joined, mut known) = (range, 0);
         while let Some(met) = held.take_meeting(range.start, range.end.saturating_add(1)) {
             known += met.end.min(range.end).saturating_sub(met.start.max(range.start));

@@ -11,10 +11,20 @@ use crate::key::Key;
 
 /// The packets of one connection in a batch.
 #[derive(Debug)]
-struct Train {
-    key: Key,
-    /// The place of its last packet in the batch.
+pub(crate) struct Train {
+    pub(crate) key: Key,
+    /// The places of its first and last packet in the batch.
+    first: u32,
     last: u32,
+}
+
+/// A packet of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// The place of its connection's next packet, or [`END`].
+    next: u32,
+    /// Whether its source stands in the key's lower place.
+    low: bool,
 }
 
 /// A batch's packets by connection: connections in the order of their first packet, and the packets
@@ -23,10 +33,7 @@ struct Train {
 pub(crate) struct Trains {
     table: HashTable<u32>,
     trains: Vec<Train>,
-    /// The first packet of each.
-    first: Vec<u32>,
-    /// For each packet of the batch the next of its connection, or [`END`].
-    next: Vec<u32>,
+    links: Vec<Link>,
 }
 
 /// A train ends.
@@ -35,32 +42,33 @@ const END: u32 = u32::MAX;
 impl Trains {
     /// Puts together a batch; what was there before is forgotten.
     pub(crate) fn arrange(&mut self, batch: &[Segment], seed: [u64; 2]) {
-        let Self { table, trains, first, next } = self;
+        let Self { table, trains, links } = self;
         table.clear();
         trains.clear();
-        first.clear();
-        next.clear();
+        links.clear();
         // The latest packet's train: packets often follow one another.
-        let (mut latest, mut ends) = (0, None);
+        let mut latest = None;
         for (i, s) in (0u32..).zip(batch) {
-            next.push(END);
-            if ends != Some((s.source, s.destination)) {
-                let key = Key::new(&s.source, &s.destination).0;
-                let hash = key.hash(seed);
-                ends = Some((s.source, s.destination));
-                match table.find(hash, |&t| trains[t as usize].key == key) {
-                    Some(found) => latest = *found as usize,
-                    None => {
-                        latest = trains.len();
-                        table.insert_unique(hash, latest as u32, |&t| trains[t as usize].key.hash(seed));
-                        trains.push(Train { key, last: i });
-                        first.push(i);
-                        continue;
+            let (key, low) = Key::new(&s.source, &s.destination);
+            links.push(Link { next: END, low });
+            let train = match latest {
+                Some((train, of)) if of == key => train,
+                _ => {
+                    let hash = key.hash(seed);
+                    match table.find(hash, |&t| trains[t as usize].key == key) {
+                        Some(found) => *found as usize,
+                        None => {
+                            latest = Some((trains.len(), key));
+                            table.insert_unique(hash, trains.len() as u32, |&t| trains[t as usize].key.hash(seed));
+                            trains.push(Train { key, first: i, last: i });
+                            continue;
+                        }
                     }
                 }
-            }
-            let last = std::mem::replace(&mut trains[latest].last, i);
-            next[last as usize] = i;
+            };
+            latest = Some((train, key));
+            let last = std::mem::replace(&mut trains[train].last, i);
+            links[last as usize].next = i;
         }
     }
 
@@ -69,9 +77,18 @@ impl Trains {
         self.trains.len()
     }
 
-    /// The places of the batch's packets, connection by connection.
-    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
-        let following = |at: &u32| Some(self.next[*at as usize]).filter(|next| *next != END);
-        self.first.iter().flat_map(move |first| std::iter::successors(Some(*first), following)).map(|at| at as usize)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Train> {
+        self.trains.iter()
+    }
+
+    /// The places of a train's packets in the batch, and whether the source of each stands in the
+    /// key's lower place.
+    pub(crate) fn places(&self, train: &Train) -> impl Iterator<Item = (usize, bool)> {
+        let mut at = train.first;
+        std::iter::from_fn(move || {
+            let link = self.links.get(at as usize)?;
+            let place = std::mem::replace(&mut at, link.next) as usize;
+            Some((place, link.low))
+        })
     }
 }
