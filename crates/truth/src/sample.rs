@@ -58,7 +58,7 @@ impl Sample {
         // SAFETY: numbers alone, for which zero is a value.
         let mut info: tcp_info = unsafe { std::mem::zeroed() };
         ask(socket, libc::TCP_INFO, &mut info)?;
-        // struct tcp_bbr_info: bandwidth in two parts, least round trip, two gains.
+        // struct tcp_bbr_info: bandwidth in two parts, minimum RTT, two gains.
         let mut cc = [0u32; 5];
         let startup = bbr && ask(socket, libc::TCP_CC_INFO, &mut cc).is_some() && cc[3] == BBR_HIGH_GAIN;
         Some(Self {

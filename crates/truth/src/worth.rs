@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use clock::Nanos;
 use diagnose::{FindingKind, Report};
-use lab::Loss;
+use lab::{Depth, Discipline, Loss};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Act, End, Plan};
@@ -18,7 +19,7 @@ pub enum Remedy {
     ReceiveWindow,
     /// The kernel's send buffer.
     SendBuffer,
-    /// A path that loses nothing by itself; its queue still drops what finds no room.
+    /// A path that loses nothing, with a queue that has room for a second.
     NoLoss,
     /// A path that keeps order.
     Order,
@@ -57,8 +58,12 @@ impl Plan {
             }
             Remedy::SendBuffer => plan.hosts[way].send_buffer = None,
             Remedy::NoLoss => {
-                plan.path.ways[way].loss = Loss::None;
-                plan.path.steps.iter_mut().for_each(|s| s.ways[way].loss = Loss::None);
+                let steps = plan.path.steps.iter_mut().map(|s| &mut s.ways);
+                for ways in [&mut plan.path.ways].into_iter().chain(steps) {
+                    let way = &mut ways[way];
+                    (way.loss, way.qdisc) = (Loss::None, Discipline::Fifo);
+                    way.queue = way.rate.map(|_| Depth::Time(Nanos::from_secs(1)));
+                }
             }
             Remedy::Order => {
                 plan.path.ways[way].reorder = None;
@@ -148,8 +153,12 @@ const WORTHWHILE: u64 = 10;
 /// A plan that takes so long, ns, was ended by its deadline.
 const ENDED: u64 = 9_500_000_000;
 
+/// Two runs of the same plan are to take the same time, but for this part of it: how losses and
+/// timers meet is chance, and a remedy's part in it is not known where that is much.
+const ALIKE: u64 = 10;
+
 /// Runs the plan of a seed and, for each promise of its first connection's reports at either end,
-/// once more with the remedy.
+/// once more with the remedy. Gives nothing where the plan takes another time on each run.
 pub fn worth(seed: u64) -> Vec<Worth> {
     let plan = Plan::draw(seed);
     let seen = plan.run();
@@ -158,6 +167,7 @@ pub fn worth(seed: u64) -> Vec<Worth> {
         return all;
     }
     let sender = seen.beside(0, Place::Sender);
+    let mut repeated: Option<Observation> = None;
     let mut again: Vec<(Remedy, Observation)> = Vec::new();
     for place in [Place::Sender, Place::Receiver] {
         let Some(report) = report(&seen, place) else { continue };
@@ -166,6 +176,11 @@ pub fn worth(seed: u64) -> Vec<Worth> {
         let best = report.findings.iter().filter_map(|f| Some((Remedy::of(f.kind)?, f.saves_ns?.0)));
         let Some((remedy, promised)) = best.filter(|b| worthwhile(b.1)).max_by_key(|b| b.1) else { continue };
         if took > ENDED {
+            continue;
+        }
+        let repeated = repeated.get_or_insert_with(|| plan.run());
+        let alike = self::report(repeated, place).is_some_and(|r| r.duration_ns.0.abs_diff(took) < took / ALIKE);
+        if !alike || repeated.spoiled.is_some() {
             continue;
         }
         if !again.iter().any(|a| a.0 == remedy) {
@@ -186,6 +201,26 @@ fn report(seen: &Observation, place: Place) -> Option<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_plan_can_be_made_with_every_remedy() {
+        let all = [
+            Remedy::ReceiveWindow,
+            Remedy::SendBuffer,
+            Remedy::NoLoss,
+            Remedy::Order,
+            Remedy::NoDelay,
+            Remedy::Reading,
+        ];
+        for seed in 0..300 {
+            let plan = Plan::draw(seed);
+            for (remedy, sender) in all.into_iter().flat_map(|r| End::ALL.map(|end| (r, end))) {
+                let with = plan.with(remedy, sender);
+                with.path.config(seed).check().unwrap_or_else(|e| panic!("seed {seed}, {remedy:?}: {e}"));
+                assert_eq!(with.with(remedy, sender), with, "seed {seed}, {remedy:?}: once is enough");
+            }
+        }
+    }
 
     #[test]
     fn a_promise_is_kept_where_at_least_half_of_it_comes() {

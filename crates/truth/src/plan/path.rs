@@ -120,8 +120,7 @@ impl PathPlan {
 fn shape(draw: &mut Draw, way: &mut Direction, rate: f64, mtu: u32) {
     way.rate = BitRate::new(rate as u64);
     let least = f64::from(2 * (mtu + ETHERNET_OVERHEAD));
-    // Nothing here lasts for longer than some seconds, so that a longer queue would hold nothing
-    // but silence.
+    // A program here lasts for some seconds: more than one in a queue would be all of it.
     let depth = (rate / 8.0 * draw.log(1e-3, 1.0)).max(least);
     way.queue = Some(Depth::Bytes(depth as u64));
     let codel = CodelSettings { ecn: draw.chance(0.3), ..CodelSettings::DEFAULT };
