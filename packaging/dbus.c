@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Debian's libpcap can read the messages of D-Bus, and its static library asks for libdbus. The tarball leaves that source out, so that it needs
- * no libdbus: each of these fails, and libpcap reports that it cannot be opened. */
+/* Debian's libpcap can read the messages of D-Bus, and its static library asks for libdbus. The
+ * tarball leaves that source out, so that it needs no libdbus: each of these fails, and libpcap
+ * reports that it cannot be opened. */
 #define STUB(name) void *name(void); void *name(void) { return 0; }
 STUB(dbus_bus_add_match)
 STUB(dbus_bus_get)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The agent in a container of Podman: the sockets, cgroups and name of the host, three capabilities, and nothing else. The image is that of the Containerfile, which starts
-# `wirelapse`.
+# The agent in a container of Podman: the sockets, cgroups and name of the host, three capabilities,
+# and nothing else. The image is that of the Containerfile, which starts `wirelapse`.
 exec podman run --rm --name wirelapse-agent \
     --network host --uts host --cgroupns host --read-only \
     --cap-drop all --cap-add bpf,perfmon,net_admin \

@@ -1,7 +1,7 @@
 //! The agent: figures of all sends, always, for the systems that an operator has.
 //!
-//! **Does:** takes what a tracer's histograms say ([`Agent::observe`]), keeps it as series with names
-//! that people know ([`accounts`], [`naming`]), answers scrapes ([`endpoint`]), pushes to a
+//! **Does:** takes what a tracer's histograms say ([`Agent::observe`]), keeps it as series with
+//! names that people know ([`accounts`], [`naming`]), answers scrapes ([`endpoint`]), pushes to a
 //! collector ([`push`]), and writes runs to a directory or an S3-compatible store ([`keeping`],
 //! [`upload`]).
 //!

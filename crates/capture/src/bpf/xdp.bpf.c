@@ -59,7 +59,9 @@ struct {
 } samples SEC(".maps");
 
 struct counters {
-	__u64 dropped; /* the ring buffer was full, the frame has no socket, or the driver has no room for its stamps */
+	/* the ring buffer was full, the frame has no socket, or the driver has no room for its
+	 * stamps */
+	__u64 dropped;
 };
 
 struct {

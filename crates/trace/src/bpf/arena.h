@@ -34,13 +34,15 @@ struct row {
 	__u64 cookie; /* 0: free */
 	__u64 stretch; /* when the stretch of sampling began: following.h */
 	__u8 opening;
-	__u8 callbacks; /* sockops callbacks the socket had when it was followed, of those that are asked for */
+	/* sockops callbacks the socket had when it was followed, of those that are asked for */
+	__u8 callbacks;
 	__u8 window_end; /* 0: it is looked at, or WINDOW_CLOSED */
 	__u8 frozen; /* totals are final: a FIN has taken a sequence number */
 	__u8 armed_now; /* the kernel calls back for the socket, though its window may be over */
 	__u8 no_bytes; /* what no_bytes() gave when followed */
 	__u8 announced; /* announce.h */
-	__u8 used; /* a process of the target has opened or used it, or processes are no criterion */
+	/* a process of the target has opened or used it, or processes are no criterion */
+	__u8 used;
 	__u64 followed_since;
 	__u64 position; /* bytes written since the connection began, when followed */
 	/* Totals. The two of what was looked at are without the stretch that is looked at now. */
@@ -70,22 +72,28 @@ struct queue {
 	__u32 tail;
 	__u32 sched_next;
 	__u32 driver_next;
-	__u32 write_seq; /* at the last SENDMSG, or when armed; by tracepoints where the bytes of the last call end that was seen */
+	/* at the last SENDMSG, or when armed; by tracepoints where the bytes of the last call
+	 * end that was seen */
+	__u32 write_seq;
 	__u32 last_key; /* key of slot tail-1, valid while head != tail */
 	__u32 popped_key; /* the last that was acknowledged */
 	__u16 popped; /* whether any was */
 	__u16 places; /* that have a chunk */
-	__u32 near[2]; /* chunks of the places with even and with odd number, while there is no directory */
+	/* chunks of the places with even and with odd number, while there is no directory */
+	__u32 near[2];
 	__u32 directory; /* 0: none */
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 paced_until;
 	__u32 clocks[REASONS];
 	__u32 blocked;
-	__u32 behind; /* what holds it from `paced_until` on, where pacing does until then; else as `blocked` */
+	/* what holds it from `paced_until` on, where pacing does until then; else as
+	 * `blocked` */
+	__u32 behind;
 	__u32 changes; /* how often `blocked` was decided afresh */
 	__u32 epoch; /* grows with everything that happens outside a send call */
-	__u32 driver_end; /* where the bytes of the last tagged packet of new data ended, at the driver */
+	/* where the bytes of the last tagged packet of new data ended, at the driver */
+	__u32 driver_end;
 	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
 	__u64 call; /* when it began; 0: not known */
 	__u32 call_left;
@@ -94,7 +102,8 @@ struct queue {
 	__u64 full_since; /* there is none since; 0: there is */
 	__u64 full_last; /* the last event that found none */
 	__u32 full_clocks[REASONS];
-	__u32 refused; /* by tracepoints: where the bytes of the last send end that was not recorded */
+	/* by tracepoints: where the bytes of the last send end that was not recorded */
+	__u32 refused;
 	__u64 armed_since; /* 0: not looked at now */
 	__u64 armed_position;
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
@@ -118,7 +127,8 @@ SHARED(enum pool_of);
 
 struct pool {
 	__u64 taken; /* of chunks: that queues have; of the others, those in use are not counted */
-	__u64 fresh; /* that were ever taken: numbers above that are in no use, nor in a list of free ones */
+	/* that were ever taken: numbers above that are in no use, nor in a list of free ones */
+	__u64 fresh;
 };
 
 struct pools {

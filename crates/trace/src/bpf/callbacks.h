@@ -12,7 +12,8 @@
 #include "connects.h"
 
 struct callback {
-	struct bpf_sock_ops *skops; /* NULL where a tracepoint reports what there is no callback for */
+	/* NULL where a tracepoint reports what there is no callback for */
+	struct bpf_sock_ops *skops;
 	struct bpf_sock *sk; /* likewise */
 	const struct tcp_sock *tp; /* the same as the kernel has it */
 	struct socket_info *info; /* of a change of state: what is kept with the socket, or NULL */

@@ -14,7 +14,8 @@ enum connect_limits { CONNECT_RETRIES = 8 };
 SHARED(enum connect_limits);
 
 enum connect_flags {
-	CONNECT_FAST_OPEN = 1 << 0, /* Fast Open was tried: data or a request for a cookie is in the SYN */
+	/* Fast Open was tried: data or a request for a cookie is in the SYN */
+	CONNECT_FAST_OPEN = 1 << 0,
 	CONNECT_SYN_DATA_ACKED = 1 << 1, /* the peer has taken the data in the SYN */
 	CONNECT_EXITING = 1 << 2, /* the process that closed was ending */
 	CONNECT_OTHERS = 1 << 3, /* accepted by a process that is not in the target */
@@ -29,7 +30,9 @@ struct setup {
 	__u8 flags;
 	__u8 had; /* sockops callbacks that the socket had before */
 	__u32 retries;
-	__u64 begun; /* no later than the first of these; with CONNECT_SYN it is when the SYN was sent, or received */
+	/* no later than the first of these; with CONNECT_SYN it is when the SYN was sent, or
+	 * received */
+	__u64 begun;
 	__u64 answered;
 	__u64 established;
 	__u64 accepted;
@@ -38,7 +41,8 @@ struct setup {
 	__u64 reset_in;
 	__u32 closer;
 	__u32 exit_code;
-	__u32 syn_bytes; /* until it is established, where the bytes begin: the write_seq of the SYN */
+	/* until it is established, where the bytes begin: the write_seq of the SYN */
+	__u32 syn_bytes;
 	__u32 pad;
 };
 SHARED(struct setup);

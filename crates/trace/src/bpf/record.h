@@ -64,7 +64,9 @@ struct send_record {
 	__u64 oldest;
 	__u64 waited; /* ns by `reason` */
 	__u64 call; /* when the call that wrote it began; 0: not known */
-	__u64 full; /* ns that the program waited for room in the send buffer before it could write these bytes */
+	/* ns that the program waited for room in the send buffer before it could write these
+	 * bytes */
+	__u64 full;
 	__u32 first_seq;
 	__u32 bytes;
 	__u32 merged;
@@ -78,7 +80,9 @@ struct send_record {
 	 * many ns later. */
 	__u32 sched_span;
 	__u32 driver_span;
-	__u32 nic_interface; /* the number of the interface that stamped `nic`, in the network namespace with this inode number */
+	/* the number of the interface that stamped `nic`, in the network namespace with this
+	 * inode number */
+	__u32 nic_interface;
 	__u32 nic_network;
 	__u32 pad;
 };
@@ -141,7 +145,8 @@ enum config_flags {
 	CONFIG_PEERS = 1 << 3,
 	CONFIG_CGROUP = 1 << 4,
 	CONFIG_WINDOWS = 1 << 5,
-	CONFIG_AT_CONNECT = 1 << 6, /* the watch: report connections that are established, that end */
+	/* the watch: report connections that are established, that end */
+	CONFIG_AT_CONNECT = 1 << 6,
 	CONFIG_AT_CLOSE = 1 << 7,
 	CONFIG_HISTOGRAMS = 1 << 8, /* sends are added to histograms */
 	CONFIG_NO_RECORDS = 1 << 9, /* and make no records, nor do their connections */
@@ -164,7 +169,8 @@ struct config {
 	__u32 queues; /* of them, those that can be looked at */
 	__u32 chunks; /* of slots, for all connections together */
 	__u32 directories; /* of chunks, likewise */
-	__u32 draw_below; /* per-send draws: keep where a random 32-bit number is below; 0 keeps all */
+	/* per-send draws: keep where a random 32-bit number is below; 0 keeps all */
+	__u32 draw_below;
 	__u32 max_rate; /* sends a second; 0 for no limit */
 	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */
 };
@@ -187,9 +193,12 @@ SHARED(enum pass);
 struct control {
 	__u32 pass;
 	__u32 shared; /* another tracer is at work on this machine: leave sockets armed */
-	__u32 by_process; /* processes are a criterion, though they were named only after the start */
+	/* processes are a criterion, though they were named only after the start */
+	__u32 by_process;
 	__u32 every; /* one in so many stretches is looked at; 1: all; 0: none */
-	__u32 foreign; /* a sockops program that is no tracer's is loaded: callbacks that a socket had may be its */
+	/* a sockops program that is no tracer's is loaded: callbacks that a socket had may be
+	 * its */
+	__u32 foreign;
 	__u32 ending; /* connections that begin are not followed any more */
 	__u32 generation; /* changes when numbers of series mean others than before */
 };

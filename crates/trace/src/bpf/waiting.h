@@ -42,10 +42,10 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 	return limit;
 }
 
-/* tcp_rtx_queue_empty_or_single_skb() (net/ipv4/tcp_output.c), the other way round: with at most one
- * packet unacknowledged, tcp_small_queue_check() holds nothing. Kernels before it ask for none; what
- * they hold with one shows when tcp_wfree() lets it go (waiting_event()). `sent`: one more is about
- * to enter the queue. */
+/* tcp_rtx_queue_empty_or_single_skb() (net/ipv4/tcp_output.c), negated: with at most one packet
+ * unacknowledged, tcp_small_queue_check() holds nothing. Older kernels hold with one, too; that
+ * shows when tcp_wfree() lets the bytes go (waiting_event()). `sent`: one more is about to enter
+ * the queue. */
 static __always_inline bool several_unacknowledged(const struct sock *sk, bool sent)
 {
 	const struct rb_node *root = sk->tcp_rtx_queue.rb_node;

@@ -7,7 +7,9 @@ enum head_kind { RECORD_HEAD = 64 };
 SHARED(enum head_kind);
 
 enum head_says {
-	HEAD_LINE, /* a line of HTTP/1 or the preface of HTTP/2: its bytes up to the line's end, those of a query being zero */
+	/* a line of HTTP/1 or the preface of HTTP/2: its bytes up to the line's end, those of a
+	 * query being zero */
+	HEAD_LINE,
 	HEAD_HELLO, /* the ClientHello of TLS: its bytes */
 	HEAD_STATEMENTS, /* messages of PostgreSQL: no bytes */
 };

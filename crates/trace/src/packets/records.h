@@ -7,7 +7,8 @@ enum packet_kind {
 	RECORD_PACKET = 16, /* a packet of TCP: packet_record */
 	RECORD_DATAGRAM = 17, /* a datagram that was sent: packet_record */
 	RECORD_ACK = 18,
-	RECORD_ARRIVAL = 19, /* a datagram came to its socket, or was dropped on the way: packet_record */
+	/* a datagram came to its socket, or was dropped on the way: packet_record */
+	RECORD_ARRIVAL = 19,
 	RECORD_READ = 20,
 	RECORD_GONE = 21, /* the socket is closed: no ACK and no read of it will come */
 };
@@ -33,7 +34,8 @@ struct packet_record {
 	__u64 third; /* driver; ready */
 	__u64 dropped_at;
 	__u32 drop_reason;
-	__u32 first_seq; /* an arrival: how many datagrams of its socket had been read when UDP took it */
+	/* an arrival: how many datagrams of its socket had been read when UDP took it */
+	__u32 first_seq;
 	__u32 bytes;
 	__u32 frame_bytes; /* received: bytes of memory that the socket's queue held before it */
 	__u32 segments;

@@ -413,7 +413,7 @@ fn run_all(scenes: &[Scene]) -> Vec<(Run, Truth)> {
 }
 
 /// Records what `crates/diagnose/tests/diagnose/classes.rs` evaluates. Run by hand (root):
-/// `RECORD=unseen cargo test -p wirelapse --test causes record_retransmissions -- --ignored --nocapture`.
+/// `RECORD=unseen cargo test -p wirelapse --test causes record_retransmissions -- --ignored`.
 #[test]
 #[ignore = "writes into the repository: run by hand where a path is added"]
 fn record_retransmissions() {
