@@ -44,8 +44,8 @@ pub struct Direction {
     /// ECN-capable segments that find more than this waiting are marked "congestion experienced"
     /// (RFC 3168). Only with a rate.
     pub ecn: Option<Depth>,
-    /// IP packets of more bytes than this are dropped without an ICMP message, as before a link of
-    /// a smaller MTU when a filter keeps back (RFC 2923, section 2.1). They count among the lost.
+    /// IP packets of more bytes than this are dropped without an ICMP message, as at a link with a
+    /// smaller MTU where a filter drops the message (RFC 2923, section 2.1). They count as lost.
     pub black_hole: Option<u32>,
 }
 
@@ -56,13 +56,13 @@ pub enum JitterShape {
     /// Evenly between `delay − jitter` and `delay + jitter`.
     #[default]
     Uniform,
-    /// Normal about the delay with `jitter` as its standard deviation, of which the delay is at
-    /// least three: what would come before it was sent, one draw in 740 there, comes without delay.
+    /// Normal, around the delay, with `jitter` as its standard deviation. The delay has to be at
+    /// least three of these. A draw below zero, one in 740 at that limit, means no delay.
     Normal,
-    /// The delay and what is drawn from an exponential distribution of mean `jitter`.
+    /// The delay plus a draw from an exponential distribution with mean `jitter`.
     Exponential,
-    /// The delay and what is drawn from a Pareto distribution that begins at zero (Lomax) with
-    /// shape 3 and mean `jitter`: rarely, very long.
+    /// The delay plus a draw from a Pareto distribution that begins at zero (Lomax), with shape 3
+    /// and mean `jitter`: rarely, very long.
     Pareto,
 }
 
@@ -108,13 +108,13 @@ impl Discipline {
     }
 }
 
-/// What CoDel is given.
+/// The parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodelSettings {
     /// How long segments may wait.
     #[serde(rename = "target_ns")]
     pub target: Nanos,
-    /// For how long they may wait longer.
+    /// How long waits may stay above that before segments are dropped.
     #[serde(rename = "interval_ns")]
     pub interval: Nanos,
     /// Whether ECN-capable segments are marked instead of dropped.
@@ -126,12 +126,12 @@ impl CodelSettings {
     pub const DEFAULT: Self = Self { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
 }
 
-/// What FQ-CoDel is given.
+/// The parameters of FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FqCodelSettings {
     /// How many queues flows are hashed to, 1 to 65,536.
     pub flows: u32,
-    /// Of each queue.
+    /// The parameters of each queue.
     #[serde(flatten)]
     pub codel: CodelSettings,
 }
@@ -141,7 +141,7 @@ impl FqCodelSettings {
     pub const DEFAULT: Self = Self { flows: 1_024, codel: CodelSettings { ecn: true, ..CodelSettings::DEFAULT } };
 }
 
-/// What PIE is given.
+/// The parameters of PIE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieSettings {
     /// How long segments are to wait.
@@ -251,7 +251,7 @@ impl Direction {
         self.rate.or(self.recorded.as_ref().map(|recorded| recorded.mean_rate))
     }
 
-    /// Whether the direction leaves every frame as and when it comes.
+    /// Whether the direction passes every frame on unchanged and at once.
     pub fn is_plain(&self) -> bool {
         let Self { delay, jitter, loss, reorder, duplicate, black_hole, .. } = self;
         *delay == Nanos::ZERO

@@ -2,9 +2,9 @@
 //! in another.
 //!
 //! A named lab has a file under [`directory`] that its owner holds locked, and a socket beside it
-//! on which the owner answers. The lock goes with the owner, however it ends: a file that can be
-//! locked is stale, and whoever meets it removes it. Nothing is found by process id, so none that
-//! was reused is ever signalled or entered.
+//! on which the owner answers. The lock ends with the owner, in whatever way that ends: a file that
+//! can be locked is stale, and whoever finds it removes it. Labs are not found by process id, so a
+//! reused id is never signalled or entered.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead as _, IoSlice, IoSliceMut, Read as _, Write as _};
@@ -45,14 +45,13 @@ fn is_own(folder: &Path) -> bool {
     std::fs::symlink_metadata(folder).is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
 }
 
-/// Whether the folder of labs and the one that it is in are this user's: who answers in those of
-/// someone else is someone else.
+/// Whether the folder of labs and its parent belong to this user: in another user's folder, that
+/// user could answer.
 fn is_ours(directory: &Path) -> bool {
     directory.ancestors().take(2).all(is_own)
 }
 
-/// Makes the folder of labs. In a place that others write to, a folder of someone else is not
-/// taken.
+/// Makes the folder of labs. Where others can write, a folder of another user is not used.
 fn make_directory() -> Result<(), Error> {
     let directory = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -73,7 +72,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest request that is read, bytes.
 const LONGEST_REQUEST: u64 = 16 << 10;
 
-/// A name that is held. Dropping it lets it go.
+/// A name that this process holds. Dropping it releases the name.
 #[derive(Debug)]
 pub struct Registration {
     name: String,
@@ -144,9 +143,9 @@ impl Registration {
         &self.name
     }
 
-    /// Answers for `lab` until it is asked to go down, it is found broken, or `over` says so, which
-    /// is asked five times a second and after each signal. What becomes of the lab's processes is
-    /// looked at as often.
+    /// Answers requests for `lab` until one takes it down, it is found broken, or `over` returns
+    /// true. Five times a second and after each signal, `over` is called and the lab's processes
+    /// are checked.
     ///
     /// # Errors
     /// [`Error::System`] where waiting fails; [`Error::Gone`] where a process that the lab rests on
@@ -162,7 +161,7 @@ impl Registration {
                 Ok(_) => {}
                 Err(e) => return Err(Error::System { step: "wait for requests".into(), source: e.into() }),
             }
-            // A client that went away in the middle is its own affair.
+            // A client that goes away in the middle of a request is no error here.
             if let Ok((client, _)) = self.listener.accept()
                 && let Ok(true) = answer(lab, &client)
             {
@@ -176,14 +175,14 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         if let Ok((lock, socket)) = files(&self.name) {
-            // Where they cannot be removed they are stale, and the next to meet them tries again.
+            // If they cannot be removed they are stale, and whoever finds them next tries again.
             let _ = std::fs::remove_file(socket);
             let _ = std::fs::remove_file(lock);
         }
     }
 }
 
-/// Answers one request; `true` where it was to go down.
+/// Answers one request; `true` if it asked to take the lab down.
 fn answer(lab: Served<'_>, client: &UnixStream) -> io::Result<bool> {
     client.set_read_timeout(Some(Duration::from_secs(1)))?;
     client.set_write_timeout(Some(Duration::from_secs(1)))?;
@@ -222,9 +221,9 @@ fn answer(lab: Served<'_>, client: &UnixStream) -> io::Result<bool> {
 enum Changed {
     /// Before and after.
     Done(Box<[PathReport; 2]>),
-    /// It cannot be.
+    /// The path cannot be changed like this.
     Refused(String),
-    /// The machine failed.
+    /// Changing it failed.
     Failed(String),
 }
 

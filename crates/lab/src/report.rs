@@ -12,8 +12,8 @@ use crate::schedule::MOST_STEPS;
 pub const BUSY_SEGMENTS: u64 = 100;
 
 /// The shortest busy period that counts for the rate: a delivery that is 0.1 ms late at either end
-/// is 1 % of it. Shorter ones are excluded, however many they are: the last delivery of each is
-/// late by what the first one cost its host, and that would be their figure.
+/// is 1 % of it. Shorter ones are excluded, even if there are many: the last delivery of each is
+/// late because its host was busy with the first one, and the rate would show that delay.
 pub const BUSY_TIME: Nanos = Nanos::from_millis(10);
 
 /// What a path reports, to be kept with every result that was measured over it.
@@ -41,31 +41,31 @@ pub struct PathReport {
 pub struct DirectionReport {
     /// What it is asked to be at present.
     pub asked: Direction,
-    /// What the machine adds on the way from the sending host to the path and from the path to the
-    /// receiving host: measured when the path came up, counted in its delay, and the least that its
-    /// delay can be. `None` where the backend does not know.
+    /// The delay that the machine itself adds between the sending host and the path, and between
+    /// the path and the receiving host. It is measured when the path comes up and is part of the
+    /// path's delay, which cannot be shorter. `None` where the backend does not know.
     #[serde(default, rename = "overhead_ns")]
     pub overhead: Option<Nanos>,
-    /// What hosts saw of it as it came up, on a delay of up to 1 ms.
+    /// What hosts measured when it came up, for a delay of up to 1 ms.
     #[serde(default)]
     pub probes: Option<Probes>,
     /// How often that was changed while it ran.
     pub changes: u64,
     /// What it did since it came up. `None` where the backend does not know.
     pub achieved: Option<Achieved>,
-    /// What it was asked to be and did between changes, where it was changed: the last is the
-    /// present. Of more than 10,000 the first are kept. A segment belongs to the step in which it
+    /// What it was asked to be and what it did between changes, if there were any: the last entry
+    /// is the present. Only the first 10,000 are kept. A segment belongs to the step in which it
     /// was delivered, dropped or lost.
     #[serde(default)]
     pub steps: Vec<StepReport>,
-    /// Steps of its schedule that could not be made, because a change from outside left a path that
-    /// they do not fit.
+    /// Steps of its schedule that were not possible, because a change from outside had left a path
+    /// that they do not fit.
     #[serde(default)]
     pub steps_refused: u64,
 }
 
-/// Datagrams that were sent one by one before a path came up, over another one alike that nothing
-/// else used: what hosts see of its delay.
+/// Datagrams that were sent one at a time, before a path came up, over an unused path of the same
+/// kind: the delay as hosts see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probes {
     /// The delay that was asked for then.
@@ -89,8 +89,8 @@ pub struct StepReport {
     pub lasted: Nanos,
     /// What it was asked to be.
     pub asked: Direction,
-    /// What it did. What is in flight, and what the sending device missed, is of the whole path and
-    /// stands there.
+    /// What it did. Segments in flight, and frames that the sending device missed, are counted for
+    /// the whole path only.
     pub achieved: Achieved,
 }
 
@@ -108,9 +108,10 @@ pub struct Achieved {
     /// Bits a second on the wire over the busy periods of at least [`BUSY_TIME`] each, by the clock
     /// at delivery. `None` below [`BUSY_SEGMENTS`] segments in them.
     pub busy_rate: Option<f64>,
-    /// Segments that `busy_rate` is over: those of each such period after its first delivery.
+    /// Segments from which `busy_rate` is computed: those of each such period after its first
+    /// delivery.
     pub busy_segments: u64,
-    /// How long those busy periods were together, from each one's first delivery to its last.
+    /// Total length of those busy periods, each from its first delivery to its last.
     #[serde(rename = "busy_ns")]
     pub busy: Nanos,
     /// Share of the segments sent that were lost on the way (`lost / (lost + delivered)`); `None`
@@ -118,8 +119,8 @@ pub struct Achieved {
     pub loss: Option<f64>,
     /// Frames that came in; one of many segments is one.
     pub frames: u64,
-    /// Frames of which the kernel noted no departure: their delay counts from when the path read
-    /// them, up to 0.2 ms after they left.
+    /// Frames for which the kernel gave no departure time: their delay counts from when the path
+    /// read them, up to 0.2 ms after they left.
     pub timed_when_read: u64,
     /// Segments that came in.
     pub offered: u64,
@@ -160,7 +161,7 @@ pub(crate) struct Tally {
     pub changes: u64,
     pub steps_refused: u64,
     whole: Counts,
-    /// Since the last change; the same as the whole, and not kept, before the first.
+    /// Since the last change. Before the first change it equals the whole and is not kept.
     step: Option<Box<Counts>>,
     began: Nanos,
     asked: Direction,
@@ -176,7 +177,7 @@ struct Counts {
     lateness: Distribution,
     /// When the last delivery was.
     last_out: Option<u64>,
-    /// The busy period that is not over, and all those before it that were long enough.
+    /// The current busy period, and the sum of the earlier ones that were long enough.
     period: Busy,
     busy: Busy,
     highest_order: u64,
@@ -191,7 +192,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// With a period more, where that is long enough to give a rate.
+    /// With one more period, if it is long enough for a rate.
     fn and(self, period: Self) -> Self {
         if period.ns < BUSY_TIME.0 {
             return self;
@@ -217,7 +218,7 @@ pub(crate) struct Delivery {
 }
 
 impl Tally {
-    /// Of a direction that begins as `asked`.
+    /// The counters of a direction that begins as `asked`.
     pub(crate) fn new(asked: &Direction) -> Self {
         Self {
             changes: 0,
@@ -249,8 +250,8 @@ impl Tally {
         self.whole.achieved(in_flight, missed_frames)
     }
 
-    /// The direction becomes `asked`, so long after it came up, or `with_path`, by a schedule that
-    /// begins so.
+    /// The direction becomes `asked`, so long after it came up; or, if the schedule of the path
+    /// begins with that, as the path begins (`with_path`).
     pub(crate) fn begin_step(&mut self, at: Nanos, asked: &Direction, with_path: bool) {
         let before = self.present(at);
         // A step that begins with the path has nothing before it, however long its thread took to

@@ -1,4 +1,4 @@
-//! Intervals by drawing the sample again and again from itself.
+//! Confidence intervals by resampling (the bootstrap).
 //!
 //! The interval is BCa (Efron 1987), widened for small samples as Hesterberg advises (*What
 //! Teachers Should Know about the Bootstrap*, 2015, section 4.3): a sample of n resampled varies by
@@ -21,7 +21,7 @@ pub enum Method {
     Bca,
     /// Student's t: exact for values that are normally distributed.
     StudentT,
-    /// The t test that holds at every moment, for samples that end by what was seen in them.
+    /// An always-valid t test, for samples whose size depends on what was seen in them.
     AnytimeT,
     /// Ranks of the sample: holds whatever the distribution.
     Ranks,
@@ -38,7 +38,7 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// What share of such intervals covers the truth, 0.95 say.
+    /// The share of such intervals that covers the true value, such as 0.95.
     pub confidence: f64,
     /// Values in the sample.
     pub n: usize,
@@ -91,8 +91,8 @@ pub(crate) fn normal() -> Normal {
     Normal::standard()
 }
 
-/// From here on Student's quantiles are made from those of the normal distribution. The search of
-/// statrs loses figures with more degrees, and never ends from 10⁹ on.
+/// From so many degrees of freedom on, Student's quantiles are made from those of the normal
+/// distribution: the search of statrs loses digits there, and never ends from 10⁹ on.
 const NEAR_NORMAL: usize = 1_000;
 
 /// Student's quantile for `degrees` (at least one) at `share`; for many degrees by the expansion of

@@ -1,11 +1,11 @@
 //! Changes of level in a series: at which place, by how much, and how surely.
 //!
-//! The series is cut into stretches of constant mean that cost least, found exactly by dynamic
-//! programming over all places to cut (Jackson et al., *IEEE Signal Processing Letters* 12, 2005),
-//! each cut charged as a Bayesian information criterion charges two parameters, four times over:
-//! neighbouring values of a measured series are rarely independent. A cut is a change only where
-//! the interval of the difference between its two stretches excludes zero at the confidence asked
-//! for, divided by the number of cuts (Bonferroni).
+//! The series is cut into stretches of constant mean so that the total cost is least. Dynamic
+//! programming over all places to cut finds them exactly (Jackson et al., *IEEE Signal Processing
+//! Letters* 12, 2005). Each cut costs four times what a Bayesian information criterion charges for
+//! two parameters, because neighbouring values of a measured series are rarely independent. A cut
+//! is a change only where the interval of the difference between its two stretches excludes zero at
+//! the confidence asked for, divided by the number of cuts (Bonferroni).
 
 use crate::Estimate;
 use crate::sample::{mean, median};
@@ -23,10 +23,10 @@ pub struct LevelChange {
 /// The most values that are taken; the search takes time with the square of them.
 const MOST: usize = 4_000;
 
-/// Fewer values than this are no level.
+/// The fewest values that make a level.
 const SHORTEST: usize = 3;
 
-/// How many times the information criterion a cut has to gain.
+/// A cut has to gain so many times the information criterion.
 const CHARGE: f64 = 4.0;
 
 /// The changes of level in `values`, in their order; none where there are fewer than two levels'
@@ -53,10 +53,9 @@ fn cuts_of(values: &[f64], confidence: f64) -> Vec<usize> {
 const LASTING: f64 = 0.02;
 
 /// The changes of [`level_changes`] that stand out: each is at least `times` the deviation of the
-/// values about the two levels it lies between, and both levels last at least 2 % of the series: an
-/// interruption of the machine is over sooner, and does not count. A series with a level that
-/// wanders, as on a busy machine, has many changes that are real and that nothing brought about;
-/// those are no larger than its scatter.
+/// values around its two levels, and both levels last at least 2 % of the series, which leaves out
+/// interruptions of the machine. On a busy machine the level of a series wanders: it has many
+/// changes that are real but have no cause worth naming, and those are no larger than its scatter.
 pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64) -> Vec<LevelChange> {
     let mut cuts = cuts_of(values, confidence);
     loop {
@@ -82,9 +81,9 @@ pub fn level_changes_that_stand_out(values: &[f64], confidence: f64, times: f64)
     changes.into_iter().filter_map(|(change, _)| change).collect()
 }
 
-/// The cuts, each at the place that has most values near the level that they are then in: an
-/// interruption beside a change can move the cut of least cost to its other end, and is near
-/// neither level.
+/// The cuts, each moved to where most values are near the level that they then belong to. An
+/// interruption next to a change can move the cut of least cost to the other end of the
+/// interruption, although its values are near neither level.
 fn placed(values: &[f64], cuts: &[usize]) -> Vec<usize> {
     let place = |at: usize| {
         let (from, to) = (if at == 0 { 0 } else { cuts[at - 1] }, cuts.get(at + 1).copied().unwrap_or(values.len()));
@@ -101,12 +100,12 @@ fn placed(values: &[f64], cuts: &[usize]) -> Vec<usize> {
         best.1
     };
     let places: Vec<usize> = (0..cuts.len()).map(place).collect();
-    // Each is looked for between its neighbours' old places: two may have passed each other, and
-    // then bound no level.
+    // Each is looked for between its neighbours' old places, so two may have passed each other.
+    // They then bound no level.
     if places.is_sorted_by(|a, b| a < b) { places } else { cuts.to_vec() }
 }
 
-/// How many times the scatter about its level a value may be away from it.
+/// How far a value may be from its level, in multiples of the scatter around it.
 const FAR_OFF: f64 = 3.0;
 
 /// The values of one level with those that are far off moved to the edge of what is usual there
@@ -129,9 +128,9 @@ pub fn scatter<'a>(levels: impl IntoIterator<Item = &'a [f64]>) -> f64 {
     median(&off.collect::<Vec<_>>()).unwrap_or(0.0) / 0.6745
 }
 
-/// The change at each cut by the values of its two levels as they are `counted`, where its interval
-/// excludes zero, and how many times the scatter about the two levels their medians are apart: a
-/// few values that are far off make no level.
+/// The change at each cut, from the values of its two levels as they are `counted`, where its
+/// interval excludes zero; and the distance of the two medians in multiples of the scatter: a few
+/// values that are far off make no level.
 fn changes_at(
     values: &[f64],
     cuts: &[usize],

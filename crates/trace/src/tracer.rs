@@ -25,19 +25,19 @@ use crate::{Backend, BackendChoice, Config, Error, pace, privilege, process, ref
 /// How often [`crate::probe::Loaded::tick`] runs.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What came of a trace, in the end.
+/// The balance of a finished trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Everything that was lost.
     pub lost: Lost,
-    /// What share was really seen.
+    /// What share of the traffic was observed.
     pub coverage: Coverage,
 }
 
-/// Traces TCP sends, and what the probes beside them see. What it holds in the kernel goes with it,
-/// whatever way it ends.
+/// Traces TCP sends, and whatever its other probes observe. Everything that it holds in the kernel
+/// is released with it, however it ends.
 pub struct Tracer {
-    // Before the maps that programs use: what is attached is detached first.
+    // Dropped before the maps that the programs use, so that the programs are detached first.
     ring: Ring,
     passes: Passes,
     processes: Processes,
@@ -46,7 +46,7 @@ pub struct Tracer {
     ticked: WallInstant,
     /// Size of the ring buffer.
     ring_bytes: u32,
-    /// When it was emptied last, and when it is to be emptied next.
+    /// When it was last drained, and when it is due again.
     emptied: WallInstant,
     due: WallInstant,
     config: Config,
@@ -76,7 +76,7 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// Everything but the attaching.
+    /// Everything but attaching the programs.
     fn load(mut sends: Sends, ground: &Ground<'_>) -> Result<Self, Error> {
         let (config, ring_bytes) = (ground.config, ground.sizes.ring);
         let control = RawControl {
@@ -133,14 +133,13 @@ impl Tracer {
         self.follow()
     }
 
-    /// Picks up the connections of the target that are there.
+    /// Picks up the connections of the target that exist.
     fn follow(&mut self) -> Result<(), Error> {
         let ring = &self.ring;
         self.passes.pass(Pass::Follow, &mut || ring.gather())
     }
 
-    /// Takes up again after [`Tracer::suspend`], as at the start: with the connections that are
-    /// there now.
+    /// Continues after [`Tracer::suspend`] as at the start, with the connections that exist now.
     ///
     /// # Errors
     /// [`Error`] where the kernel refuses.
@@ -150,8 +149,8 @@ impl Tracer {
     }
 
     /// Leaves every socket as it was before and detaches everything, but keeps the programs loaded:
-    /// nothing is traced, and nothing costs anything, until [`Tracer::resume`]. Sends that are on
-    /// their way are handed on without an ACK.
+    /// until [`Tracer::resume`] nothing is traced, and nothing costs time. Sends that are not
+    /// acknowledged yet are delivered without an ACK.
     ///
     /// # Errors
     /// [`Error`] where the kernel part could not be asked.
@@ -181,11 +180,11 @@ impl Tracer {
         self.follow()
     }
 
-    /// Hands what takes rights to a separate process, so that this one may give up all of them:
-    /// passes over the sockets of all network namespaces, and finding out who else traces. `limit`
-    /// gives up what that process does not need. `serve` runs there too, and answers what
-    /// [`Privileged::ask`] asks. To be called while this process has one thread;
-    /// [`Tracer::suspend`], [`Tracer::resume`] and [`Tracer::follow_pid`] are for before.
+    /// Starts a second process for the work that needs privileges, so that this one can drop all of
+    /// them: walking over the sockets of all network namespaces, and finding other tracers. `limit`
+    /// drops the privileges that the second process does not need. `serve` runs there too, and
+    /// answers what [`Privileged::ask`] asks. Call this while the process has one thread. After it,
+    /// [`Tracer::suspend`], [`Tracer::resume`] and [`Tracer::follow_pid`] can no longer be called.
     ///
     /// # Errors
     /// [`Error::Keeper`] where there is no further process, or `limit` fails.
@@ -203,15 +202,15 @@ impl Tracer {
         Ok(Privileged { keeper, says: PhantomData })
     }
 
-    /// Whether processes are the target, and all that were named by number have ended, with all
-    /// that they started. Of a name, another process may come.
+    /// Whether the target is processes given by number, and all of them have ended, with all that
+    /// they started. (For a name, another process may still come.)
     pub fn processes_are_over(&self) -> bool {
         let target = &self.config.target;
         !target.pids.is_empty() && target.comms.is_empty() && !self.processes.any_left()
     }
 
-    /// How each probe beside the sends observes on this machine, and the calls that write where
-    /// they are timed.
+    /// How each further probe observes on this machine, and how the calls that write are timed, if
+    /// they are.
     pub fn observations(&self) -> Vec<Observation> {
         let probes = self.ring.probes();
         let calls = self.config.calls.then(|| probes.sends.observation());
@@ -223,15 +222,15 @@ impl Tracer {
         self.ring.probes().sends.backend()
     }
 
-    /// Hands on the events that have come, and waits for the first ones for up to `timeout`.
+    /// Delivers the events that have come, and waits up to `timeout` for the first one.
     ///
     /// # Errors
     /// [`Error`] where the kernel part can no longer be worked with.
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(Event)) -> Result<(), Error> {
         let until = WallInstant::now() + timeout;
         loop {
-            // Records gather meanwhile. To read on while any are there would be to read a few at a
-            // time for as long as the load lasts, with a write of each output for those few.
+            // Records gather meanwhile. Reading on as long as there are any would read a few at a
+            // time while the load lasts, and write every output for those few.
             let rest = self.pause().min(until.saturating_duration_since(WallInstant::now()));
             if !rest.is_zero() {
                 std::thread::sleep(rest);
@@ -256,8 +255,8 @@ impl Tracer {
         }
     }
 
-    /// How long the records that come meanwhile have room at least, about: so long may pass until
-    /// the next [`Tracer::poll`].
+    /// About how long there is room for the records that come: the next [`Tracer::poll`] has to
+    /// come within that time.
     pub fn pause(&self) -> Duration {
         self.due.saturating_duration_since(WallInstant::now())
     }
@@ -292,10 +291,10 @@ impl Tracer {
         self.ring.probes().sends.coverage()
     }
 
-    /// The histograms of all series now; `None` where [`Config::histograms`] is. It takes no right,
-    /// and costs what there are series to which anything was added. Series that are idle leave, by
-    /// the time `now`. To be called at least once in 2^32 sends of any one bucket: the counters of
-    /// the kernel part have 32 bits and are carried over here.
+    /// The histograms of all series now; `None` where [`Config::histograms`] is. It needs no
+    /// privileges, and its cost grows with the number of series that have changed. Series that are
+    /// idle at `now` are removed. Call it at least once in 2^32 sends of any one bucket: the
+    /// counters in the kernel have 32 bits and are extended here.
     ///
     /// # Errors
     /// [`Error`] where the maps of the kernel part cannot be read.
@@ -313,13 +312,13 @@ impl Tracer {
         timestamping::conversion()
     }
 
-    /// How many slots of the pool connections have now: those of sends on their way, and those kept
-    /// for the next ones.
+    /// How many slots of the pool connections hold now: for sends on their way, and kept for the
+    /// next ones.
     pub fn slots_taken(&self) -> u64 {
         self.ring.probes().sends.slots_taken()
     }
 
-    /// Ends the trace: hands on what is still on its way, without an ACK, disarms the sockets
+    /// Ends the trace: delivers what is still on its way, without an ACK, disarms the sockets
     /// (unless another tracer of this machine is at work on them) and detaches everything.
     ///
     /// # Errors

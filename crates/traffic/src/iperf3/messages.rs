@@ -43,7 +43,7 @@ pub enum State {
 }
 
 impl State {
-    /// As it travels.
+    /// The byte on the wire.
     pub fn byte(self) -> u8 {
         (self as i8).to_ne_bytes()[0]
     }
@@ -94,13 +94,13 @@ pub struct Parameters {
     pub sctp: bool,
     /// Warm-up in seconds.
     pub omit: u64,
-    /// Length in seconds, 0 for no such end.
+    /// Length in seconds; 0 for no limit.
     pub time: u64,
-    /// Bytes of all flows together, 0 for no such end.
+    /// Bytes of all flows together; 0 for no limit.
     pub num: u64,
-    /// Writes of all flows together, 0 for no such end.
+    /// Writes of all flows together; 0 for no limit.
     pub blockcount: u64,
-    /// Parallel flows, a direction.
+    /// Parallel flows in each direction.
     pub parallel: u64,
     /// The server sends.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -138,10 +138,10 @@ pub struct Parameters {
     /// Not 0 where the server's own report is wanted with its results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get_server_output: Option<u64>,
-    /// Who asks, under the server's key (see [`Login`](super::Login)).
+    /// User and password, encrypted with the server's key (see [`Login`](super::Login)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authtoken: Option<String>,
-    /// Who speaks.
+    /// The version of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
     /// What only our server understands.
@@ -202,9 +202,9 @@ pub struct ServerSide {
 pub struct Results {
     /// CPU use of the process in per cent of one CPU.
     pub cpu_util_total: f64,
-    /// Of it, in the program.
+    /// The part of it in user mode.
     pub cpu_util_user: f64,
-    /// Of it, in the kernel.
+    /// The part of it in the kernel.
     pub cpu_util_system: f64,
     /// 1 where a sender counts its retransmissions, 0 where it cannot, −1 for a receiver.
     #[serde(deserialize_with = "whole")]
@@ -217,7 +217,7 @@ pub struct Results {
     /// The server's own report as text, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
-    /// The same of a server that writes JSON.
+    /// The same from a server that writes JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_json: Option<serde_json::Value>,
     /// What only our client understands.
@@ -225,8 +225,8 @@ pub struct Results {
     pub wirelapse: Option<WirelapseAnswer>,
 }
 
-/// The most flows, and the most bytes, packets or segments of one (a pebibyte), that a peer's
-/// report is believed: sums of so many are far from the ends of their numbers.
+/// A peer's report is believed up to so many flows, and so many bytes, packets or segments of each
+/// (a pebibyte): sums of these cannot overflow.
 const MOST_FLOWS: usize = 1024;
 const MOST: u64 = 1 << 50;
 
@@ -302,7 +302,7 @@ pub struct FlowResult {
     /// Of these, in the warm-up.
     #[serde(deserialize_with = "whole")]
     pub omitted_packets: i64,
-    /// Seconds; 0.
+    /// The start in seconds: always 0.
     pub start_time: f64,
     /// Seconds after the start.
     pub end_time: f64,

@@ -158,7 +158,7 @@ impl Config {
     }
 }
 
-/// What asked for a round trip.
+/// The kind of probe that asked for a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
@@ -289,14 +289,14 @@ pub struct Outcome {
     /// Every probe.
     #[serde(default)]
     pub probes: Vec<Probe>,
-    /// Why it ended before its time, where it did.
+    /// Why it ended early, if it did.
     pub interrupted: Option<String>,
 }
 
 /// Foreign probes before the load.
 const IDLE_PROBES: usize = 10;
 
-/// Measures. `progress` is called every 100 ms; where it breaks, the test ends and its outcome says
+/// Measures. `progress` is called every 100 ms; if it breaks, the test ends and its outcome says
 /// so.
 ///
 /// # Errors

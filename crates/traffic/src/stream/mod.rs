@@ -56,9 +56,9 @@ pub struct Config {
     /// How long to send after the warm-up.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// End after so many bytes (of all flows of a direction together) instead of by time.
+    /// End after this many bytes (of all flows of a direction together) instead of after a time.
     pub bytes: Option<u64>,
-    /// Sent before and counted nowhere, in whole seconds.
+    /// The warm-up in whole seconds: sent before the test, and not counted.
     pub warm_up_s: u64,
     /// Bytes of one write, or of one datagram.
     pub write_bytes: u32,
@@ -208,6 +208,6 @@ pub struct Outcome {
     /// The server's, where it is one of ours.
     #[serde(default)]
     pub server_series: Vec<Sample>,
-    /// Why it ended before its time, where it did; what was measured until then is above.
+    /// Why it ended early, if it did; what was measured until then is above.
     pub interrupted: Option<String>,
 }
