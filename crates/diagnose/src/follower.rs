@@ -1,5 +1,7 @@
 //! From segments in capture order to connections.
 
+use std::hint::black_box;
+
 use hashbrown::HashTable;
 use wire::Segment;
 
@@ -102,6 +104,13 @@ impl Held {
         }
     }
 
+    /// Its packets are about to come: see [`Connection::touch`].
+    fn touch(&self) {
+        if let Self::Followed(c) = self {
+            black_box(c.touch());
+        }
+    }
+
     /// With what its packets so far have shown.
     fn with<T>(&self, look: impl FnOnce(&Connection) -> T) -> T {
         match self {
@@ -141,6 +150,13 @@ impl Latest {
     fn forget(&mut self) {
         self.0.fill(None);
     }
+}
+
+/// Reads something of each line of the cache that the segment lies in, so that they come from
+/// farther away while other packets are taken.
+#[inline(always)]
+fn touch(s: &Segment) {
+    black_box(s.number ^ u64::from(s.payload) ^ u64::from(s.header_bytes) ^ u64::from(s.network.ttl));
 }
 
 /// Follows every connection of a capture.
@@ -192,9 +208,19 @@ impl Follower {
         let known = self.connections.len();
         let mut trains = std::mem::take(&mut self.trains);
         trains.arrange(batch, self.options.seed);
-        for train in trains.iter() {
-            let mut found = self.find(&train.key);
-            for (at, low) in trains.places(train) {
+        let mut coming = trains.iter();
+        let mut next = coming.next().map(|train| (train, self.find(&train.key)));
+        while let Some((train, mut found)) = next {
+            // What the next connection needs comes from memory while this one's packets are taken.
+            next = coming.next().map(|train| (train, self.find(&train.key)));
+            if let Some((_, Some(i))) = next {
+                self.connections[i].touch();
+            }
+            let mut places = trains.places(train).peekable();
+            while let Some((at, low)) = places.next() {
+                if let Some((next, _)) = places.peek() {
+                    touch(&batch[*next]);
+                }
                 let s = &batch[at];
                 self.count(s);
                 found = match found {

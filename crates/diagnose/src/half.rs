@@ -164,6 +164,19 @@ impl PassedAck {
     }
 }
 
+/// What there is from its first use on.
+#[inline(always)]
+pub(crate) fn made<T: Default>(place: &mut Option<Box<T>>) -> &mut T {
+    #[cold]
+    fn first<T: Default>(place: &mut Option<Box<T>>) -> &mut T {
+        place.get_or_insert_default()
+    }
+    match place {
+        Some(value) => value,
+        none => first(none),
+    }
+}
+
 /// ACKs between the capture and the sender; when more are on the way, the newest is overwritten.
 const ON_THE_WAY: usize = 128;
 
@@ -175,7 +188,7 @@ impl View {
             (self.una, self.edge, self.heard) = (una, edge, at);
             return;
         }
-        let queue = self.on_the_way.get_or_insert_default();
+        let queue = made(&mut self.on_the_way);
         let ack = PassedAck { at, una, edge };
         if queue.len() < ON_THE_WAY {
             queue.push_back(ack);
@@ -376,6 +389,21 @@ impl Half {
             (self.next_seq, self.next, self.una) = (seq, START, START);
             self.view.una = START;
         }
+    }
+
+    /// See [`Connection::touch`](crate::connection::Connection::touch).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        self.max_window
+            ^ self.count.packets
+            ^ u64::from(self.recent.digests[0])
+            ^ self.heard_at
+            ^ self.rtt.variation()
+            ^ self.rtt.handshake
+            ^ self.view.una
+            ^ u64::from(self.peak)
+            ^ u64::from(self.rounds.peak)
+            ^ u64::from(self.rounds.threshold)
     }
 
     /// Packets of this direction were seen, or acknowledged, without a SYN.
@@ -657,7 +685,7 @@ impl Half {
         let Some((Some(value), _)) = s.options.timestamps else { return };
         // Many connections never have as many packets.
         if self.count.packets > 4 {
-            self.habits.lateness.get_or_insert_default().take_stamp(value, now);
+            made(&mut self.habits.lateness).take_stamp(value, now);
         }
     }
 
@@ -728,11 +756,10 @@ impl Half {
         is_away: bool,
     ) {
         let Some((Some(value), _)) = s.options.timestamps else { return };
-        let sender = match &mut self.sender {
-            Some(sender) => sender,
-            None if is_away => self.sender.get_or_insert_default(),
-            None => return,
-        };
+        if self.sender.is_none() && !is_away {
+            return;
+        }
+        let sender = made(&mut self.sender);
         if shows_no_loss {
             sender.no_loss();
         }
@@ -761,7 +788,7 @@ impl Half {
         let loaded = undisturbed && flight >= self.segment_size.saturating_mul(4);
         let learnt = sender.echoed(echo, now, flight, loaded);
         if let Some(ack) = learnt.filter(|_| sender.is_known()) {
-            (self.view.una, self.view.edge, self.view.heard) = (self.view.una.max(ack.una), ack.edge, ack.at);
+            (self.view.una, self.view.edge, self.view.heard) = (self.view.una.max(ack.una), ack.edge(), ack.at);
             self.view.on_the_way = None;
         }
         let is_next = self.last_data_at > 0 && s.seq == self.next_seq;

@@ -21,10 +21,24 @@ const WAITING: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnTheWay {
     value: u32,
+    /// How far the window reaches beyond `una`; less than 0 where an older ACK came last. Windows
+    /// are below 2^30, and no ACK is taken to be more than 2^31 old.
+    room: i32,
     /// When it passed the capture.
     pub(crate) at: u64,
     pub(crate) una: u64,
-    pub(crate) edge: u64,
+}
+
+impl OnTheWay {
+    fn new(value: u32, at: u64, una: u64, edge: u64) -> Self {
+        let room = edge.wrapping_sub(una).cast_signed();
+        Self { value, room: i32::try_from(room).unwrap_or(if room < 0 { i32::MIN } else { i32::MAX }), at, una }
+    }
+
+    /// The right edge of the window that it offers.
+    pub(crate) fn edge(&self) -> u64 {
+        self.una.saturating_add_signed(self.room.into())
+    }
 }
 
 /// The distance from the capture to the sender of one direction's data, there and back.
@@ -61,8 +75,8 @@ impl Sender {
         let full = self.acks.len() >= WAITING;
         match self.acks.back_mut() {
             Some(last) if (value.wrapping_sub(last.value) as i32) < 0 => {}
-            Some(last) if full => (last.value, last.una, last.edge) = (value, una, edge),
-            _ => self.acks.push_back(OnTheWay { value, at, una, edge }),
+            Some(last) if full => *last = OnTheWay::new(value, last.at, una, edge),
+            _ => self.acks.push_back(OnTheWay::new(value, at, una, edge)),
         }
     }
 
@@ -182,7 +196,7 @@ mod tests {
             sender.pass(100 + n, u64::from(n) * 1_000_000, u64::from(n) * 10, u64::from(n) * 10 + 5);
         }
         let learnt = sender.echoed(102, 22_000_000, 1, true);
-        assert_eq!(learnt, Some(OnTheWay { value: 102, at: 2_000_000, una: 20, edge: 25 }));
+        assert_eq!(learnt, Some(OnTheWay::new(102, 2_000_000, 20, 25)));
         assert_eq!(sender.samples.min(), Some(Nanos(20_000_000)));
         assert_eq!(sender.echoed(102, 22_100_000, 1, true), None, "nothing new");
         (103..106).for_each(|v| _ = sender.echoed(v, 25_000_000, 1, true));

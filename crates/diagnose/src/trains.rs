@@ -77,7 +77,7 @@ impl Trains {
         self.trains.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Train> {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Train> {
         self.trains.iter()
     }
 

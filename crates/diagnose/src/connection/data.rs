@@ -9,7 +9,7 @@ use super::old::{Old, note_probing};
 use super::{Connection, TO_SERVER, at_once, segment_limit};
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
-use crate::half::{Data, Half, Late, Restart, SHORTEST_TIMEOUT};
+use crate::half::{Data, Half, Late, Restart, SHORTEST_TIMEOUT, made};
 use crate::ranges::{Range, START};
 use crate::retransmission::{self, Class, Recovery, Repair, Signs};
 
@@ -141,7 +141,7 @@ impl Connection {
             }
             if h.count.payload_packets >= 4 {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
-                h.bursts.get_or_insert_default().arrivals.add(now, payload, h.segment_size, rtt);
+                made(&mut h.bursts).arrivals.add(now, payload, h.segment_size, rtt);
             }
             // SACK blocks take their room from a full segment.
             let sack = if s.options.sack.is_empty() {

@@ -228,8 +228,8 @@ struct Turns {
 impl Turns {
     /// With 500 connections, 16 packets of each; 1.5 MB.
     const BATCH: usize = 8_192;
-    /// The state of fewer connections is still in the cache when their next packet comes.
-    const MANY: usize = 256;
+    /// The state of fewer connections is still in the nearest caches when their next packet comes.
+    const MANY: usize = 64;
 
     #[inline]
     fn take(&mut self, segment: &Segment, follower: &mut Follower) {

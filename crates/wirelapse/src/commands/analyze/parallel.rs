@@ -5,8 +5,8 @@ use std::sync::mpsc::sync_channel;
 use diagnose::{Follower, Report};
 
 /// Connections that a thread makes reports on at a time, at most: the more, the less often it has
-/// to wait for the others.
-const BATCH: usize = 128;
+/// to wait for the others, and the more memory is taken by what waits.
+const BATCH: usize = 32;
 /// Batches of each thread, at least, so that all have about the same share.
 const SHARES: usize = 8;
 /// Batches that may wait for their turn, of each thread.
