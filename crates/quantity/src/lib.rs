@@ -43,7 +43,7 @@ pub use error::{Kind, Problem, Wrong};
 pub use name::{near, nearest};
 pub use per_second::per_second;
 pub use ratio::Ratio;
-pub use share::{change, p_value, percent, percent_exact, percent_to, share, times};
+pub use share::{change, change_in_points, factor, p_value, percent, percent_exact, percent_to, points, share, times};
 
 /// Reads text. Each is fit for clap's `value_parser`; errors say what is wrong and what to write,
 /// and leave it to the caller to name the option and the text.

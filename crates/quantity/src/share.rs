@@ -71,31 +71,45 @@ pub fn percent_exact(share: f64) -> String {
 
 /// A change as a share of 1, in percent with its sign, as fine as it needs: `+0.82 %`, `−12.3 %`.
 pub fn change(share: f64) -> String {
+    if share.is_nan() { "—".into() } else { format!("{} %", change_in_points(share)) }
+}
+
+/// The number of [`change`] without its unit, for several that share one: `+0.82`, `−12.3`.
+pub fn change_in_points(share: f64) -> String {
+    let sign = if share > 0.0 {
+        "+"
+    } else if share < 0.0 {
+        "−"
+    } else {
+        ""
+    };
+    format!("{sign}{}", points(share.abs()))
+}
+
+/// A share of 1 in percent as fine as a change is, without sign and unit: `0.82`, `12.3`.
+pub fn points(share: f64) -> String {
     let p = share * 100.0;
-    if p.is_nan() {
-        return "—".into();
-    }
-    if p == 0.0 {
-        return "0 %".into();
-    }
-    let digits = match p.abs() {
+    let digits = match p {
+        0.0 => 0,
         p if p >= 10.0 => 1,
         p if p >= 0.095 => 2,
         _ => 3,
     };
-    format!("{p:+.digits$} %").replace('-', "−")
+    format!("{p:.digits$}")
 }
 
 /// How many times something is: `43 ×`, `1,100 ×`, to two digits.
 pub fn times(ratio: f64) -> String {
-    if !ratio.is_finite() {
-        return "—".into();
-    }
+    if ratio.is_finite() { format!("{} ×", factor(ratio)) } else { "—".into() }
+}
+
+/// The number of [`times`] alone: `43`, `1,100`.
+pub fn factor(ratio: f64) -> String {
     if ratio < 9.95 {
-        return format!("{} ×", significant(ratio, 2));
+        return significant(ratio, 2);
     }
     let unit = 10_f64.powf(ratio.log10().floor() - 1.0);
-    format!("{} ×", crate::count(((ratio / unit).round() * unit) as u64))
+    crate::count(((ratio / unit).round() * unit) as u64)
 }
 
 /// What share `part` is of `whole`. Nothing of nothing is not a number, and [`percent`] shows a

@@ -1,5 +1,11 @@
 //! What is said of a leg: its word, its meaning, and how it relates to the total of its record.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::words;
+
 /// How a leg relates to the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegPlace {
@@ -11,11 +17,72 @@ pub enum LegPlace {
     Beside,
 }
 
+/// The name of a leg. Kinds of records share the names of legs that are the same thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LegName {
+    /// In the call that writes.
+    Call,
+    /// In TCP.
+    Tcp,
+    /// From the call to the packet scheduler, of a datagram.
+    Udp,
+    /// In the packet scheduler.
+    Qdisc,
+    /// In driver and NIC.
+    Nic,
+    /// Beyond this host.
+    Network,
+    /// From the driver through the stack.
+    Softirq,
+    /// In the socket, until readable or read.
+    Socket,
+    /// Until the program had read.
+    Wakeup,
+    /// Between neighbours of a connection.
+    Gap,
+    /// Setting up the connection.
+    Connect,
+    /// In the traced program.
+    Application,
+    /// In this host's kernel.
+    Kernel,
+    /// In the peer's kernel, on the way in.
+    PeerReceive,
+    /// In the peer's program.
+    PeerApplication,
+    /// In the peer's kernel, on the way out.
+    PeerSend,
+    /// From the first byte of a message to its last.
+    Transfer,
+    /// The total of what has legs.
+    Total,
+    /// The total of a request.
+    Whole,
+}
+
+words! {
+    LegName: Call = "call", Tcp = "tcp", Udp = "udp", Qdisc = "qdisc", Nic = "nic", Network = "network", Softirq = "softirq", Socket = "socket",
+    Wakeup = "wakeup", Gap = "gap", Connect = "connect", Application = "application", Kernel = "kernel", PeerReceive = "peer_receive",
+    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer", Total = "total", Whole = "whole";
+}
+
+impl fmt::Display for LegName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for LegName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 /// A leg of one kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedLeg {
-    /// The word used in output.
-    pub name: &'static str,
+    /// Its name.
+    pub name: LegName,
     /// What it is, for legends.
     pub meaning: &'static str,
     /// How it relates to the total.
@@ -27,12 +94,12 @@ pub struct TimedLeg {
 
 impl TimedLeg {
     /// A leg that adds to the total.
-    pub const fn adds(name: &'static str, meaning: &'static str) -> Self {
+    pub const fn adds(name: LegName, meaning: &'static str) -> Self {
         Self { name, meaning, place: LegPlace::Adds, within: None }
     }
 
     /// The total.
-    pub const fn total(name: &'static str, meaning: &'static str) -> Self {
+    pub const fn total(name: LegName, meaning: &'static str) -> Self {
         Self { name, meaning, place: LegPlace::Total, within: None }
     }
 
@@ -64,7 +131,7 @@ macro_rules! legs {
 
             /// What is said of each of them.
             pub const TIMED: &'static [$crate::TimedLeg] = &[$($crate::TimedLeg {
-                name: $word,
+                name: $crate::LegName::$leg,
                 meaning: $meaning,
                 place: $crate::LegPlace::$place,
                 within: $crate::leg::legs!(@within $name $($within)?),

@@ -51,7 +51,7 @@ pub use event::Event;
 pub use field::{Field, FieldFigures, Moment, Reading, Scale, Unit};
 pub use figures::{Figure, Figures};
 pub use http::{Head, Http, Label, Method, Protocol, Says};
-pub use leg::{LegPlace, TimedLeg};
+pub use leg::{LegName, LegPlace, TimedLeg};
 pub use lost::Lost;
 pub use owner::{Comm, Owner};
 pub use packet::{Direction, DropReason, Dropped, Packet, PacketLeg, TcpFlags};

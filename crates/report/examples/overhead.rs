@@ -10,7 +10,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use study::overhead::{Load, Plan, find, run};
+use study::overhead::{ALL, Load, Plan, run};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,8 +19,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let given = |option: &str| args.iter().any(|arg| arg == option);
     let mut loads = after("--size").iter().map(|size| size.parse().map(Load::Stream)).collect::<Result<Vec<_>, _>>()?;
     loads.extend(given("--rr").then_some(Load::Exchange));
-    let ways =
-        after("--way").iter().map(|key| find(key).ok_or(format!("no way {key:?}"))).collect::<Result<Vec<_>, _>>()?;
+    let ways = after("--way")
+        .iter()
+        .map(|key| ALL.iter().find(|way| way.key.name() == key).ok_or(format!("no way {key:?}")))
+        .collect::<Result<Vec<_>, _>>()?;
     let (length, seed) = (Duration::from_secs(seconds), u64::from(std::process::id()));
     let mut plan = match given("--all") {
         true => Plan { length, ..Plan::whole(false, seed)? },

@@ -1,5 +1,6 @@
 //! The colours of legs: a leg has the same one wherever it is shown.
 
+use record::LegName;
 use summary::{LegPlace, TimedLeg};
 
 use paper::Ink;
@@ -7,10 +8,7 @@ use paper::plot::Hue;
 
 /// The hue of a leg in plots.
 pub(crate) fn hue_of(leg: &TimedLeg) -> Hue {
-    match leg.place {
-        LegPlace::Total => Hue::NEUTRAL,
-        _ => named(leg.name),
-    }
+    named(leg.name)
 }
 
 /// The ink of a leg in text.
@@ -21,19 +19,19 @@ pub(crate) fn ink_of(leg: &TimedLeg) -> Ink {
     }
 }
 
-fn named(leg: &str) -> Hue {
+fn named(leg: LegName) -> Hue {
     Hue(match leg {
-        "tcp" | "udp" | "softirq" => 0,
-        "network" => 1,
-        "nic" | "peer_receive" => 2,
-        "qdisc" | "socket" | "kernel" => 3,
-        "peer_send" => 4,
-        "peer_application" | "gap" | "call" => 5,
-        "transfer" => 7,
-        "application" => 8,
-        "wakeup" => 9,
-        "connect" => 10,
-        _ => Hue::NEUTRAL.0,
+        LegName::Tcp | LegName::Udp | LegName::Softirq => 0,
+        LegName::Network => 1,
+        LegName::Nic | LegName::PeerReceive => 2,
+        LegName::Qdisc | LegName::Socket | LegName::Kernel => 3,
+        LegName::PeerSend => 4,
+        LegName::PeerApplication | LegName::Gap | LegName::Call => 5,
+        LegName::Transfer => 7,
+        LegName::Application => 8,
+        LegName::Wakeup => 9,
+        LegName::Connect => 10,
+        LegName::Total | LegName::Whole => return Hue::NEUTRAL,
     })
 }
 

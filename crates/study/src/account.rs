@@ -16,6 +16,7 @@ use crate::misses;
 use crate::outcome::Trial;
 use crate::plan::Plan;
 use crate::response::{percent_of, quantity, visible};
+use crate::sentence::Sentence;
 
 /// The conclusion of a plan from a file: each level against the first, main effects and
 /// interactions where there are several factors.
@@ -52,7 +53,7 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         );
     }
     judge(study, &mut conclusion);
-    let sentences: Vec<String> = conclusion.compared.iter().map(Compared::sentence).collect();
+    let sentences: Vec<Sentence> = conclusion.compared.iter().map(Compared::sentence).collect();
     conclusion.verdict.splice(0..0, sentences);
     account(study, trials, seed, &mut conclusion);
     conclusion
@@ -60,16 +61,14 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 
 /// Why two levels are not compared where a response can be zero, as the share of datagrams that
 /// were lost; `None` where there are too few trials, or it is not.
-fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2], what: &str) -> Option<String> {
+fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2], what: &str) -> Option<Sentence> {
     let values = pair.map(|levels| analysis::by_block(trials, part, levels, plan.response));
     let zero = values.iter().flat_map(|v| v.values()).filter(|v| **v == 0.0).count();
     let means = values.map(|v| stats::mean(&v.into_values().collect::<Vec<f64>>()));
     let [first, second] = [means[0]?, means[1]?].map(|mean| quantity(plan.response, mean));
     (zero > 0).then(|| {
-        format!(
-            "{what}: means of {} are {second} and {first}; no ratio is given, as {zero} trials have none at all",
-            plan.response
-        )
+        Sentence::from(format!("{what}: means of {} are {second} and {first}", plan.response))
+            .and(format!("no ratio is given, as {zero} trials have none at all"))
     })
 }
 
@@ -77,13 +76,12 @@ fn without_ratio(part: usize, plan: &Plan, trials: &[Trial], pair: [&[usize]; 2]
 /// verdict must be there already.
 pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conclusion) {
     misses::report(study, trials, seed, conclusion);
-    let mut held: BTreeMap<String, u32> = BTreeMap::new();
+    let mut held: BTreeMap<&str, u32> = BTreeMap::new();
     for (part, plan) in study.plans.iter().enumerate() {
         for trial in trials.iter().filter(|t| t.part == part) {
-            for text in &trial.held {
-                // Figures differ from trial to trial: what was checked is what stands before them.
-                let kind = text.split(", ").next().unwrap_or(text).split(" on ").next().unwrap_or(text);
-                *held.entry(kind.to_owned()).or_default() += 1;
+            // Figures differ from trial to trial, what was checked does not.
+            for check in &trial.held {
+                *held.entry(&check.what).or_default() += 1;
             }
             for text in &trial.broken {
                 let place = trial.labels.join(", ");
@@ -192,7 +190,7 @@ mod tests {
     #[test]
     fn figures_that_say_nothing_are_withheld() {
         let wild = compared(&[1.0, 1.0], &[1e3, 1e-3]);
-        let text = wild.sentence();
+        let text = wild.sentence().to_string();
         assert!(
             text.contains("goodput cannot be judged by 2 blocks")
                 && text.contains("more blocks")

@@ -13,8 +13,9 @@ use crate::chart::{Chart, Line};
 use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::Plan;
-use crate::predict::Predicted;
+use crate::predict::{NotPredicted, Predicted};
 use crate::response::{WHAT_HELPS, is_known, percent_of, quantity, quantity_of, too_wide, visible};
+use crate::sentence::Sentence;
 use crate::setting::Workload;
 
 /// One comparison that a verdict rests on.
@@ -35,15 +36,15 @@ pub struct Compared {
 pub struct Conclusion {
     /// The study.
     pub study: String,
-    /// One sentence each, the most important first.
-    pub verdict: Vec<String>,
+    /// The most important sentence first.
+    pub verdict: Vec<Sentence>,
     /// The comparisons.
     pub compared: Vec<Compared>,
     /// The tables.
     #[serde(serialize_with = "plain")]
     pub tables: Vec<Table>,
     /// Series over time.
-    pub charts: Vec<Chart>,
+    pub(crate) charts: Vec<Chart>,
     /// Steps found along a swept factor, with the name of the curve.
     pub steps: Vec<(String, stats::Step)>,
     /// What was checked and held.
@@ -80,34 +81,32 @@ pub(crate) fn columns<'n>(
 impl Compared {
     /// The sentence that says it: what it is worth, or that no difference was seen and how small a
     /// one could have been.
-    pub fn sentence(&self) -> String {
+    pub fn sentence(&self) -> Sentence {
         let c = &self.comparison;
-        let predicted = self.predicted.and_then(visible).map(|p| format!("; predicted {p}")).unwrap_or_default();
+        let predicted = self.predicted.and_then(visible).map(|p| format!("predicted {p}"));
         if !is_known(&c.ratio) {
-            format!(
-                "{}: {} cannot be judged by {} blocks: {}; {WHAT_HELPS}",
-                self.what,
-                self.response,
-                c.ratio.n,
-                too_wide(&c.ratio)
-            )
+            let why = too_wide(&c.ratio);
+            let judged = format!("{}: {} cannot be judged by {} blocks: {why}", self.what, self.response, c.ratio.n);
+            Sentence::from(judged).and(WHAT_HELPS)
         } else if c.seen() {
             let [value, low, high] = changed(&c.ratio);
-            format!(
-                "{}: {} {value}{predicted} (95 % interval {low} to {high}, {} blocks)",
+            Sentence::from(format!(
+                "{}: {} {value} (95 % interval {low} to {high}, {} blocks)",
                 self.what, self.response, c.ratio.n
-            )
+            ))
+            .and_any(predicted)
         } else {
             let visible = smallest(c.smallest_seen)
-                .map(|least| format!("; these runs would have shown a change of {least} or more"));
-            format!(
-                "{}: no difference in {} seen ({}, n = {} blocks){}{predicted}",
+                .map(|least| format!("these runs would have shown a change of {least} or more"));
+            Sentence::from(format!(
+                "{}: no difference in {} seen ({}, n = {} blocks)",
                 self.what,
                 self.response,
                 percent_of(&c.ratio),
-                c.ratio.n,
-                visible.unwrap_or_default()
-            )
+                c.ratio.n
+            ))
+            .and_any(visible)
+            .and_any(predicted)
         }
     }
 }
@@ -120,10 +119,10 @@ fn changed(ratio: &Estimate) -> [String; 3] {
         let times = |change: f64| format!("{:.2}", 1.0 + change);
         return [format!("{} times as high", times(ratio.value)), times(ratio.low), times(ratio.high)];
     }
-    let percent = |share: f64| change(share.abs()).trim_start_matches('+').to_owned();
+    let percent = |share: f64| quantity::points(share.abs());
     let [low, high] = if ratio.value < 0.0 { [ratio.high, ratio.low] } else { ends };
     let way = if ratio.value < 0.0 { "lower" } else { "higher" };
-    [format!("{} {way}", percent(ratio.value)), percent(low).trim_end_matches(" %").to_owned(), percent(high)]
+    [format!("{} % {way}", percent(ratio.value)), percent(low), format!("{} %", percent(high))]
 }
 
 /// The smallest difference that could be seen, in words: to both sides where as many times more and
@@ -177,7 +176,7 @@ pub fn table_of(
 }
 
 /// Main effects and interactions, those seen first in the verdict.
-pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut Vec<String>) -> Table {
+pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut Vec<Sentence>) -> Table {
     let found = analysis::effects(part, plan, trials);
     let title = format!("{}: effects on {}", plan.name, plan.response);
     let mut table = Table::new(title, columns(["effect"], ["size", "p"]))
@@ -194,7 +193,10 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         if !effect.size.covers(0.0) && is_known(&effect.size.map(f64::exp_m1)) {
             seen.push((
                 effect.size.value.abs(),
-                format!("{}: {what}: {size} {} (n = {} blocks)", plan.name, plan.response, effect.size.n),
+                Sentence::from(format!(
+                    "{}: {what}: {size} {} (n = {} blocks)",
+                    plan.name, plan.response, effect.size.n
+                )),
             ));
         }
     }
@@ -204,10 +206,10 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         let widest = found.effects.iter().map(|e| e.size.map(f64::exp_m1)).max_by(|a, b| a.high.total_cmp(&b.high));
         let reach = match widest {
             Some(e) if is_known(&e) => format!("the widest interval is {} to {}", change(e.low), change(e.high)),
-            _ => format!("the blocks do not say how small an effect could have been seen; {WHAT_HELPS}"),
+            _ => "the blocks do not say how small an effect could have been seen".into(),
         };
-        verdict
-            .push(format!("{}: no effect on {} seen; {reach} (n = {} blocks)", plan.name, plan.response, found.blocks));
+        let none = format!("{}: no effect on {} seen (n = {} blocks)", plan.name, plan.response, found.blocks);
+        verdict.push(Sentence::from(none).and(reach));
     }
     verdict.extend(seen.into_iter().map(|s| s.1));
     table
@@ -237,7 +239,7 @@ pub(crate) fn predicted_in(study: &Study, part: usize, trials: &[Trial], levels:
 /// Why combinations of a plan have no prediction, each reason with how many have it.
 pub(crate) fn not_predicted(study: &Study, part: usize, trials: &[Trial]) -> Vec<String> {
     let Some(plan) = study.plans.get(part) else { return Vec::new() };
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    let mut reasons: Vec<(NotPredicted, usize)> = Vec::new();
     let combinations = analysis::combinations(plan);
     for levels in combinations.iter().filter(|levels| predicted_in(study, part, trials, levels).is_none()) {
         let Ok(mut setup) = plan.setup(levels) else { continue };
@@ -251,7 +253,7 @@ pub(crate) fn not_predicted(study: &Study, part: usize, trials: &[Trial]) -> Vec
         }
     }
     let of = combinations.len();
-    let said = |(why, n): (&str, usize)| {
+    let said = |(why, n): (NotPredicted, usize)| {
         let which = if n == of { String::new() } else { format!(" of {n} of {of} combinations") };
         format!("{}: no prediction{which}: {why}", plan.name)
     };
@@ -432,9 +434,13 @@ mod tests {
             .collect();
         let mut verdict = Vec::new();
         effects_table(0, &plan, &trials, &mut verdict);
-        assert!(verdict[0].contains("no effect on goodput seen; the widest interval is −"), "{verdict:?}");
+        assert!(
+            verdict[0].to_string().contains("no effect on goodput seen (n = 3 blocks); the widest interval is −"),
+            "{verdict:?}"
+        );
         // No ratio falls by more than all of it.
-        let low: f64 = verdict[0].split("is −").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let said = verdict[0].to_string();
+        let low: f64 = said.split("is −").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(low < 100.0, "{verdict:?}");
     }
 }

@@ -267,7 +267,7 @@ mod tests {
             let said = run_until(&[0.0, 0.0, 0.02, 0.05, -0.01], 0.08, &mut rng);
             for compared in &said.compared {
                 let (c, sentence) = (&compared.comparison, compared.sentence());
-                assert_eq!(c.ratio.covers(0.0), sentence.contains("no difference"), "{sentence}");
+                assert_eq!(c.ratio.covers(0.0), sentence.to_string().contains("no difference"), "{sentence}");
                 assert_eq!(c.ratio.covers(0.0), c.p > stats::LEVEL, "{sentence}");
             }
         }

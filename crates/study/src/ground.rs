@@ -11,6 +11,7 @@ use traffic::tls::Trusted;
 use traffic::{Server, ServerConfig};
 
 use crate::Error;
+use crate::outcome::Check;
 use crate::setting::Setup;
 use crate::this_host::ThisHost;
 
@@ -52,20 +53,20 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// Makes the ends as `setup` wants them, and adds to `held` what was checked.
-    pub fn up(setup: &Setup, ground: &Ground, held: &mut Vec<String>) -> Result<Self, Error> {
+    pub fn up(setup: &Setup, ground: &Ground, held: &mut Vec<Check>) -> Result<Self, Error> {
         match ground {
             Ground::Lab => Self::in_lab(setup, held),
             Ground::Peer(peer) => Self::to_peer(setup, peer, held),
         }
     }
 
-    fn in_lab(setup: &Setup, held: &mut Vec<String>) -> Result<Self, Error> {
+    fn in_lab(setup: &Setup, held: &mut Vec<Check>) -> Result<Self, Error> {
         let lab = Lab::up(&setup.path)?;
         for (side, name, value) in &setup.sysctls {
             lab.host(*side).set_sysctl(name, value)?;
             let read = lab.host(*side).sysctl(name)?;
             took(name, value, &read, &format!("host {}", side.name()))?;
-            held.push(format!("{}.{name} reads {read}", side.name()));
+            held.push(Check::of(format!("{}.{name} reads {read}", side.name())));
         }
         if let Some(on) = setup.offloads {
             for side in Side::ALL {
@@ -86,7 +87,7 @@ impl Ends {
         })
     }
 
-    fn to_peer(setup: &Setup, peer: &Peer, held: &mut Vec<String>) -> Result<Self, Error> {
+    fn to_peer(setup: &Setup, peer: &Peer, held: &mut Vec<Check>) -> Result<Self, Error> {
         let wanted = |a: &&SocketAddr| setup.ipv6.is_none_or(|v6| a.is_ipv6() == v6);
         let server = *peer.addresses.iter().find(wanted).ok_or_else(|| {
             let family = if setup.ipv6 == Some(true) { "IPv6" } else { "IPv4" };
@@ -97,7 +98,7 @@ impl Ends {
             if let (Side::A, Some(host)) = (side, &peer.this_host) {
                 let read = host.set(name, value)?;
                 took(name, value, &read, "this host")?;
-                held.push(format!("this host's {name} reads {read}"));
+                held.push(Check::of(format!("this host's {name} reads {read}")));
             }
         }
         let interface = interface_to(server)

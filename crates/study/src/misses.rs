@@ -4,6 +4,7 @@
 use record::trial::Response;
 use std::collections::BTreeMap;
 
+use diagnose::FindingKind;
 use paper::document::Table;
 use record::Nanos;
 use stats::Estimate;
@@ -15,10 +16,11 @@ use crate::evidence::Found;
 use crate::outcome::Trial;
 use crate::predict::Predicted;
 use crate::response::quantity;
+use crate::sentence::Sentence;
 
 /// Whether any exchange shows it where one side waits for the other: that is no cause of a miss.
 pub(crate) fn is_of_every_exchange(found: &Found) -> bool {
-    use diagnose::FindingKind::{ReceiverApplication, RoundTrips, SenderApplication};
+    use FindingKind::{ReceiverApplication, RoundTrips, SenderApplication};
     [SenderApplication, ReceiverApplication, RoundTrips].iter().any(|kind| kind.name() == found.kind)
 }
 
@@ -98,13 +100,17 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
     misses.sort_by(|a, b| b.by.total_cmp(&a.by));
     let Some(first) = misses.first() else { return };
     let (n, response) = (misses.len(), first.response);
-    conclusion.verdict.push(format!(
-        "{n} of {of} predictions are missed by more than their reach; the farthest: {}: {} predicted, {} measured; {}",
-        first.place,
-        conclusion::predicted_text(response, first.predicted),
-        quantity(response, first.measured.value),
-        first.reason
-    ));
+    let [which, were] = if n == 1 { ["it is", "prediction is"] } else { ["the farthest is", "predictions are"] };
+    conclusion.verdict.push(
+        Sentence::from(format!("{n} of {of} {were} missed by more than their reach"))
+            .and(format!(
+                "{which} {}: {} predicted, {} measured",
+                first.place,
+                conclusion::predicted_text(response, first.predicted),
+                quantity(response, first.measured.value)
+            ))
+            .and(first.reason.clone()),
+    );
     let mut columns = conclusion::columns(["where"], ["predicted", "measured", "n"]);
     columns.push("reason".into());
     let mut table = Table::new("predictions that were missed", columns);
@@ -130,7 +136,9 @@ fn reason(trials: Vec<&Trial>) -> String {
     let busy: Vec<f64> = trials.iter().filter_map(|t| t.cpu_busy).collect();
     let found = costliest(trials.into_iter());
     match (&found.finding, stats::median(&busy).filter(|busy| *busy >= FULL)) {
-        (Some(f), _) => format!("its packets show {}: {}", f.kind.replace('_', " "), f.text.trim_end_matches('.')),
+        (Some(f), _) => {
+            format!("its packets show {}: {}", FindingKind::words_of(&f.kind), f.text.trim_end_matches('.'))
+        }
         (None, Some(busy)) => format!("this machine's CPUs were {} in use", quantity::percent(busy)),
         (None, None) => found.no_cause("its packets"),
     }
@@ -168,7 +176,12 @@ mod tests {
                 .collect()
         };
         let said = crate::account::of_plan(&study, &trials(40e6), 1);
-        let verdict = said.verdict.iter().find(|v| v.contains("predictions are missed")).expect("a miss is said");
+        let verdict = said
+            .verdict
+            .iter()
+            .map(ToString::to_string)
+            .find(|v| v.contains("predictions are missed"))
+            .expect("a miss is said");
         assert!(
             verdict.starts_with("2 of 2 predictions") && verdict.contains("receive window: the window was full"),
             "{verdict}"
@@ -181,7 +194,11 @@ mod tests {
                 change(trial);
             });
             let said = crate::account::of_plan(&study, &trials, 1);
-            said.verdict.into_iter().find(|v| v.contains("predictions are missed")).expect("a miss is said")
+            said.verdict
+                .iter()
+                .map(ToString::to_string)
+                .find(|v| v.contains("predictions are missed"))
+                .expect("a miss is said")
         };
         let seen = missed(|t| t.evidence.frames = 300);
         assert!(seen.ends_with("its packets (1,200 frames) show no cause"), "{seen}");
@@ -192,6 +209,6 @@ mod tests {
         );
         assert!(missed(|_| ()).ends_with("; no packet was looked at, so the cause is not known"));
         let said = crate::account::of_plan(&study, &trials(94e6), 1);
-        assert!(!said.verdict.iter().any(|v| v.contains("missed")), "{:?}", said.verdict);
+        assert!(!said.verdict.iter().any(|v| v.to_string().contains("missed")), "{:?}", said.verdict);
     }
 }

@@ -2,10 +2,11 @@
 
 use record::trial::Response;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use lab::PathReport;
 use record::Nanos;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::evidence::Evidence;
 use crate::plan::{Place, Plan};
@@ -51,6 +52,53 @@ pub struct Ping {
     pub round_trip_ns: Option<Nanos>,
 }
 
+/// Something that was checked in a trial. Files and `--json` have it as one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was checked, the same in every trial of a setting.
+    pub what: String,
+    /// What was found; figures differ from trial to trial. Empty where what was checked says it.
+    pub found: String,
+}
+
+impl Check {
+    /// What stands between the two in a text.
+    const FOUND: &'static str = ", ";
+
+    /// One that says itself what was found.
+    pub(crate) fn of(what: impl Into<String>) -> Self {
+        Self { what: what.into(), found: String::new() }
+    }
+
+    /// One in which this was found.
+    pub(crate) fn found(what: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { what: what.into(), found: found.into() }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if self.found.is_empty() { Ok(()) } else { write!(f, "{}{}", Self::FOUND, self.found) }
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Check {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok(match text.split_once(Self::FOUND) {
+            Some((what, found)) => Self::found(what, found),
+            None => Self::of(text),
+        })
+    }
+}
+
 /// What one trial gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -73,7 +121,7 @@ pub struct Trial {
     /// What was measured.
     pub responses: BTreeMap<Response, f64>,
     /// What was checked and held.
-    pub held: Vec<String>,
+    pub held: Vec<Check>,
     /// What did not hold: such a trial counts nowhere.
     pub broken: Vec<String>,
     /// What the packets show.

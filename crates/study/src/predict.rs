@@ -1,5 +1,7 @@
 //! What a path and a setting must give, from first principles. Each says where it holds.
 
+use std::fmt;
+
 use lab::Side;
 use record::trial::Response;
 
@@ -262,37 +264,83 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     })
 }
 
-/// Why there is no prediction of a response where there is none, in words.
-pub fn none_because(response: Response, setup: &Setup) -> &'static str {
+/// Why there is no prediction of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPredicted {
+    /// Nothing here is worked out for such a response of such a workload.
+    NoFormula,
+    /// The path is the loopback device.
+    Loopback,
+    /// The path is that between real hosts.
+    RealHosts,
+    /// The path does what no formula holds.
+    Disturbed,
+    /// Exchanges over a path without a rate.
+    NoRate,
+    /// The path takes less time than the hosts.
+    HostsDecide,
+    /// Datagrams with neither a rate of the path nor of the sender.
+    NobodysRate,
+    /// Datagrams that are fragmented.
+    LargerThanMtu,
+    /// What a flow gets beside a rival.
+    Rival,
+    /// A stream with nothing that bounds it.
+    NoBound,
+}
+
+impl fmt::Display for NotPredicted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoFormula => {
+                "first principles are worked out only for the goodput of stream and udp and the transactions of rr and crr"
+            }
+            Self::Loopback => "loopback has no rate and no delay: hosts decide",
+            Self::RealHosts => {
+                "between real hosts the path's rate is not known, and no window that the plan sets bounds it"
+            }
+            Self::Disturbed => "the path reorders, duplicates or drops by size, which no formula here knows",
+            Self::NoRate => "the path has no rate: hosts decide",
+            Self::HostsDecide => "the path takes less time than the hosts: these decide",
+            Self::NobodysRate => "neither the path nor the sender has a rate: hosts decide",
+            Self::LargerThanMtu => "datagrams are larger than the MTU",
+            Self::Rival => "what a flow gets beside a rival is what is asked",
+            Self::NoBound => {
+                "the path has no rate, and no window or loss with a known formula bounds it: hosts decide"
+            }
+        })
+    }
+}
+
+/// Why there is no prediction of a response where there is none.
+pub fn none_because(response: Response, setup: &Setup) -> NotPredicted {
     let disturbed = |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some();
     let ways = [&setup.path.a_to_b, &setup.path.b_to_a];
     match (response, setup.workload) {
         (Response::Goodput, Workload::Stream | Workload::Udp)
         | (Response::Transactions, Workload::Rr | Workload::Crr) => {}
         _ => {
-            return "first principles are worked out for the goodput of `stream` and `udp` and the transactions of `rr` and `crr` alone";
+            return NotPredicted::NoFormula;
         }
     }
     if setup.loopback {
-        return "loopback has no rate and no delay: hosts decide";
+        return NotPredicted::Loopback;
     }
     if setup.real {
-        return "between real hosts the path's rate is not known, and no window that the plan sets bounds it";
+        return NotPredicted::RealHosts;
     }
     if setup.workload != Workload::Rr && setup.workload != Workload::Crr && ways.into_iter().any(disturbed) {
-        return "the path reorders, duplicates or drops by size, which no formula here knows";
+        return NotPredicted::Disturbed;
     }
     match setup.workload {
-        Workload::Rr | Workload::Crr if ways.iter().any(|way| way.rate.is_none()) => {
-            "the path has no rate: hosts decide"
-        }
-        Workload::Rr | Workload::Crr => "the path takes less than the hosts: these decide",
+        Workload::Rr | Workload::Crr if ways.iter().any(|way| way.rate.is_none()) => NotPredicted::NoRate,
+        Workload::Rr | Workload::Crr => NotPredicted::HostsDecide,
         Workload::Udp if ways.iter().all(|way| way.rate.is_none()) && setup.datagram_rate == 0 => {
-            "neither the path nor the sender has a rate: hosts decide"
+            NotPredicted::NobodysRate
         }
-        Workload::Udp => "datagrams are larger than the MTU",
-        _ if setup.rival.is_some() => "what a flow gets beside a rival is what is asked",
-        _ => "the path has no rate, and no window or loss with a known formula bounds it: hosts decide",
+        Workload::Udp => NotPredicted::LargerThanMtu,
+        _ if setup.rival.is_some() => NotPredicted::Rival,
+        _ => NotPredicted::NoBound,
     }
 }
 
@@ -321,13 +369,17 @@ mod tests {
             (&[("rate", "1gbit"), ("duplicate", "1%")], Response::Goodput, "duplicates"),
             (&[("rate", "1gbit"), ("rival", "reno")], Response::Goodput, "rival"),
             (&[("workload", "rr"), ("delay", "1ms")], Response::Transactions, "the path has no rate"),
-            (&[("workload", "rr"), ("delay", "0"), ("rate", "1gbit")], Response::Transactions, "less than the hosts"),
+            (
+                &[("workload", "rr"), ("delay", "0"), ("rate", "1gbit")],
+                Response::Transactions,
+                "less time than the hosts",
+            ),
             (&[("workload", "udp"), ("datagram_rate", "0")], Response::Goodput, "neither the path nor the sender"),
             (&[("workload", "udp"), ("datagram", "9000"), ("rate", "1gbit")], Response::Goodput, "larger than the MTU"),
-            (&[("rate", "1gbit"), ("delay", "1ms")], Response::RoundTrip, "alone"),
+            (&[("rate", "1gbit"), ("delay", "1ms")], Response::RoundTrip, "only for the goodput"),
         ] {
             let why = said(settings, response);
-            assert!(why.contains(reason), "{settings:?}: {why}");
+            assert!(why.to_string().contains(reason), "{settings:?}: {why}");
         }
     }
 

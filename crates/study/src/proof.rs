@@ -5,6 +5,7 @@ use lab::{PathReport, Side};
 use record::trial::Response;
 
 use crate::evidence::Evidence;
+use crate::outcome::Check;
 use crate::setting::Setup;
 
 /// Whether the settings took, by the packets.
@@ -12,18 +13,20 @@ pub(crate) fn prove(
     setup: &Setup,
     evidence: &Evidence,
     congestion: Option<&str>,
-    held: &mut Vec<String>,
+    held: &mut Vec<Check>,
     broken: &mut Vec<String>,
 ) {
-    let mut check =
-        |holds: bool, what: String| if holds { held.push(what) } else { broken.push(format!("not so: {what}")) };
+    let mut check = |holds: bool, what: Check| match holds {
+        true => held.push(what),
+        false => broken.push(format!("not so: {what}")),
+    };
     let both = |name: &str| {
         let ends = if setup.loopback { [Side::B, Side::B] } else { Side::ALL };
         ends.map(|side| setup.sysctl(side, name))
     };
     if evidence.syns.is_empty() {
         if evidence.frames > 0 || both("net.ipv4.tcp_timestamps").iter().any(Option::is_some) {
-            check(false, format!("the SYNs of {} frames seen show the options", evidence.frames));
+            check(false, Check::of(format!("the SYNs of {} frames seen show the options", evidence.frames)));
         }
         return;
     }
@@ -33,7 +36,8 @@ pub(crate) fn prove(
         let in_use = [false, true]
             .iter()
             .all(|&server| evidence.syns.iter().any(|s| s.from_server == server && s.window_scale.is_some()));
-        check(in_use == asked, format!("the SYNs negotiate window scaling: {}", if asked { "yes" } else { "no" }));
+        let what = format!("the SYNs negotiate window scaling: {}", if asked { "yes" } else { "no" });
+        check(in_use == asked, Check::of(what));
     }
     let timestamps = both("net.ipv4.tcp_timestamps");
     if timestamps.iter().any(Option::is_some) {
@@ -48,16 +52,16 @@ pub(crate) fn prove(
             .sum();
         let all = segments > 0 && so == segments;
         let on = if all { "every data frame".to_owned() } else { format!("{so} of {segments} data frames") };
-        check(all, format!("TCP headers of {bytes} bytes{} on {on}", if asked { " or more" } else { "" }));
+        check(all, Check::of(format!("TCP headers of {bytes} bytes{} on {on}", if asked { " or more" } else { "" })));
     }
     if let Some(name) = &setup.options.congestion_control {
         let found = congestion.unwrap_or("unknown");
-        check(found == name, format!("the connection uses {name} (the kernel says {found})"));
+        check(found == name, Check::of(format!("the connection uses {name} (the kernel says {found})")));
     }
 }
 
 /// Whether the path was what it was asked to be.
-pub(crate) fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Vec<String>) {
+pub(crate) fn promise(path: &PathReport, held: &mut Vec<Check>, broken: &mut Vec<String>) {
     for (way, direction) in [("a to b", &path.a_to_b), ("b to a", &path.b_to_a)] {
         let (asked, Some(did)) = (&direction.asked, &direction.achieved) else { continue };
         for (count, what) in [
@@ -69,33 +73,36 @@ pub(crate) fn promise(path: &PathReport, held: &mut Vec<String>, broken: &mut Ve
                 broken.push(format!("the path {way}: {count} {what}"));
             }
         }
+        let mut judge = |holds: bool, what: Check| match holds {
+            true => held.push(what),
+            false => broken.push(what.to_string()),
+        };
         if let Some(delay) = did.delay.filter(|d| d.n >= 10 && asked.jitter.0 == 0 && asked.reorder.is_none()) {
             let off = delay.p50.0.abs_diff(asked.delay.0);
-            let text = format!("the path {way}: delay asked {}, median {} of n = {}", asked.delay, delay.p50, delay.n);
+            let text = Check::found(
+                format!("the path {way}: delay asked {}", asked.delay),
+                format!("median {} of n = {}", delay.p50, delay.n),
+            );
             // A twentieth, or what waking a thread on a busy machine takes.
-            if off <= (asked.delay.0 / 20).max(500_000) { held.push(text) } else { broken.push(text) }
+            judge(off <= (asked.delay.0 / 20).max(500_000), text);
         }
         if let (Some(rate), Some(busy)) = (asked.rate, did.busy_rate)
             && did.busy.0 as f64 > 0.5 * path.up.0 as f64
         {
             let asked = rate.bits() as f64;
             let [wanted, was] = [asked, busy].map(|rate| crate::response::quantity(Response::Goodput, rate));
-            let text = format!("the path {way}: rate asked {wanted}, {was} while busy");
+            let text = Check::found(format!("the path {way}: rate asked {wanted}"), format!("{was} while busy"));
             // A path that is idle now and then has many ends of busy periods, and a late wake-up at
             // each counts.
             let saturated = did.busy.0 as f64 > 0.8 * path.up.0 as f64;
-            if (busy / asked - 1.0).abs() < if saturated { 0.01 } else { 0.03 } {
-                held.push(text);
-            } else {
-                broken.push(text);
-            }
+            judge((busy / asked - 1.0).abs() < if saturated { 0.01 } else { 0.03 }, text);
         }
         if let Some(loss) = did.loss.filter(|_| asked.loss.share() > 0.0) {
             let (share, n) = (asked.loss.share(), (did.lost + did.delivered) as f64);
-            let text = format!("the path {way}: loss asked {share}, {loss:.6} of n = {n}");
+            let text = Check::found(format!("the path {way}: loss asked {share}"), format!("{loss:.6} of n = {n}"));
             // Bursts vary more than independent losses, by their length.
             let reach = 5.0 * (share * (1.0 - share) / n * 10.0).sqrt();
-            if (loss - share).abs() <= reach { held.push(text) } else { broken.push(text) }
+            judge((loss - share).abs() <= reach, text);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use compare::WIDEST;
 pub use compare::is_known;
-use quantity::change;
+use quantity::{change, change_in_points};
 use record::trial::{Measure, Response};
 use stats::Estimate;
 
@@ -20,8 +20,7 @@ pub fn percent_of(e: &Estimate) -> String {
     if !is_known(e) {
         return format!("not known: {}", too_wide(e));
     }
-    let inner = |v: f64| change(v).trim_end_matches(" %").to_owned();
-    format!("{} [{}, {}]", change(e.value), inner(e.low), inner(e.high))
+    format!("{} [{}, {}]", change(e.value), change_in_points(e.low), change_in_points(e.high))
 }
 
 /// Why the figure of an interval is withheld.

@@ -2,7 +2,7 @@
 //! have legs that follow one another and add up to a total. Whatever shows times reads the legs
 //! from here, so that all kinds are shown in the same way.
 
-use record::{Component, Leg, LegPlace, PacketLeg, ReceiveLeg, TimedLeg};
+use record::{Component, Leg, LegName, LegPlace, PacketLeg, ReceiveLeg, TimedLeg};
 
 /// The most legs that a kind of record has.
 pub const LEGS: usize = 11;
@@ -28,46 +28,48 @@ pub enum TimedKind {
 
 /// The legs of requests are their [`Component`]s, and the whole.
 const AT_CLIENT: &[TimedLeg] = &[
-    TimedLeg::adds("connect", "setting up the connection that was made for the request"),
-    TimedLeg::adds("application", "this program, between its writes"),
-    TimedLeg::adds("tcp", "waiting for TCP to take or to send what this program writes"),
-    TimedLeg::adds("kernel", "this host's kernel, out and in"),
-    TimedLeg::adds("network", "wire both ways, and the peer's kernel unless that was traced"),
-    TimedLeg::adds("peer_receive", "the peer's kernel, until the request was readable")
+    TimedLeg::adds(LegName::Connect, "setting up the connection that was made for the request"),
+    TimedLeg::adds(LegName::Application, "this program, between its writes"),
+    TimedLeg::adds(LegName::Tcp, "waiting for TCP to take or to send what this program writes"),
+    TimedLeg::adds(LegName::Kernel, "this host's kernel, out and in"),
+    TimedLeg::adds(LegName::Network, "wire both ways, and the peer's kernel unless that was traced"),
+    TimedLeg::adds(LegName::PeerReceive, "the peer's kernel, until the request was readable")
         .within(Component::Network as usize),
-    TimedLeg::adds("peer_application", "the peer's program"),
-    TimedLeg::adds("peer_send", "the peer's kernel, until the answer was with its driver")
+    TimedLeg::adds(LegName::PeerApplication, "the peer's program"),
+    TimedLeg::adds(LegName::PeerSend, "the peer's kernel, until the answer was with its driver")
         .within(Component::Network as usize),
-    TimedLeg::adds("transfer", "from the first byte of the answer to its last"),
-    TimedLeg::adds("wakeup", "from readable until this program had read").within(Component::Application as usize),
-    TimedLeg::total("whole", "from the first write, or the SYN before it, to the last byte read"),
+    TimedLeg::adds(LegName::Transfer, "from the first byte of the answer to its last"),
+    TimedLeg::adds(LegName::Wakeup, "from readable until this program had read")
+        .within(Component::Application as usize),
+    TimedLeg::total(LegName::Whole, "from the first write, or the SYN before it, to the last byte read"),
 ];
 
 // The same places as at the client, since both are filled from the same components.
 const AT_SERVER: &[TimedLeg] = &[
-    TimedLeg::adds("connect", "setting up the connection"),
-    TimedLeg::adds("application", "this program, from reading to its last write"),
-    TimedLeg::adds("tcp", "waiting for TCP to take or to send what this program writes"),
-    TimedLeg::adds("kernel", "this host's kernel, in and out"),
-    TimedLeg::adds("network", "wire, both ways"),
-    TimedLeg::adds("peer_receive", "the peer's kernel, on its way in"),
-    TimedLeg::adds("peer_application", "the peer's program"),
-    TimedLeg::adds("peer_send", "the peer's kernel, on its way out"),
-    TimedLeg::adds("transfer", "from the first byte of the request to its last"),
-    TimedLeg::adds("wakeup", "from readable until this program had read").within(Component::Application as usize),
-    TimedLeg::total("whole", "from the first byte's arrival until the answer was with the driver"),
+    TimedLeg::adds(LegName::Connect, "setting up the connection"),
+    TimedLeg::adds(LegName::Application, "this program, from reading to its last write"),
+    TimedLeg::adds(LegName::Tcp, "waiting for TCP to take or to send what this program writes"),
+    TimedLeg::adds(LegName::Kernel, "this host's kernel, in and out"),
+    TimedLeg::adds(LegName::Network, "wire, both ways"),
+    TimedLeg::adds(LegName::PeerReceive, "the peer's kernel, on its way in"),
+    TimedLeg::adds(LegName::PeerApplication, "the peer's program"),
+    TimedLeg::adds(LegName::PeerSend, "the peer's kernel, on its way out"),
+    TimedLeg::adds(LegName::Transfer, "from the first byte of the request to its last"),
+    TimedLeg::adds(LegName::Wakeup, "from readable until this program had read")
+        .within(Component::Application as usize),
+    TimedLeg::total(LegName::Whole, "from the first byte's arrival until the answer was with the driver"),
 ];
 
 const DATAGRAMS_SENT: &[TimedLeg] = &[
-    TimedLeg::adds("udp", "from the call to the packet scheduler"),
-    TimedLeg::adds("qdisc", "in the packet scheduler"),
-    TimedLeg::total("total", "from the first stage seen to the driver"),
+    TimedLeg::adds(LegName::Udp, "from the call to the packet scheduler"),
+    TimedLeg::adds(LegName::Qdisc, "in the packet scheduler"),
+    TimedLeg::total(LegName::Total, "from the first stage seen to the driver"),
 ];
 
 const DATAGRAMS_RECEIVED: &[TimedLeg] = &[
-    TimedLeg::adds("softirq", "from the driver to the socket's queue"),
-    TimedLeg::adds("socket", "in that queue, until the program had read it"),
-    TimedLeg::total("total", "from the first stage seen to the read"),
+    TimedLeg::adds(LegName::Softirq, "from the driver to the socket's queue"),
+    TimedLeg::adds(LegName::Socket, "in that queue, until the program had read it"),
+    TimedLeg::total(LegName::Total, "from the first stage seen to the read"),
 ];
 
 impl TimedKind {

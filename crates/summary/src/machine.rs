@@ -161,7 +161,7 @@ fn packets(f: &mut Figures, p: &PacketFigures) {
     f.number("retransmissions", p.retransmissions);
     f.number("retransmitted_segments", p.retransmitted_segments);
     for (leg, of) in p.records.times() {
-        counted(f, leg.name, of);
+        counted(f, leg.name.name(), of);
     }
     drops(f, &p.drops);
 }

@@ -66,7 +66,7 @@ pub use error::Error;
 pub use histograms::Histograms;
 pub use keeper::Privileged;
 pub use memory::Memory;
-pub use probe::{Missing, Observation, Observed};
+pub use probe::{Missing, Observation, Observed, Unseen};
 pub use refusal::Refusal;
 pub use target::{IpNet, ParseIpNetError, ParsePortRangeError, PortRange, Target};
 pub use tracer::{Summary, Tracer};

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::ops::RangeInclusive;
 
 use libbpf_rs::{Link, Object};
-use record::{Event, Instant, Lost, Monotonic};
+use record::{Event, Instant, Lost, Monotonic, ReceiveStage};
 
 use crate::layout::RawConfig;
 use crate::memory::Memory;
@@ -127,17 +127,57 @@ pub struct Observation {
     pub host_wide: Vec<&'static str>,
 }
 
+/// What a probe may not see on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// How long the calls that write take.
+    Call,
+    /// When a connection is accepted by a call that asks for no address.
+    Accept,
+    /// A stage of received bytes.
+    Received(ReceiveStage),
+    /// What the kernel calls the reasons for which it drops packets.
+    NamesOfDropReasons,
+    /// Which packets it drops.
+    Drops,
+    /// Which received ones.
+    ReceivedDrops,
+    /// When datagrams reach a socket and are read.
+    DatagramsRead,
+    /// When datagrams are sent on connected sockets.
+    DatagramsSent,
+    /// When datagrams come from the driver.
+    DatagramsReceived,
+}
+
+impl Unseen {
+    /// Its stable word or two.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Accept => "accept() that asks for no address",
+            Self::Received(stage) => stage.name(),
+            Self::NamesOfDropReasons => "names of drop reasons",
+            Self::Drops => "drops",
+            Self::ReceivedDrops => "received drops",
+            Self::DatagramsRead => "stages ready and read of datagrams",
+            Self::DatagramsSent => "stage send of datagrams of connected sockets",
+            Self::DatagramsReceived => "stage driver_rx of datagrams",
+        }
+    }
+}
+
 /// What a probe cannot see here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What, as a stable word or two.
-    pub what: &'static str,
+    /// What.
+    pub what: Unseen,
     /// Why.
     pub reason: String,
 }
 
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.what, self.reason)
+        write!(f, "{}: {}", self.what.name(), self.reason)
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn table(summary: &TraceSummary, kind: TimedKind, first: &str) -> Tab
     for (leg, times) in legs.into_iter().filter(|(leg, times)| there(leg, times)) {
         let time = |ns: Option<u64>| Cell::ns_or(ns, NONE);
         let n = Some(times.n()).filter(|n| *n > 0);
-        let mut row = vec![Cell::from(leg.name), Cell::or(n, Cell::count, NONE), time(times.min())];
+        let mut row = vec![Cell::from(leg.name.name()), Cell::or(n, Cell::count, NONE), time(times.min())];
         row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(times.quantile(q), TOO_FEW)));
         row.extend([time(times.max()), share(leg, times, whole)]);
         table.push(Row::of(row).in_hue(Some(hue_of(leg))));

@@ -32,7 +32,7 @@ pub(super) fn bar(canvas: &Canvas, shares: &[(Leg, f64)], width: usize) -> Vec<S
 
 /// The ink of a leg of sends.
 pub(super) fn leg_ink(leg: Leg) -> Ink {
-    let known = TimedKind::Sends.legs().iter().find(|timed| timed.name == leg.name());
+    let known = TimedKind::Sends.legs().iter().find(|timed| timed.name.name() == leg.name());
     known.map_or(Ink::Faint, ink_of)
 }
 

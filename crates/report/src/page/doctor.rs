@@ -10,14 +10,28 @@ const AVAILABLE: Hue = Hue(2);
 const MISSING: Hue = Hue(5);
 const NEEDS_ROOT: Hue = Hue(4);
 
+/// What was found of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// What it can do, and what not.
+    pub capabilities: &'a [Capability],
+    /// How it is set.
+    pub settings: &'a [Setting],
+    /// The names of its interfaces, each of which has capabilities of its own.
+    pub interfaces: &'a [String],
+    /// Whether this is found by root.
+    pub root: bool,
+}
+
 /// What is said of a machine. `trace` is the sentence on how a trace would be made there.
-pub fn document(capabilities: &[Capability], settings: &[Setting], root: bool, trace: String) -> Document {
+pub fn document(found: &Found<'_>, trace: String) -> Document {
+    let Found { capabilities, settings, interfaces, root } = *found;
     let mut sections = Vec::new();
     for group in Group::ALL {
         let members: Vec<_> = capabilities.iter().filter(|c| c.group == group).collect();
         let mut section = Section::new(group.to_string());
         section.table(match group {
-            Group::Interfaces => table(&merged(&members)),
+            Group::Interfaces => table(&merged(&members, interfaces)),
             _ => table(&members.into_iter().cloned().collect::<Vec<_>>()),
         });
         sections.push(section);
@@ -68,11 +82,14 @@ fn table(capabilities: &[Capability]) -> Table {
 
 /// Interfaces that can do the same share one entry, so that a host with a hundred of them still
 /// fits on a page.
-fn merged(capabilities: &[&Capability]) -> Vec<Capability> {
+fn merged(capabilities: &[&Capability], interfaces: &[String]) -> Vec<Capability> {
     let mut all: Vec<(Capability, Vec<String>)> = Vec::new();
+    let own = |name: &str| {
+        let each = ["software", "hardware"].into_iter().flat_map(|kind| interfaces.iter().map(move |on| (on, kind)));
+        each.into_iter().find(|(interface, kind)| name == format!("{interface} {kind}"))
+    };
     for &capability in capabilities {
-        let split = capability.name.rsplit_once(' ').filter(|(_, kind)| matches!(*kind, "software" | "hardware"));
-        let Some((interface, kind)) = split else {
+        let Some((interface, kind)) = own(&capability.name) else {
             all.push((capability.clone(), Vec::new()));
             continue;
         };
@@ -106,7 +123,9 @@ mod tests {
 
     fn drawn(capabilities: &[Capability], settings: &[Setting], root: bool, colour: bool) -> String {
         let canvas = Canvas { width: 80, colour, unicode: true };
-        terminal::text(&canvas, &[document(capabilities, settings, root, "It can be traced.".into())])
+        let interfaces = ["eth0", "eth1", "lo"].map(str::to_owned);
+        let found = Found { capabilities, settings, interfaces: &interfaces, root };
+        terminal::text(&canvas, &[document(&found, "It can be traced.".into())])
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The page of `study overhead`: what observing costs, method by method.
 
-use quantity::{change, counted};
+use quantity::{change, change_in_points, counted};
 use record::Nanos;
 use stats::Estimate;
 use study::overhead::{LoadCosts as Load, Outcome, Plan, Row};
@@ -43,7 +43,7 @@ fn section(load: &Load) -> Section {
     said.extend(load.saved_ns.map(|e| {
         format!("the same, of all CPUs: {} ns for each ({} to {})", added(e.value), added(e.low), added(e.high))
     }));
-    said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar, verdict.text)));
+    said.extend(load.verdicts.iter().map(|verdict| format!("{}: {}", verdict.bar.name(), verdict.text)));
     said.extend(load.missing.iter().map(|missing| format!("not here: {}: {}", missing.name, missing.reason)));
     section.list(said);
     section
@@ -84,7 +84,7 @@ fn costs(load: &Load) -> Table {
 
 /// A change in points of per cent, without the sign of these.
 fn bare(points: f64) -> String {
-    change(points / 100.0).trim_end_matches(" %").to_owned()
+    change_in_points(points / 100.0)
 }
 
 /// A change in per cent with its interval.
@@ -115,6 +115,7 @@ pub fn planned(plan: &Plan) -> Document {
 mod tests {
     use super::*;
     use paper::{Canvas, terminal};
+    use study::overhead::{Bar, Key};
 
     fn estimate(value: f64) -> Option<Estimate> {
         stats::median_interval(&[value - 0.2, value - 0.1, value, value, value + 0.1, value + 0.2], 0.95)
@@ -140,14 +141,18 @@ mod tests {
             cpu_ns: 812.3,
             machine_ns: 1_534.0,
             p99_ns,
-            rows: vec![row("every", "every send", None), row("fentry_empty", "an empty fentry", Some("-4.6 %"))],
+            rows: vec![row(Key::Every, "every send", None), row(Key::FentryEmpty, "an empty fentry", Some("-4.6 %"))],
             above_floor: estimate(-1.5),
             saved: estimate(2.5),
             saved_ns: estimate(-30.0),
             histograms_sampled: estimate(0.25),
-            missing: vec![study::overhead::Missing { key: "x", name: "a method", reason: "no fentry here".into() }],
+            missing: vec![study::overhead::Missing {
+                key: Key::Tcpdump,
+                name: "a method",
+                reason: "no fentry here".into(),
+            }],
             verdicts: vec![study::overhead::Verdict {
-                bar: "it is cheap",
+                bar: Bar::EverySend,
                 holds: Some(true),
                 text: "holds: −1.50".into(),
             }],
@@ -172,7 +177,7 @@ mod tests {
             "of all CPUs: −30 ns for each (−30 to −30)",
             "-4.6 %",
             "less the floor: −1.50 points",
-            "it is cheap: holds",
+            "within 2 points of the floor: holds",
             "not here: a method: no fentry here",
             "p99 41.2 µs",
         ] {

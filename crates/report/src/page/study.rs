@@ -3,14 +3,10 @@
 
 mod between;
 pub mod plan;
-mod plots;
-mod proof;
-mod rows;
 
 use record::Nanos;
-use record::trial::Response;
 use study::ledger::Provenance;
-use study::{Chart, Conclusion, Plan, Trial, Workload, analysis, builtin, plan_text};
+use study::{Conclusion, Plan, Sentence, Trial, Workload, analysis, builtin, drawn, plan_text};
 use traffic::SocketOptions;
 
 pub use between::document as between;
@@ -46,18 +42,17 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
         );
         warnings.push(fewer.into());
     }
-    let mut verdict: Vec<String> = said.verdict.iter().map(|v| format!("{}.", v.trim_end_matches('.'))).collect();
+    let mut verdict = said.verdict.clone();
     if verdict.is_empty() {
-        verdict.push("There are too few trials to say anything.".into());
+        verdict.push("There are too few trials to say anything".into());
     }
     // A long verdict hides its own beginning; the rest stands with the effects, and so does a long
     // sentence, whole.
-    let mut rest = verdict.split_off(verdict.len().min(6));
-    let long = verdict.iter_mut().filter_map(|sentence| Some(std::mem::replace(sentence, headline(sentence)?)));
-    rest.splice(0..0, long.collect::<Vec<_>>());
-    let mut sections = vec![effects(&said, rest)];
+    let rest = verdict.split_off(verdict.len().min(6));
+    let long = verdict.iter().filter(|sentence| sentence.beginning(WORDS).is_some()).chain(&rest);
+    let mut sections = vec![effects(&said, long)];
     for (part, plan) in study.plans.iter().enumerate() {
-        sections.push(of_plan(part, plan, trials, provenance.seed, &said.charts));
+        sections.push(of_plan(part, plan, trials, provenance.seed, &said));
     }
     let mut tables = Section::new("Tables");
     said.tables.iter().cloned().for_each(|table| tables.table(table));
@@ -71,12 +66,17 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
         }
         tables.table(steps);
     }
-    for table in rows::tables(study, trials) {
+    for table in drawn::trials(study, trials) {
         tables.blocks.push(Block::OnPage(table));
     }
     sections.push(tables);
-    sections.push(proof::settings(&study.plans, trials, &said.checked));
-    sections.push(proof::path(&study.plans, trials));
+    let mut settings = Section::new("Proof that the settings took");
+    settings.table(drawn::proof::settings(&study.plans, trials));
+    settings.list(&said.checked);
+    sections.push(settings);
+    let mut path = Section::new("The path, and whether it kept its promise");
+    path.table(drawn::proof::path(&study.plans, trials));
+    sections.push(path);
     let mut lost = Section::new("What was lost, and what to know");
     if said.lost.is_empty() {
         lost.say("Nothing was lost: every frame that was to be looked at was seen, and every trial counts.");
@@ -104,7 +104,7 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     Document {
         title: format!("Study {}{name}", study.name).into(),
         about,
-        verdict: clauses(verdict),
+        verdict: clauses(verdict.iter().map(headline)),
         warnings,
         sections,
     }
@@ -113,57 +113,29 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
 /// Words of a sentence that comes first, at most.
 const WORDS: usize = 30;
 
-/// The beginning of a sentence that is too long to come first, up to where it can end; `None` where
-/// it is not.
-fn headline(sentence: &str) -> Option<String> {
-    let words = |text: &str| text.split_whitespace().count();
-    if words(sentence) <= WORDS {
-        return None;
-    }
-    let end_at = |marks: &[u8]| {
-        let ends = sentence
-            .match_indices(' ')
-            .filter_map(|(at, _)| at.checked_sub(1).filter(|at| marks.contains(&sentence.as_bytes()[*at])));
-        ends.rev().find(|at| words(&sentence[..*at]) <= WORDS)
-    };
-    match end_at(b";:").or_else(|| end_at(b",")) {
-        Some(end) => Some(format!("{} (in full below).", &sentence[..end])),
-        None => {
-            let first: Vec<&str> = sentence.split_whitespace().take(WORDS).collect();
-            Some(format!("{} … (in full below).", first.join(" ")))
-        }
+/// A sentence as it comes first: of a long one its beginning.
+fn headline(sentence: &Sentence) -> String {
+    match sentence.beginning(WORDS) {
+        Some(beginning) => format!("{beginning} (in full below)."),
+        None => format!("{sentence}."),
     }
 }
 
-fn effects(said: &Conclusion, rest: Vec<String>) -> Section {
+fn effects<'a>(said: &Conclusion, whole: impl IntoIterator<Item = &'a Sentence>) -> Section {
     let mut section = Section::new("What it is worth");
-    section.plot(plots::compared(said));
-    section.list(rest);
+    section.plot(drawn::comparisons(said));
+    section.list(whole.into_iter().map(|sentence| format!("{sentence}.")));
     section
 }
 
-fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, charts: &[Chart]) -> Section {
+fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, said: &Conclusion) -> Section {
     let mut section = Section::new(format!("{}: {}", plan.name, plan.response));
-    let combinations = analysis::combinations(plan);
-    let view = plots::View { part, plan, trials, seed, combinations: &combinations };
-    match view.curve() {
-        Some(curve) => section.plot(Some(curve)),
-        None => section.plot(view.blocks()),
-    }
-    if let Some(sockets) = sockets(plan, &combinations) {
+    let plots = drawn::of_plan(part, plan, trials, seed, said);
+    section.plot(plots.response);
+    if let Some(sockets) = sockets(plan, &analysis::combinations(plan)) {
         section.say(sockets);
     }
-    section.plot(view.boxes());
-    section.plot(view.main_effects());
-    section.plot(view.heat());
-    let mut charts = charts.iter().filter(|chart| chart.plan == part).peekable();
-    // The conclusion's charts show goodput by combination, or by direction.
-    if charts.peek().is_none() {
-        section.plot(view.series(Response::Goodput));
-    }
-    charts.enumerate().for_each(|(i, chart)| section.plot(plots::chart(part, i, chart)));
-    section.plot(view.series(Response::RoundTrip));
-    section.plot(view.series(Response::ReceiveWindow));
+    plots.others.into_iter().for_each(|plot| section.plot(Some(plot)));
     section
 }
 
@@ -213,13 +185,12 @@ mod tests {
 
     #[test]
     fn a_long_sentence_comes_first_only_with_its_beginning() {
-        let short = "delay 5ms against 1ms is worth −3 % goodput.";
-        assert_eq!(headline(short), None);
-        let long = format!("rr, 2 writes: the rate falls by 30 at 10 bytes; on the slow side {}.", "words ".repeat(50));
-        let first = headline(&long).unwrap();
-        assert_eq!(first, "rr, 2 writes: the rate falls by 30 at 10 bytes (in full below).");
-        let endless = headline(&"word ".repeat(50)).unwrap();
-        assert_eq!(endless.split_whitespace().count(), WORDS + 4, "{endless}");
+        assert_eq!(
+            headline(&"delay 5ms against 1ms: no difference seen".into()),
+            "delay 5ms against 1ms: no difference seen."
+        );
+        let long = Sentence::from("rr, 2 writes: the rate falls by 30 at 10 bytes").and("words ".repeat(50));
+        assert_eq!(headline(&long), "rr, 2 writes: the rate falls by 30 at 10 bytes (in full below).");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What to do about what dominated.
 
 use paper::document::Text;
-use record::{Component, Leg, Role, WaitReason};
+use record::{Component, Leg, LegName, Role, WaitReason};
 use stats::{Distribution, Quantile};
 use summary::{SendFigures, TimedKind, TraceSummary, WaitStats};
 
@@ -263,10 +263,10 @@ const WOKEN_UP: u64 = 10_000_000;
 /// The same of receives, where the program let half of them wait.
 pub(crate) fn of_receives(summary: &TraceSummary) -> Option<Text> {
     let times = summary.times(TimedKind::Receives);
-    let of = |name: &str| times.iter().find(|(leg, _)| leg.name == name).map(|(_, times)| *times);
+    let of = |name| times.iter().find(|(leg, _)| leg.name == name).map(|(_, times)| *times);
     // Without the moment when they were readable, what waits for bytes before it is in the same
     // leg.
-    let (socket, wakeup) = (of("socket")?, of("wakeup")?);
+    let (socket, wakeup) = (of(LegName::Socket)?, of(LegName::Wakeup)?);
     (socket.n() > 0 && wakeup.quantile(Quantile::P50)? > WOKEN_UP).then(|| {
         "what came was readable, and this program had not read it yet: it was busy, reads slowly on purpose, or waited for a CPU. Look at its \
          threads, and at how busy this host is. The peer sends on only as far as the receive buffer has room."

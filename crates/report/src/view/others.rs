@@ -1,7 +1,7 @@
 //! What is said of receives, requests, packets and datagrams in plain words.
 
 use paper::document::Clause;
-use record::{Direction, Nanos, Role, WaitReason};
+use record::{Direction, LegName, Nanos, Role, WaitReason};
 use stats::{Distribution, Quantile};
 use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
 
@@ -119,7 +119,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     let leg = if requests_of(summary, kind).is_some() { "part" } else { "leg" };
     let mut text = format!("The {} {leg} ({}) took {} of the time of {timed}", most.name, most.meaning, share(took));
     if let Some(reason) =
-        requests_of(summary, kind).filter(|_| most.name == "tcp").and_then(|of| of.waits().first().copied())
+        requests_of(summary, kind).filter(|_| most.name == LegName::Tcp).and_then(|of| of.waits().first().copied())
     {
         // A name takes no article.
         let article = if reason.0 == WaitReason::Nagle { "" } else { "the " };

@@ -170,7 +170,7 @@ fn each_kind_is_compared_by_its_own_legs() {
         // others have no parts.
         let truth = 390_000.0 * 1_000.0 / kind.n[1] as f64;
         assert!((total.value / truth - 1.0).abs() < 0.02, "{family:?}: {total:?}");
-        let most = kind.explained.iter().find(|e| e.leg == leg).unwrap();
+        let most = kind.explained.iter().find(|e| e.leg.to_string() == leg).unwrap();
         assert!((most.share.unwrap() - 1.0).abs() < 0.01, "{family:?}: {:?}", kind.explained);
         let verdict = verdict_of(&found, kind.kind);
         assert!(verdict[0].starts_with("B is slower than A"), "{verdict:?}");
@@ -278,7 +278,7 @@ fn the_leg_that_differs_explains_the_difference_and_shares_add_up() {
         let c = compared(base, other, 3_000);
         let verdict = verdict_of(&c, TimedKind::Sends);
         let c = c.of(TimedKind::Sends).unwrap();
-        let share = |name: &str| c.explained.iter().find(|e| e.leg == name).unwrap().share.unwrap();
+        let share = |name: &str| c.explained.iter().find(|e| e.leg.to_string() == name).unwrap().share.unwrap();
         assert!(share(leg) > 0.98, "{leg}: {:?}", c.explained);
         let sum: f64 = c.explained.iter().filter_map(|e| e.share).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
@@ -607,7 +607,7 @@ fn several_runs_of_each_side_show_what_runs_differ_by() {
     let median = sends
         .figures
         .iter()
-        .find(|f| f.leg == "total" && f.measure == Measure::Quantile(stats::Quantile::P50))
+        .find(|f| f.leg == record::LegName::Total && f.measure == Measure::Quantile(stats::Quantile::P50))
         .unwrap();
     let (change, said) = (median.change.by.unwrap(), said_of(&found));
     assert!(

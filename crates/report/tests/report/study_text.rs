@@ -44,8 +44,12 @@ fn the_end_of_a_study_its_report_and_its_page_say_the_same() {
     let at_the_end = document(Some("run"), &provenance, &trials);
     let (kept, read, _) = load(&path).unwrap();
     let later = document(Some("run"), &kept, &read);
-    let sentences: Vec<&String> =
-        said.verdict.iter().chain(&said.checked).chain(&said.lost).chain(&said.notes).collect();
+    let sentences: Vec<String> = said
+        .verdict
+        .iter()
+        .map(ToString::to_string)
+        .chain([&said.checked, &said.lost, &said.notes].into_iter().flatten().cloned())
+        .collect();
     assert!(sentences.len() > 4, "{sentences:?}");
     for (width, colour, unicode) in [(60, false, true), (80, true, true), (140, false, true)] {
         let canvas = Canvas { width, colour, unicode };

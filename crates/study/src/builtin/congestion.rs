@@ -9,6 +9,7 @@ use crate::engine::Study;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::response::{self, quantity_of};
+use crate::sentence::Sentence;
 use paper::document::Table;
 use record::Nanos;
 use record::trial::Response;
@@ -192,9 +193,15 @@ fn range(values: &[f64], words: impl Fn(f64) -> String) -> Option<String> {
     Some(if low == high { middle } else { format!("{middle} ({low} … {high})") })
 }
 
+/// What is listed, and each of the list as a clause.
+fn listed(what: &str, each: &[String]) -> Sentence {
+    let [first, rest @ ..] = each else { return what.into() };
+    rest.iter().fold(format!("{what}: {first}").into(), |sentence: Sentence, one| sentence.and(one))
+}
+
 /// How each congestion control's goodput, queueing and retransmissions compare over all paths of a
 /// plan.
-fn single(given: Given<'_>) -> Vec<String> {
+fn single(given: Given<'_>) -> Vec<Sentence> {
     let names = &given.plan.factors[0].levels;
     let levels_of = |factor: &str| given.plan.factors.iter().position(|f| f.name == factor);
     let mut sentences = Vec::new();
@@ -207,12 +214,8 @@ fn single(given: Given<'_>) -> Vec<String> {
         }
     }
     if !goodput.is_empty() {
-        sentences.push(format!(
-            "{}: goodput against {}'s, median and range: {}",
-            given.plan.name,
-            names[0],
-            goodput.join("; ")
-        ));
+        let what = format!("{}: goodput against {}'s, median and range", given.plan.name, names[0]);
+        sentences.push(listed(&what, &goodput));
     }
     // Where loss is what a congestion control answers to, and where the queue is.
     for (factor, response) in [("loss", Response::Goodput), ("queue", Response::Queueing)] {
@@ -231,11 +234,11 @@ fn single(given: Given<'_>) -> Vec<String> {
             let words: Vec<String> = (0..names.len()).filter_map(of_name).collect();
             if !words.is_empty() {
                 let among = if factor == "queue" { " without loss" } else { "" };
-                sentences.push(format!(
-                    "{}, {factor} {level}{among}: {response}, median over the paths and range: {}",
-                    given.plan.name,
-                    words.join("; ")
-                ));
+                let what = format!(
+                    "{}, {factor} {level}{among}: {response}, median over the paths and range",
+                    given.plan.name
+                );
+                sentences.push(listed(&what, &words));
             }
         }
     }
@@ -269,7 +272,7 @@ fn flows(given: Given<'_>) -> Table {
 }
 
 /// How evenly two flows of each kind share, over all paths.
-fn fairness(given: Given<'_>) -> Option<String> {
+fn fairness(given: Given<'_>) -> Option<Sentence> {
     let of_name = |i: usize| {
         let combinations = analysis::combinations(given.plan).into_iter().filter(|c| c[0] == i);
         let values: Vec<f64> =
@@ -278,16 +281,13 @@ fn fairness(given: Given<'_>) -> Option<String> {
     };
     let words: Vec<String> = (0..given.plan.factors[0].levels.len()).filter_map(of_name).collect();
     (!words.is_empty()).then(|| {
-        format!(
-            "{}: Jain's index (1 is even, 0.5 is one has all), median over the paths and range: {}",
-            given.plan.name,
-            words.join("; ")
-        )
+        let what = "Jain's index (1 is even, 0.5 is one has all), median over the paths and range";
+        listed(&format!("{}: {what}", given.plan.name), &words)
     })
 }
 
 /// What each takes from each other one, over all paths.
-fn shares(given: Given<'_>) -> Vec<String> {
+fn shares(given: Given<'_>) -> Vec<Sentence> {
     let names = &given.plan.factors[0].levels;
     let mut sentences = Vec::new();
     for (i, name) in names.iter().enumerate() {
@@ -304,8 +304,8 @@ fn shares(given: Given<'_>) -> Vec<String> {
             };
             let values: Vec<f64> = analysis::combinations(given.plan).into_iter().filter_map(of_rival).collect();
             if let Some(text) = range(&values, quantity::percent) {
-                sentences
-                    .push(format!("{}: {rival} takes {text} of what {name} and it carry together", given.plan.name));
+                let takes = format!("{}: {rival} takes {text} of what {name} and it carry together", given.plan.name);
+                sentences.push(takes.into());
             }
         }
     }

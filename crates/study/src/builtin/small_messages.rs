@@ -14,6 +14,8 @@ use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
+use crate::sentence::Sentence;
+use diagnose::FindingKind;
 use paper::document::{Column, Row, Table};
 use record::Nanos;
 use record::trial::Response;
@@ -44,8 +46,12 @@ const SMALLEST: f64 = 1.3;
 /// The reference's exchanges a second, with Linux 2.2.1.
 const REFERENCE: [(u32, f64); 4] = [(10, 46.51), (723, 47.68), (724, 279.62), (1_024, 300.92)];
 
+/// Which plan makes a connection for each exchange, as the reference did.
+const CRR: usize = 1;
 /// Which plan sets loopback beside a path; the others sweep sizes.
 const LOOPBACK: usize = 2;
+/// What the plans that sweep sizes are called in a sentence.
+const SWEPT: [Option<&str>; 4] = [Some("rr"), Some("crr"), None, Some("crr at fewer sizes")];
 
 fn plans(quick: bool) -> Vec<Plan> {
     let sizes: &[u32] = if quick { &QUICK } else { &ALL };
@@ -126,20 +132,19 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         c.tables.push(conclusion::effects_table(LOOPBACK, plan, trials, &mut c.verdict));
         c.tables.push(conclusion::table_of(LOOPBACK, plan, trials, plan.response, seed, |_| None));
     }
+    let breaks_as_then = said.breaks_as_then;
     c.verdict.extend(said.others());
     let mut beside =
         Table::new("beside the reference", conclusion::columns([], ["response bytes", "1999", "here", "n"]))
             .with_basis("Linux 2.2.1, a connection each, exchanges a second");
-    if let Some(plan) = study.plans.get(1) {
+    if let Some(plan) = study.plans.get(CRR) {
         for (size, then) in REFERENCE {
             let level = plan.factors[2].levels.iter().position(|l| *l == size.to_string());
-            let here = level.and_then(|l| analysis::estimate(trials, 1, &[0, 0, l], plan.response, seed));
+            let here = level.and_then(|l| analysis::estimate(trials, CRR, &[0, 0, l], plan.response, seed));
             let (text, n) = here.map_or(("-".into(), 0), |e| (quantity(Response::Transactions, e.value), e.n));
             beside.push(vec![size.to_string(), quantity(Response::Transactions, then), text, n.to_string()]);
         }
-        let step_near_724 =
-            c.steps.iter().any(|(curve, s)| curve.starts_with("crr") && s.low < 724.0 && s.high >= 724.0);
-        c.notes.push(if step_near_724 {
+        c.notes.push(if breaks_as_then {
             "the step of 1999 at 724 bytes, half the MSS, is there on this kernel too".into()
         } else {
             "the step of 1999 at 724 bytes, half the MSS, was not seen with a connection each: later kernels send a FIN \
@@ -166,22 +171,25 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 #[derive(Default)]
 struct Said {
     /// Those that break, or are slow all along: by which factor, and in words.
-    breaks: Vec<(f64, String)>,
+    breaks: Vec<(f64, Sentence)>,
     /// Those that do neither: over which sizes, of what, with which option, and the median rate.
     even: Vec<(String, String, String, f64)>,
     /// Those with too few trials for a verdict.
-    short: Vec<String>,
+    short: Vec<Sentence>,
+    /// Whether a rate breaks at half the MSS where each exchange has a connection, as in 1999.
+    breaks_as_then: bool,
 }
 
 impl Said {
     /// Of the curves that do not break: a sentence for each range of sizes.
-    fn others(self) -> Vec<String> {
+    fn others(self) -> Vec<Sentence> {
         let curves =
             self.even.into_iter().map(|(range, of, option, median)| (range, (of, format!("{option} {median:.1}"))));
         let even = grouped(curves).into_iter().map(|(range, curves)| {
-            let groups: Vec<String> =
-                grouped(curves).into_iter().map(|(of, all)| format!("{of}: {}", all.join(", "))).collect();
-            format!("No step of 30 % or more {range}, by median transactions a second: {}", groups.join("; "))
+            let none = Sentence::from(format!("No step of 30 % or more {range}, by median transactions a second"));
+            grouped(curves)
+                .into_iter()
+                .fold(none, |sentence, (of, all)| sentence.and(format!("{of}: {}", all.join(", "))))
         });
         even.chain(self.short).collect()
     }
@@ -208,11 +216,8 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
     let (mut fewest, mut most) = (usize::MAX, 0);
     for (w, writes) in plan.factors[0].levels.iter().enumerate() {
         for (o, option) in plan.factors[1].levels.iter().enumerate() {
-            let of = format!(
-                "{}, {writes} write{}",
-                plan.name.split(" through").next().unwrap_or(""),
-                if writes == "1" { "" } else { "s" }
-            );
+            let written = format!("{writes} write{}", if writes == "1" { "" } else { "s" });
+            let of = format!("{}, {written}", SWEPT.get(part).copied().flatten().unwrap_or(&plan.name));
             let curve = format!("{of}, {option}");
             let points: Vec<(f64, f64)> = sizes
                 .iter()
@@ -238,9 +243,10 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
             });
             let least = sizes.iter().map(|s| points.iter().filter(|p| p.0 == *s).count()).min().unwrap_or(0);
             if least < FEWEST {
-                said.short.push(format!(
+                let few = format!(
                     "{curve}: too few trials to look for steps (n = {least} at some size, {FEWEST} are needed)"
-                ));
+                );
+                said.short.push(few.into());
                 steps.clear();
             }
             if let (true, Some(median)) =
@@ -250,12 +256,10 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
                 if (median / stalled - 1.0).abs() < 0.15 {
                     let unstalled = conclusion::prediction(plan, &[w, o, 0]).map_or(stalled, |p| p.value);
                     let cause = cause(part, trials, &[w, o, 0]);
-                    said.breaks.push((
-                        unstalled.max(stalled) / median,
-                        format!(
-                            "{curve}: every exchange waits for a delayed ACK ({median:.1} a second, predicted {stalled:.1}): {cause}"
-                        ),
-                    ));
+                    let waits = format!(
+                        "{curve}: every exchange waits for a delayed ACK ({median:.1} a second, predicted {stalled:.1})"
+                    );
+                    said.breaks.push((unstalled.max(stalled) / median, Sentence::from(waits).and(cause)));
                 } else {
                     let range = format!("from {} to {} bytes", sizes[0], sizes[sizes.len() - 1]);
                     said.even.push((range, of.clone(), option.clone(), median));
@@ -265,17 +269,16 @@ fn curves(part: usize, plan: &Plan, trials: &[Trial], c: &mut Conclusion, said: 
                 let (slow_at, direction) = if step.ratio > 1.0 { (step.after, "rises") } else { (step.at, "falls") };
                 let level = sizes.iter().position(|s| *s == slow_at).unwrap_or(0);
                 let factor = step.ratio.max(1.0 / step.ratio);
-                let words = format!(
-                    "{curve}: the rate {direction} by a factor of {factor:.2} at {} bytes (the break lies above {} and at or below {}); {}",
-                    step.at,
-                    step.low,
-                    step.high,
-                    cause(part, trials, &[w, o, level])
-                );
+                let words = Sentence::from(format!(
+                    "{curve}: the rate {direction} by a factor of {factor:.2} at {} bytes (the break lies above {} and at or below {})",
+                    step.at, step.low, step.high
+                ))
+                .and(cause(part, trials, &[w, o, level]));
                 said.breaks.push((factor, words));
+                said.breaks_as_then |= part == CRR && step.low < 724.0 && step.high >= 724.0;
                 c.steps.push((curve.clone(), step));
             }
-            head.push(curve.split_once(", ").map_or_else(|| curve.clone(), |(_, rest)| rest.to_owned()));
+            head.push(format!("{written}, {option}"));
             let column = (0..sizes.len()).map(|i| {
                 let values: Vec<f64> =
                     analysis::by_block(trials, part, &[w, o, i], plan.response).into_values().collect();
@@ -338,7 +341,7 @@ fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
     match &found.finding {
         Some(f) => format!(
             "on the slow side the packets show {}, {} times for {} together in {frames} frames: {} (packets {})",
-            f.kind,
+            FindingKind::words_of(&f.kind),
             f.count,
             quantity(Response::LatencyP50, f.cost_ns.0 as f64),
             f.text.trim_end_matches('.'),
@@ -380,10 +383,11 @@ mod tests {
         let sentences = said.others();
         assert_eq!(sentences.len(), 2);
         assert!(
-            sentences[0].ends_with("rr, 1 write: default 863.8, cork 866.2; rr, 2 writes: cork 867.5"),
+            sentences[0].to_string().ends_with("rr, 1 write: default 863.8, cork 866.2; rr, 2 writes: cork 867.5"),
             "{sentences:?}"
         );
-        assert!(sentences[1].contains("from 1 to 20 bytes") && sentences[1].ends_with("crr, 1 write: default 430.0"));
+        let last = sentences[1].to_string();
+        assert!(last.contains("from 1 to 20 bytes") && last.ends_with("crr, 1 write: default 430.0"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::outcome::{Point, Trial};
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::{self, quantity};
+use crate::sentence::Sentence;
 use paper::document::{Row, Table};
 use record::Nanos;
 
@@ -127,11 +128,14 @@ fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
         let words: Vec<String> =
             names.iter().zip(&medians).map(|(response, value)| quantity(*response, *value)).collect();
         if (medians[0] / medians[3] - 1.0).abs() < 0.1 {
-            c.verdict.push(format!(
-                "Upload with {SYSCTL}={name} ({}) is held by its receive window: {} in a round trip of {} let {} through, and {} came; the \
-                 receive buffer behind it grew to {}.",
-                plan.name, words[1], words[2], words[3], words[0], words[4]
-            ));
+            c.verdict.push(
+                Sentence::from(format!("Upload with {SYSCTL}={name} ({}) is limited by its receive window", plan.name))
+                    .and(format!(
+                        "{} in a round trip of {} let {} through, and {} came",
+                        words[1], words[2], words[3], words[0]
+                    ))
+                    .and(format!("the receive buffer behind it grew to {}", words[4])),
+            );
         }
         table.push(Row::of([name.clone()].into_iter().chain(words).chain([figures.len().to_string()])));
     }
@@ -265,14 +269,15 @@ fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
 }
 
 /// What their absence lost on the lossy path, in a sentence.
-fn lost_with_them(trials: &[Trial]) -> Option<String> {
+fn lost_with_them(trials: &[Trial]) -> Option<Sentence> {
     let sum = |f: &dyn Fn(&Trial) -> u64| of(trials, LOSSY, &[1]).map(f).sum::<u64>();
     let (unsampled, all) = (sum(&|t| t.evidence.unsampled_acks), sum(&|t| t.evidence.advancing_acks));
     (all > 0).then(|| {
-        format!(
+        Sentence::from(format!(
             "Without them {unsampled} of {all} ACKs under 1 % loss gave no sample of the round trip, since they covered \
-             retransmitted data, and no segment was protected against wrapped sequence numbers"
-        )
+             retransmitted data"
+        ))
+        .and("no segment was protected against wrapped sequence numbers")
     })
 }
 
@@ -358,8 +363,8 @@ mod tests {
         // carries.
         ceilings(&plan, &[trial(0, 930e6, 9_000_000), trial(1, 790e6, 1_300_000)], &mut c);
         assert_eq!(c.verdict.len(), 1, "{:?}", c.verdict);
-        let words = "tcp_timestamps=0 (both) is held by its receive window: 1.240 MiB in a round trip of 13.00 ms let 800.0 Mbit/s through";
-        assert!(c.verdict[0].contains(words), "{:?}", c.verdict);
+        let words = "tcp_timestamps=0 (both) is limited by its receive window; 1.240 MiB in a round trip of 13.00 ms let 800.0 Mbit/s through";
+        assert!(c.verdict[0].to_string().contains(words), "{:?}", c.verdict);
         assert_eq!(c.tables[0].rows.len(), 2);
     }
 }

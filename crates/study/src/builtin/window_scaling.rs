@@ -13,6 +13,7 @@ use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
+use crate::sentence::Sentence;
 use paper::document::Table;
 use record::Nanos;
 use record::trial::Response;
@@ -112,36 +113,41 @@ fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
     charts
 }
 
+/// The delay in the middle of them, which the reference has too.
+const MIDDLE: &str = "12.7ms";
+
 /// All of it in a sentence: how many times the goodput, from the shortest delay to the longest.
-fn worth(compared: &[Compared]) -> Option<String> {
-    let times = |c: &Compared| {
-        let place = c.what.split(':').next().unwrap_or(&c.what);
+fn worth(compared: &[(&str, &Compared)]) -> Option<Sentence> {
+    let times = |(delay, c): &(&str, &Compared)| {
         let times = 1.0 / (1.0 + c.comparison.ratio.value);
         if !c.comparison.seen() {
-            return format!("no different, as far as was seen, at {place}");
+            return format!("no different, as far as was seen, at {delay} each way");
         }
-        format!("{times:.*} times at {place}", if times < 10.0 { 2 } else { 0 })
+        format!("{times:.*} times at {delay} each way", if times < 10.0 { 2 } else { 0 })
     };
     let (first, last) = (compared.first()?, compared.last()?);
-    let middle = compared.iter().find(|c| c.what.starts_with("12.7ms"));
+    let middle = compared.iter().find(|(delay, _)| *delay == MIDDLE);
     let words: Vec<String> = [Some(first), middle, Some(last)].into_iter().flatten().map(times).collect();
-    Some(format!("With window scaling goodput on 1 Gbit/s is {}", words.join(", ")))
+    let (first, rest) = words.split_first()?;
+    let first = Sentence::from(format!("With window scaling goodput on 1 Gbit/s is {first}"));
+    Some(rest.iter().fold(first, |sentence, place| sentence.and(place)))
 }
 
 /// What scaling takes of memory at the longest delay that was measured.
-fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<String> {
+fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<Sentence> {
     let (part, plan) = study.plans.iter().enumerate().next_back()?;
     let d = plan.factors[0].levels.len() - 1;
     let estimate = |response: Response, level: usize| analysis::estimate(trials, part, &[d, level], response, seed);
     let (on, off) = (estimate(Response::ReceiveBuffer, 0)?, estimate(Response::ReceiveBuffer, 1)?);
-    Some(format!(
+    let said = format!(
         "At {} each way scaling lets the receive buffer grow to {}, against {} without ({:.0} times; n = {})",
         plan.factors[0].levels[d],
         quantity(Response::ReceiveBuffer, on.value),
         quantity(Response::ReceiveBuffer, off.value),
         on.value / off.value,
         on.n
-    ))
+    );
+    Some(said.into())
 }
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
@@ -174,6 +180,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             ["round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"],
         ),
     );
+    // Of each comparison.
+    let mut delays = Vec::new();
     for (part, plan) in study.plans.iter().enumerate() {
         for (d, delay) in plan.factors[0].levels.iter().enumerate() {
             let predict = |level: usize| conclusion::prediction(plan, &[d, level]);
@@ -182,6 +190,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 let predicted = predict(0).zip(predict(1)).map(|(on, off)| off.value / on.value - 1.0);
                 let what = format!("{delay} each way: window scaling off at one side");
                 c.compared.push(Compared { what, response: Response::Goodput, comparison, predicted });
+                delays.push(delay.as_str());
             }
             let off = |response: Response| analysis::estimate(trials, part, &[d, 1], response, seed);
             if let (Some(round_trip), Some(goodput)) = (off(Response::RoundTrip), off(Response::Goodput)) {
@@ -234,7 +243,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     conclusion::judge(study, &mut c);
     c.verdict = c.compared.iter().map(Compared::sentence).collect();
-    c.verdict.splice(0..0, worth(&c.compared));
+    let by_delay: Vec<(&str, &Compared)> = delays.iter().copied().zip(&c.compared).collect();
+    let worth = worth(&by_delay);
+    c.verdict.splice(0..0, worth);
     c.tables.extend([beside, ceiling, memory]);
     c.verdict.extend(cost(study, trials, seed));
     c.notes.push(format!(
@@ -269,13 +280,15 @@ mod tests {
     use super::*;
     #[test]
     fn the_sentence_before_all_others_claims_no_more_than_they_do() {
-        let compared = |delay: &str, off: [f64; 3]| Compared {
-            what: format!("{delay} each way: window scaling off at one side"),
+        let compared = |off: [f64; 3]| Compared {
+            what: "window scaling off at one side".into(),
             response: Response::Goodput,
             comparison: stats::Comparison::of(&[9e8, 9.1e8, 8.9e8], &off, 1).unwrap(),
             predicted: None,
         };
-        let said = worth(&[compared("190us", [5e8, 9e8, 7e8]), compared("12.7ms", [2e7, 2.02e7, 1.98e7])]).unwrap();
-        assert!(said.contains("is no different, as far as was seen, at 190us each way, 45 times at 12.7ms"), "{said}");
+        let said = worth(&[("190us", &compared([5e8, 9e8, 7e8])), (MIDDLE, &compared([2e7, 2.02e7, 1.98e7]))])
+            .unwrap()
+            .to_string();
+        assert!(said.contains("is no different, as far as was seen, at 190us each way; 45 times at 12.7ms"), "{said}");
     }
 }

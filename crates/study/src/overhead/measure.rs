@@ -14,7 +14,7 @@ use super::outcome::{LoadCosts, Missing, Outcome, Pair};
 use super::plan::Plan;
 use super::processes::CpuTimes;
 use super::stamps::Stamps;
-use super::ways::{self, Way};
+use super::ways::{Key, Way};
 use crate::Error;
 
 /// How far a measurement is.
@@ -106,7 +106,7 @@ fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn()
     let port = connection.port();
     let mut place = Place { plan, connection };
     let (mut there, mut missing) = (Vec::new(), Vec::new());
-    for &way in plan.ways.iter().filter(|way| way.key != ways::NOTHING) {
+    for &way in plan.ways.iter().filter(|way| way.key != Key::Nothing) {
         let opened = match way.unfit(load) {
             Some(reason) => Err(reason.to_owned()),
             None => (way.open)(port, plan.cpus).map_err(|error| error.to_string()),

@@ -18,6 +18,6 @@ mod ways;
 
 pub use load::{Cpus, Load, Slice};
 pub use measure::{Progress, run};
-pub use outcome::{LoadCosts, Missing, Outcome, Row, TRUSTED, Verdict};
+pub use outcome::{Bar, LoadCosts, Missing, Outcome, Row, TRUSTED, Verdict};
 pub use plan::Plan;
-pub use ways::{ALL, Way, find, with_bars};
+pub use ways::{ALL, Key, Way, find, with_bars};

@@ -2,12 +2,13 @@
 //! bars hold.
 
 use record::Nanos;
-use serde::Serialize;
+use record::words;
+use serde::{Serialize, Serializer};
 use stats::Estimate;
 
 use super::load::{Load, Slice};
 use super::plan::Plan;
-use super::ways::{self, Way};
+use super::ways::{Key, Way};
 
 /// One slice of a way, and the one of nothing beside it.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +77,8 @@ pub struct LoadCosts {
 /// A way's cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The way's stable name.
-    pub key: &'static str,
+    /// Which way.
+    pub key: Key,
     /// The way, for people.
     pub name: &'static str,
     /// Change of the rate, per cent.
@@ -99,19 +100,47 @@ pub struct Row {
 /// A way that this machine cannot run, or that this load does not suit.
 #[derive(Clone, Debug, Serialize)]
 pub struct Missing {
-    /// The way's stable name.
-    pub key: &'static str,
+    /// Which way.
+    pub key: Key,
     /// The way, for people.
     pub name: &'static str,
     /// Why.
     pub reason: String,
 }
 
+/// What observing may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// Of connections that are not traced.
+    OtherFlows,
+    /// Of a sample.
+    Sampled,
+    /// Of every send, beyond what the kernel's callbacks take themselves.
+    EverySend,
+    /// Of histograms, beside records.
+    Histograms,
+    /// Of histograms of a sample.
+    HistogramsSampled,
+}
+
+words! {
+    Bar: OtherFlows = "other flows lose nothing: within ±0.5 %", Sampled = "sampled 1/100 loses at most 1.5 %",
+        EverySend = "every send is within 2 points of the floor",
+        Histograms = "histograms of every send cost less than its records",
+        HistogramsSampled = "histograms of 1/100 cost the sender no CPU time: within ±0.5 %";
+}
+
+impl Serialize for Bar {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 /// Whether a bar holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// What is asked.
-    pub bar: &'static str,
+    /// Which one.
+    pub bar: Bar,
     /// `None` where the run cannot decide.
     pub holds: Option<bool>,
     /// The same in words.
@@ -164,8 +193,8 @@ impl LoadCosts {
             let all: Vec<f64> = pairs.iter().flat_map(|(_, blocks)| of_pairs(blocks, value)).collect();
             stats::median(&all)
         };
-        let less = |key: &str, other: &str, value: fn(&Pair) -> f64| {
-            let of = |key: &str| {
+        let less = |key: Key, other: Key, value: fn(&Pair) -> f64| {
+            let of = |key: Key| {
                 let (_, blocks) = pairs.iter().find(|(way, _)| way.key == key)?;
                 Some(blocks.iter().filter_map(|b| b.first()).map(value).collect::<Vec<_>>())
             };
@@ -175,11 +204,11 @@ impl LoadCosts {
         };
         let rate = |p: &Pair| percent(p.way.rate / p.nothing.rate);
         let histograms_sampled = || {
-            let of = |key: &str| {
+            let of = |key: Key| {
                 let (_, blocks) = pairs.iter().find(|(way, _)| way.key == key)?;
                 Some(of_pairs(blocks, |p| percent(p.way.cpu_ns / p.nothing.cpu_ns)))
             };
-            let (between, every) = of(ways::HISTOGRAMS_BETWEEN).zip(of(ways::HISTOGRAMS))?;
+            let (between, every) = of(Key::HistogramsBetween).zip(of(Key::Histograms))?;
             let every = stats::median(&every)?;
             let parts = between.iter().map(|between| between + (every - between) / 100.0);
             estimate(&parts.collect::<Vec<_>>(), false, seed)
@@ -193,9 +222,9 @@ impl LoadCosts {
             machine_ns: nothing(|p| p.nothing.machine_ns).unwrap_or(f64::NAN),
             p99_ns: nothing(|p| p.nothing.p99_ns.unwrap_or(f64::NAN)),
             rows: pairs.iter().map(|(way, blocks)| Row::of(way, blocks, seed)).collect(),
-            above_floor: less(ways::EVERY, ways::FLOOR, rate),
-            saved: less(ways::HISTOGRAMS, ways::EVERY, rate),
-            saved_ns: less(ways::HISTOGRAMS, ways::EVERY, |p| p.way.machine_ns - p.nothing.machine_ns),
+            above_floor: less(Key::Every, Key::Floor, rate),
+            saved: less(Key::Histograms, Key::Every, rate),
+            saved_ns: less(Key::Histograms, Key::Every, |p| p.way.machine_ns - p.nothing.machine_ns),
             histograms_sampled: histograms_sampled(),
             missing,
             verdicts: Vec::new(),
@@ -205,12 +234,12 @@ impl LoadCosts {
     }
 
     /// The change of the rate by that way.
-    pub fn rate_of(&self, key: &str) -> Option<Estimate> {
+    pub fn rate_of(&self, key: Key) -> Option<Estimate> {
         self.rows.iter().find(|row| row.key == key)?.rate
     }
 
     fn judge(&self) -> Vec<Verdict> {
-        let bar = |bar: &'static str,
+        let bar = |bar: Bar,
                    of: Option<Estimate>,
                    noise: Option<Estimate>,
                    holds: fn(Estimate) -> bool,
@@ -239,35 +268,15 @@ impl LoadCosts {
             Some(Verdict { bar, holds, text })
         };
         let within = |of: Estimate| of.low >= -0.5 && of.high <= 0.5;
-        let again = self.rows.iter().find(|row| row.key == ways::AGAIN);
+        let again = self.rows.iter().find(|row| row.key == Key::Again);
         let (rate, cpu) = (again.and_then(|row| row.rate), again.and_then(|row| row.cpu));
         [
-            bar("other flows lose nothing: within ±0.5 %", self.rate_of(ways::UNMATCHED), rate, within, |of| {
-                of.high < -0.5
-            }),
+            bar(Bar::OtherFlows, self.rate_of(Key::Unmatched), rate, within, |of| of.high < -0.5),
+            bar(Bar::Sampled, self.rate_of(Key::Sampled100), rate, |of| of.low >= -1.5, |of| of.high < -1.5),
+            bar(Bar::EverySend, self.above_floor, rate, |of| of.low >= -2.0, |of| of.high < -2.0),
+            bar(Bar::Histograms, self.saved, rate, |of| of.low > 0.0, |of| of.high < 0.0),
             bar(
-                "sampled 1/100 loses at most 1.5 %",
-                self.rate_of(ways::SAMPLED),
-                rate,
-                |of| of.low >= -1.5,
-                |of| of.high < -1.5,
-            ),
-            bar(
-                "every send is within 2 points of the floor",
-                self.above_floor,
-                rate,
-                |of| of.low >= -2.0,
-                |of| of.high < -2.0,
-            ),
-            bar(
-                "histograms of every send cost less than its records",
-                self.saved,
-                rate,
-                |of| of.low > 0.0,
-                |of| of.high < 0.0,
-            ),
-            bar(
-                "histograms of 1/100 cost the sender no CPU time: within ±0.5 %",
+                Bar::HistogramsSampled,
                 self.histograms_sampled,
                 cpu,
                 within,
@@ -295,7 +304,7 @@ mod tests {
     use crate::overhead::ways::find;
 
     /// Pairs of a way with the rate of nothing times `factor`, with a spread of so many per cent.
-    fn pairs(key: &str, factor: f64, spread: f64) -> (&'static Way, Vec<Vec<Pair>>) {
+    fn pairs(key: Key, factor: f64, spread: f64) -> (&'static Way, Vec<Vec<Pair>>) {
         let slice = |rate: f64| Slice { count: 1, rate, cpu_ns: 1e9 / rate, machine_ns: 2e9 / rate, p99_ns: None };
         let pair = |i: usize| {
             let off = spread / 100.0 * (i as f64 - 14.5) / 14.5;
@@ -306,11 +315,11 @@ mod tests {
 
     fn table(noise: f64, unmatched: f64, every: f64) -> LoadCosts {
         let pairs = vec![
-            pairs(ways::AGAIN, 1.0, noise),
-            pairs(ways::UNMATCHED, unmatched, 0.5),
-            pairs(ways::SAMPLED, 0.995, 0.5),
-            pairs(ways::FLOOR, 0.95, 0.5),
-            pairs(ways::EVERY, every, 0.5),
+            pairs(Key::Again, 1.0, noise),
+            pairs(Key::Unmatched, unmatched, 0.5),
+            pairs(Key::Sampled100, 0.995, 0.5),
+            pairs(Key::Floor, 0.95, 0.5),
+            pairs(Key::Every, every, 0.5),
         ];
         LoadCosts::of(Load::Stream(1024), pairs, Vec::new(), 1)
     }
@@ -330,7 +339,7 @@ mod tests {
     #[test]
     fn histograms_of_a_sample_are_judged_by_their_parts() {
         let sampled = |between: f64, every: f64| {
-            let parts = [(ways::AGAIN, 1.0), (ways::HISTOGRAMS_BETWEEN, between), (ways::HISTOGRAMS, every)];
+            let parts = [(Key::Again, 1.0), (Key::HistogramsBetween, between), (Key::Histograms, every)];
             LoadCosts::of(
                 Load::Stream(1024),
                 parts.map(|(key, more)| pairs(key, 1.0 / more, 0.5)).into(),

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use record::{Ratio, Sampling};
+use record::{Ratio, Sampling, words};
+use serde::{Serialize, Serializer};
 use trace::baselines::Baseline;
 use trace::histograms::Dimensions;
 use trace::{BackendChoice, Config, Histograms, Target};
@@ -12,11 +13,79 @@ use super::observer::{Nobody, Observer, Tcpdump, Watching, baseline};
 use super::stamps::Stamps;
 use crate::Error;
 
+/// A way of observing, by its stable name in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Nothing: what all others are set beside.
+    Nothing,
+    /// The same again: what noise there is.
+    Again,
+    /// A tracer that looks at other flows.
+    Unmatched,
+    /// One thousandth of the time.
+    Sampled1000,
+    /// One hundredth of the time.
+    Sampled100,
+    /// An armed socket with a callback that returns at once.
+    Floor,
+    /// An armed socket; all its sends are tagged, and its callbacks return at once.
+    Tagged,
+    /// Every send.
+    Every,
+    /// Histograms of one hundredth of the time.
+    Histograms100,
+    /// Histograms of every send.
+    Histograms,
+    /// Histograms with no stretch that is looked at: what is left of them between the stretches of a
+    /// sample.
+    HistogramsBetween,
+    /// Every send, with the call that writes.
+    EveryCalls,
+    /// Every send, by the other backend.
+    EveryTracepoints,
+    /// Every send, and what is received.
+    Receive,
+    /// Every send, and every packet.
+    EveryPacket,
+    /// An empty program at a tracepoint.
+    TpEmpty,
+    /// One that reads addresses there.
+    TpAddresses,
+    /// An empty program at a function.
+    FentryEmpty,
+    /// One that reads addresses there.
+    FentryAddresses,
+    /// Stamps that the program reads itself.
+    SoTimestamping,
+    /// The same in batches, by our library.
+    SoTimestampingBatched,
+    /// The same, taken off without a look.
+    SoTimestampingUnseen,
+    /// The same, made and never read.
+    SoTimestampingUnread,
+    /// One stage alone.
+    SoTimestampingAck,
+    /// One send in a hundred.
+    SoTimestamping100,
+    /// A capture by another program.
+    Tcpdump,
+}
+
+words! {
+    Key: Nothing = "nothing", Again = "again", Unmatched = "unmatched", Sampled1000 = "sampled_1000", Sampled100 = "sampled_100", Floor = "floor", Tagged = "tagged", Every = "every", Histograms100 = "histograms_100", Histograms = "histograms", HistogramsBetween = "histograms_between", EveryCalls = "every_calls", EveryTracepoints = "every_tracepoints", Receive = "receive", EveryPacket = "every_packet", TpEmpty = "tp_empty", TpAddresses = "tp_addresses", FentryEmpty = "fentry_empty", FentryAddresses = "fentry_addresses", SoTimestamping = "so_timestamping", SoTimestampingBatched = "so_timestamping_batched", SoTimestampingUnseen = "so_timestamping_unseen", SoTimestampingUnread = "so_timestamping_unread", SoTimestampingAck = "so_timestamping_ack", SoTimestamping100 = "so_timestamping_100", Tcpdump = "tcpdump";
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 /// A way of observing a connection.
 #[derive(Clone, Copy)]
 pub struct Way {
-    /// A stable name for files.
-    pub key: &'static str,
+    /// Which it is.
+    pub key: Key,
     /// What it is, for people.
     pub name: &'static str,
     /// What the reference reports for it, where it does.
@@ -37,16 +106,12 @@ const PAIRS_OF_MANY: u32 = 4;
 
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.key)
+        f.write_str(self.key.name())
     }
 }
 
 impl Way {
-    const fn new(
-        key: &'static str,
-        name: &'static str,
-        open: fn(u16, Cpus) -> Result<Box<dyn Observer>, Error>,
-    ) -> Self {
+    const fn new(key: Key, name: &'static str, open: fn(u16, Cpus) -> Result<Box<dyn Observer>, Error>) -> Self {
         Self { key, name, reference: None, rare: false, small: false, stamps: Stamps::None, open }
     }
 
@@ -68,7 +133,7 @@ impl Way {
 
     /// Pairs of slices that it has in each block.
     pub(super) fn pairs(&self) -> u32 {
-        if self.rare || self.small { PAIRS_OF_MANY } else { u32::from(self.key != NOTHING) }
+        if self.rare || self.small { PAIRS_OF_MANY } else { u32::from(self.key != Key::Nothing) }
     }
 
     /// Why it cannot be measured with this load, if it cannot.
@@ -96,93 +161,85 @@ fn windows(every: u32) -> Sampling {
 
 const STAMPS: BackendChoice = BackendChoice::Timestamping;
 
-/// The keys of the ways that the verdicts are about.
-pub const NOTHING: &str = "nothing";
-/// The same again: what noise there is.
-pub const AGAIN: &str = "again";
-/// A tracer that looks at other flows.
-pub const UNMATCHED: &str = "unmatched";
-/// One hundredth of the time.
-pub const SAMPLED: &str = "sampled_100";
-/// An armed socket with a callback that returns at once.
-pub const FLOOR: &str = "floor";
-/// An armed socket; all its sends are tagged, and its callbacks return at once.
-pub const TAGGED: &str = "tagged";
-/// Every send.
-pub const EVERY: &str = "every";
-/// Histograms of every send.
-pub const HISTOGRAMS: &str = "histograms";
-
-/// Histograms with no stretch that is looked at: what is left of them between the stretches of a
-/// sample.
-pub const HISTOGRAMS_BETWEEN: &str = "histograms_between";
-
 /// All of them. A further way of tracing is one more entry.
 pub static ALL: [Way; 26] = [
-    Way::new(NOTHING, "nothing", |_, _| Ok(Box::new(Nobody))),
-    Way::new(AGAIN, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
+    Way::new(Key::Nothing, "nothing", |_, _| Ok(Box::new(Nobody))),
+    Way::new(Key::Again, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
     // No connection can have port 0.
-    Way::new(UNMATCHED, "tracer on, other flows", |_, c| Watching::start(tracer(0, Sampling::Every, STAMPS), c.others)),
-    Way::new("sampled_1000", "sampled 1/1000", |p, c| Watching::start(tracer(p, windows(1000), STAMPS), c.others))
+    Way::new(Key::Unmatched, "tracer on, other flows", |_, c| {
+        Watching::start(tracer(0, Sampling::Every, STAMPS), c.others)
+    }),
+    Way::new(Key::Sampled1000, "sampled 1/1000", |p, c| Watching::start(tracer(p, windows(1000), STAMPS), c.others))
         .rare(),
-    Way::new(SAMPLED, "sampled 1/100", |p, c| Watching::start(tracer(p, windows(100), STAMPS), c.others)).rare(),
-    Way::new(FLOOR, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
-    Way::new(TAGGED, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
-    Way::new(EVERY, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
-    Way::new("histograms_100", "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
+    Way::new(Key::Sampled100, "sampled 1/100", |p, c| Watching::start(tracer(p, windows(100), STAMPS), c.others))
         .rare(),
-    Way::new(HISTOGRAMS, "histograms of every send", |p, c| Watching::start(histograms(p, Sampling::Every), c.others)),
-    Way::new(HISTOGRAMS_BETWEEN, "histograms, between stretches", |p, c| {
+    Way::new(Key::Floor, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
+    Way::new(Key::Tagged, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
+    Way::new(Key::Every, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
+    Way::new(Key::Histograms100, "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
+        .rare(),
+    Way::new(Key::Histograms, "histograms of every send", |p, c| {
+        Watching::start(histograms(p, Sampling::Every), c.others)
+    }),
+    Way::new(Key::HistogramsBetween, "histograms, between stretches", |p, c| {
         Watching::start(histograms(p, windows(u32::MAX)), c.others)
     })
     .small(),
-    Way::new("every_calls", "every send, with its call", |p, c| {
+    Way::new(Key::EveryCalls, "every send, with its call", |p, c| {
         Watching::start(Config { calls: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
     }),
-    Way::new("every_tracepoints", "every send, by tracepoints", |p, c| {
+    Way::new(Key::EveryTracepoints, "every send, by tracepoints", |p, c| {
         Watching::start(tracer(p, Sampling::Every, BackendChoice::Tracepoints), c.others)
     }),
-    Way::new("receive", "every send, --receive", |p, c| {
+    Way::new(Key::Receive, "every send, --receive", |p, c| {
         Watching::start(Config { receive: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
     }),
-    Way::new("every_packet", "every send, --every-packet", |p, c| {
+    Way::new(Key::EveryPacket, "every send, --every-packet", |p, c| {
         Watching::start(Config { packets: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
     }),
-    Way::new("tp_empty", "empty program, tp_btf/tcp_sendmsg_locked", |p, _| baseline(Baseline::Tracepoint, p)),
-    Way::new("tp_addresses", "reads addresses, tp_btf/tcp_sendmsg_locked", |p, _| {
+    Way::new(Key::TpEmpty, "empty program, tp_btf/tcp_sendmsg_locked", |p, _| baseline(Baseline::Tracepoint, p)),
+    Way::new(Key::TpAddresses, "reads addresses, tp_btf/tcp_sendmsg_locked", |p, _| {
         baseline(Baseline::TracepointAddresses, p)
     }),
-    Way::new("fentry_empty", "empty program, fentry/tcp_sendmsg", |p, _| baseline(Baseline::Fentry, p))
+    Way::new(Key::FentryEmpty, "empty program, fentry/tcp_sendmsg", |p, _| baseline(Baseline::Fentry, p))
         .reference("-4.6 %"),
-    Way::new("fentry_addresses", "reads addresses, fentry/tcp_sendmsg", |p, _| baseline(Baseline::FentryAddresses, p))
-        .reference("-7.1 %"),
-    Way::new("so_timestamping", "SO_TIMESTAMPING, recvmsg after each send", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::FentryAddresses, "reads addresses, fentry/tcp_sendmsg", |p, _| {
+        baseline(Baseline::FentryAddresses, p)
+    })
+    .reference("-7.1 %"),
+    Way::new(Key::SoTimestamping, "SO_TIMESTAMPING, recvmsg after each send", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Plain)
         .reference("-20 %"),
-    Way::new("so_timestamping_batched", "SO_TIMESTAMPING, our library, batches of 32", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingBatched, "SO_TIMESTAMPING, our library, batches of 32", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Batched(32)),
-    Way::new("so_timestamping_unseen", "its floor: batches of 32 taken off unseen", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingUnseen, "its floor: batches of 32 taken off unseen", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Unseen(32)),
-    Way::new("so_timestamping_unread", "its floor without reading: made, never read", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingUnread, "its floor without reading: made, never read", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Unread),
-    Way::new("so_timestamping_ack", "our library, stage ack alone", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingAck, "our library, stage ack alone", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Ack(32)),
-    Way::new("so_timestamping_100", "our library, 1 send in 100", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestamping100, "our library, 1 send in 100", |_, _| Ok(Box::new(Nobody)))
         .stamps(Stamps::Sampled(100)),
-    Way::new("tcpdump", "tcpdump -i lo -w /dev/null", |_, c| Tcpdump::find(c.others)),
+    Way::new(Key::Tcpdump, "tcpdump -i lo -w /dev/null", |_, c| Tcpdump::find(c.others)),
 ];
 
 /// The way of that key.
-pub fn find(key: &str) -> Option<&'static Way> {
+pub fn find(key: Key) -> Option<&'static Way> {
     ALL.iter().find(|way| way.key == key)
 }
 
 /// The ways of the quick form: those of the bars and an application's own stamps.
 pub fn quick() -> Vec<&'static Way> {
-    [NOTHING, AGAIN, UNMATCHED, SAMPLED, FLOOR, EVERY, "so_timestamping"].iter().filter_map(|key| find(key)).collect()
+    [Key::Nothing, Key::Again, Key::Unmatched, Key::Sampled100, Key::Floor, Key::Every, Key::SoTimestamping]
+        .into_iter()
+        .filter_map(find)
+        .collect()
 }
 
 /// The ways that the bars are about: nothing, other flows, sampled, the floor and every send.
 pub fn with_bars() -> Vec<&'static Way> {
-    [NOTHING, AGAIN, UNMATCHED, SAMPLED, FLOOR, TAGGED, EVERY].iter().filter_map(|key| find(key)).collect()
+    [Key::Nothing, Key::Again, Key::Unmatched, Key::Sampled100, Key::Floor, Key::Tagged, Key::Every]
+        .into_iter()
+        .filter_map(find)
+        .collect()
 }

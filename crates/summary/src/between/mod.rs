@@ -7,10 +7,11 @@ mod side;
 mod stretches;
 mod unlike;
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use compare::{ALONE, Change, Verdict};
-use record::{Component, Label, Leg, WaitReason};
+use record::{Label, LegName, WaitReason};
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
 use stats::{Estimate, Quantile};
@@ -58,19 +59,42 @@ impl Serialize for Moved {
 /// One leg of both runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct LegShift {
-    /// Its word.
-    pub leg: &'static str,
+    /// Which.
+    pub leg: LegName,
     /// Records of each run that have it.
     pub n: [u64; 2],
     /// How far it moved, for the quantiles that both runs carry.
     pub moved: Vec<Moved>,
 }
 
+/// A leg, or several that are taken together as a run does not separate them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Together(Vec<LegName>);
+
+/// Whether it is this leg alone.
+impl PartialEq<LegName> for Together {
+    fn eq(&self, leg: &LegName) -> bool {
+        self.0 == [*leg]
+    }
+}
+
+impl fmt::Display for Together {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.iter().map(LegName::to_string).collect::<Vec<_>>().join(" and "))
+    }
+}
+
+impl Serialize for Together {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
 /// What one leg adds to the difference of the mean total time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {
     /// The leg, or the legs that had to be taken together.
-    pub leg: String,
+    pub leg: Together,
     /// Means over the records that have every stamp, nanoseconds.
     pub mean_ns: [f64; 2],
     /// Second less first, with its interval; `None` where there is too little.
@@ -96,7 +120,7 @@ pub struct PathSplit {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Waited {
     /// The leg in which they waited: `tcp`, or `call` for room in the send buffer.
-    pub leg: &'static str,
+    pub leg: LegName,
     /// What they waited for.
     pub reason: WaitReason,
     /// The mean time that a send of each run waited for it, nanoseconds.
@@ -207,8 +231,8 @@ impl Compared {
     /// What sends waited for in TCP, where that leg explains most and this accounts for at least
     /// half of its change.
     pub fn reason(&self) -> Option<&Waited> {
-        let leg = self.most().filter(|e| e.leg == Leg::Tcp.name())?;
-        let waited = self.waited.iter().find(|w| w.leg == leg.leg)?;
+        let leg = self.most().filter(|e| e.leg == LegName::Tcp)?;
+        let waited = self.waited.iter().find(|w| leg.leg == w.leg)?;
         let change = |of: [f64; 2]| of[1] - of[0];
         (change(waited.mean_ns) / change(leg.mean_ns) >= 0.5).then_some(waited)
     }
@@ -217,9 +241,9 @@ impl Compared {
     /// the total, so that its change is in no other figure. `None` where that is little beside the
     /// total: a copy alone takes microseconds.
     pub fn in_the_call(&self) -> Option<(&Moved, Option<&Waited>)> {
-        let name = Leg::Call.name();
+        let name = LegName::Call;
         let call = self.legs.iter().find(|l| self.kind == TimedKind::Sends && l.leg == name)?;
-        let total = self.legs.iter().find(|l| l.leg == Leg::Total.name())?;
+        let total = self.legs.iter().find(|l| l.leg == LegName::Total)?;
         let whole = total.moved.iter().flat_map(|m| m.change.values).fold(0.0, f64::max);
         let shift = |m: &Moved| m.change.by.map_or(0.0, |by| by.value.abs());
         let seen = call.moved.iter().filter(|m| m.is_seen());
@@ -326,13 +350,13 @@ fn path(a: &Side, b: &Side) -> Option<PathSplit> {
 
 /// What the network of requests took beyond the minimum RTT of their connections.
 fn path_of_requests(sends: PathSplit, explained: &[Explained]) -> Option<PathSplit> {
-    let network = explained.iter().find(|e| e.leg == Component::Network.name())?.mean_ns;
+    let network = explained.iter().find(|e| e.leg == LegName::Network)?.mean_ns;
     let least = sends.least_rtt_ns;
     Some(PathSplit { least_rtt_ns: least, beyond_ns: [network[0] - least[0], network[1] - least[1]] })
 }
 
 fn waited(a: &Side, b: &Side) -> Vec<Waited> {
-    let of = |leg: &'static str, first: &side::ByReason, second: &side::ByReason| {
+    let of = |leg: LegName, first: &side::ByReason, second: &side::ByReason| {
         let reasons = WaitReason::ALL.into_iter().filter(|reason| *reason != WaitReason::SentAtOnce);
         let each = reasons.filter_map(|reason| {
             let mean_ns = [first.mean(reason)?, second.mean(reason)?];
@@ -341,25 +365,25 @@ fn waited(a: &Side, b: &Side) -> Vec<Waited> {
         each.collect::<Vec<_>>()
     };
     let (a, b) = (&a.sends, &b.sends);
-    let mut waited = of(Leg::Tcp.name(), &a.in_tcp, &b.in_tcp);
-    waited.extend(of(Leg::Call.name(), &a.in_call, &b.in_call));
+    let mut waited = of(LegName::Tcp, &a.in_tcp, &b.in_tcp);
+    waited.extend(of(LegName::Call, &a.in_call, &b.in_call));
     waited.sort_by(|x, y| (y.mean_ns[1] - y.mean_ns[0]).abs().total_cmp(&(x.mean_ns[1] - x.mean_ns[0]).abs()));
     waited
 }
 
 /// The legs; those that one of the runs does not separate are taken together.
-fn groups(a: &Side, b: &Side, kind: TimedKind) -> Vec<(String, Vec<usize>)> {
+fn groups(a: &Side, b: &Side, kind: TimedKind) -> Vec<(Together, Vec<usize>)> {
     let has = |side: &Side, i: usize| side.of(kind).n(i) > 0;
-    let mut groups: Vec<(String, Vec<usize>)> = kind
+    let mut groups: Vec<(Together, Vec<usize>)> = kind
         .adding()
         .filter(|(i, _)| has(a, *i) || has(b, *i))
-        .map(|(i, leg)| (leg.name.to_owned(), vec![i]))
+        .map(|(i, leg)| (Together(vec![leg.name]), vec![i]))
         .collect();
     for (i, leg) in kind.adding().filter(|(i, _)| has(a, *i) != has(b, *i)) {
         let Some(within) = leg.within else { continue };
         let Some(from) = groups.iter().position(|g| g.1 == [i]) else { continue };
         let Some(into) = groups.iter().position(|g| g.1.contains(&within) && g.1 != [i]) else { continue };
-        groups[into].0 = format!("{} and {}", leg.name, groups[into].0);
+        groups[into].0.0.insert(0, leg.name);
         groups[into].1.push(i);
         groups.remove(from);
     }
@@ -367,13 +391,13 @@ fn groups(a: &Side, b: &Side, kind: TimedKind) -> Vec<(String, Vec<usize>)> {
 }
 
 fn explain(a: &Side, b: &Side, kind: TimedKind) -> (Vec<Explained>, Option<Explained>) {
-    let of = |name: String, legs: &[usize]| {
+    let of = |name: Together, legs: &[usize]| {
         let sums = [a, b].map(|side| side.of(kind).sums_of(legs));
         let change = compare::mean([&sums[0], &sums[1]], ALONE)?;
         Some(Explained { leg: name, mean_ns: change.values, difference_ns: change.by, share: None })
     };
     let parts: Vec<usize> = kind.adding().map(|(i, _)| i).collect();
-    let total = of(kind.legs()[kind.total()].name.into(), &parts);
+    let total = of(Together(vec![kind.legs()[kind.total()].name]), &parts);
     let whole = total.as_ref().and_then(|t| t.difference_ns.filter(|d| !d.covers(0.0)).map(|d| d.value));
     let parts = groups(a, b, kind).into_iter().filter_map(|(name, legs)| {
         let mut part = of(name, &legs)?;

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use compare::{Change, Verdict, confidence};
-use record::Label;
+use record::{Label, LegName};
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
 use stats::{Distribution, FEWEST_BEYOND, Quantile};
@@ -36,7 +36,7 @@ impl fmt::Display for Measure {
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The leg.
-    pub leg: &'static str,
+    pub leg: LegName,
     /// Which figure of it.
     pub measure: Measure,
     /// Its value in each run of the two sides, nanoseconds.
@@ -54,7 +54,7 @@ impl Figure {
 impl Serialize for Figure {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut fields = to.serialize_struct("Figure", 6)?;
-        fields.serialize_field("leg", self.leg)?;
+        fields.serialize_field("leg", &self.leg)?;
         fields.serialize_field("figure", &self.measure.to_string())?;
         fields.serialize_field("values_ns", &self.runs.values)?;
         fields.serialize_field("change", &self.change.by)?;
@@ -159,7 +159,7 @@ fn runs(sides: [&[Side]; 2], kind: TimedKind) -> Runs {
 }
 
 /// A figure that is not judged yet: its leg, which it is, and its values.
-type Unjudged = (&'static str, Measure, [Vec<f64>; 2]);
+type Unjudged = (LegName, Measure, [Vec<f64>; 2]);
 
 fn judged((leg, measure, values): Unjudged, together: usize) -> Figure {
     let runs = compare::Runs { values };
@@ -167,7 +167,7 @@ fn judged((leg, measure, values): Unjudged, together: usize) -> Figure {
 }
 
 /// These percentiles of a leg, of the ones that every run carries.
-fn percentiles(leg: &'static str, times: &[Vec<Distribution>; 2], of: &[Quantile]) -> Vec<Unjudged> {
+fn percentiles(leg: LegName, times: &[Vec<Distribution>; 2], of: &[Quantile]) -> Vec<Unjudged> {
     let each = of.iter().filter_map(|&quantile| {
         let of = |times: &Distribution| {
             let beyond = times.n() as f64 * (1.0 - quantile.share()).min(quantile.share());
@@ -254,7 +254,7 @@ fn path(kind: TimedKind, figures: &[Figure], sides: [&[Side]; 2]) -> Option<Path
     if !matches!(kind, TimedKind::Sends | TimedKind::AtClient) {
         return None;
     }
-    let network = figures.iter().find(|f| f.measure == Measure::Mean && f.leg == record::Leg::Network.name())?;
+    let network = figures.iter().find(|f| f.measure == Measure::Mean && f.leg == LegName::Network)?;
     let least = |of: &[Side]| {
         let each: Option<Vec<f64>> = of.iter().map(|side| side.sends.path().map(|[least, _]| least)).collect();
         stats::mean(&each?)

@@ -1,6 +1,6 @@
 //! What makes two runs unlike each other beside what is compared.
 
-use record::Sampling;
+use record::{LegName, Sampling};
 
 use super::side::Side;
 use crate::TimedKind;
@@ -48,9 +48,9 @@ pub enum Unlike {
         /// The kind of record.
         kind: TimedKind,
         /// The leg.
-        leg: &'static str,
+        leg: LegName,
         /// The leg that has its time in the other run.
-        within: &'static str,
+        within: LegName,
         /// Which run has stamps of it.
         stamped: [bool; 2],
     },

@@ -17,14 +17,11 @@ use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_CONNECT, RECORD_SET_UP, RawConnect, RawConnectLost, RawRequest, RawRequestKey};
 use crate::memory::Memory;
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried, Unseen};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
 use crate::sizes::Sizes;
 use crate::{Config, Error, Target};
-
-/// Calls of which this kernel does not show when they accept, as [`Missing::what`] names them.
-const ACCEPTED: &str = "accept() that asks for no address";
 
 /// Programs that have to load.
 const NEEDED: [Planned; 2] = [("reset_received", At::Section), ("answered_again", At::Section)];
@@ -83,7 +80,7 @@ impl Probe for Connects {
         let (programs, refusal) = load(ground)?;
         let object = programs.object();
         let missing = refusal.map(|why| Missing {
-            what: ACCEPTED,
+            what: Unseen::Accept,
             reason: format!("the kernel takes no program on the return of inet_csk_accept(): {why}"),
         });
         Ok(Box::new(Connecting {

@@ -33,7 +33,7 @@ use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_GONE, RECORD_PACKET, RawArriving, RawPacket, RawPacketLost};
 use crate::memory::{Memory, storage_of};
 use crate::object;
-use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried, Unseen};
 use crate::programs::{LoadError, Programs};
 use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
@@ -75,7 +75,7 @@ impl Probe for Packets {
         let object = programs.object();
         let reasons = Reasons::of_this_kernel().unwrap_or_else(|| {
             missing.push(Missing {
-                what: "names of drop reasons",
+                what: Unseen::NamesOfDropReasons,
                 reason: "the kernel's type information has no enum skb_drop_reason".into(),
             });
             Reasons::default()
@@ -107,22 +107,20 @@ struct Following {
     stamps: Option<OwnedFd>,
 }
 
-/// The stage that the kernel's receive stamps give, as [`Missing::what`] names it.
-const DRIVER_RX: &str = "stage driver_rx of datagrams";
-
 impl Loaded for Following {
     fn programs(&mut self) -> &mut Programs {
         &mut self.programs
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        self.missing.retain(|missing| missing.what != DRIVER_RX);
+        self.missing.retain(|missing| missing.what != Unseen::DatagramsReceived);
         if self.wanted.udp {
             match stamps::receive_stamps() {
                 Ok(socket) => self.stamps = Some(socket),
-                Err(error) => self
-                    .missing
-                    .push(Missing { what: DRIVER_RX, reason: format!("the kernel takes no receive stamps: {error}") }),
+                Err(error) => self.missing.push(Missing {
+                    what: Unseen::DatagramsReceived,
+                    reason: format!("the kernel takes no receive stamps: {error}"),
+                }),
             }
         }
         self.programs.attach()
@@ -200,7 +198,7 @@ fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
         loaded.map(|(_, missing)| missing).map_err(|error| error.of(WHAT).reason())
     };
     let (segments, datagrams) = (load(true, false), load(false, true));
-    let without = |of: &Result<Vec<Missing>, String>, what: &str| {
+    let without = |of: &Result<Vec<Missing>, String>, what: Unseen| {
         let missing = of.clone()?.into_iter().find(|missing| missing.what == what);
         missing.map_or(Ok(()), |missing| Err(missing.to_string()))
     };
@@ -217,13 +215,13 @@ fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
             "drop_reasons",
             "where and why packets are dropped (Linux 5.17): the tracepoint kfree_skb runs for every drop of the machine",
             "drops are not seen",
-            without(&segments, ways::DROPS),
+            without(&segments, Unseen::Drops),
         ),
         (
             "received_drops",
             "for which socket a dropped packet was (Linux 6.11): received packets of TCP and UDP that the kernel drops",
             "drops of received datagrams that UDP had taken for their socket, a full one's among them",
-            without(&segments, ways::DROPS).and_then(|()| without(&segments, ways::RECEIVED_DROPS)),
+            without(&segments, Unseen::Drops).and_then(|()| without(&segments, Unseen::ReceivedDrops)),
         ),
         (
             "udp",
@@ -238,14 +236,14 @@ fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
             "when a datagram was ready and read (Linux 6.3): the tracepoints sk_data_ready and sock_recv_length run for all \
              sockets of the machine",
             "fexit programs on UDP alone, where the kernel lets them load",
-            without(&datagrams, ways::READ),
+            without(&datagrams, Unseen::DatagramsRead),
         ),
         (
             "udp_send_connected",
             "when a connected UDP socket was written to: fentry programs on all UDP sends of the machine, or, where those do not \
              load, the tracepoint sys_enter, which runs for every system call of the machine",
             "stage send for unconnected sockets alone, by programs of the cgroup",
-            without(&datagrams, ways::SEND),
+            without(&datagrams, Unseen::DatagramsSent),
         ),
     ];
     let entries = entries.into_iter();

@@ -4,15 +4,9 @@
 use crate::Error;
 use crate::layout::{Plain as _, RawPacketConfig};
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Missing};
+use crate::probe::{Ground, Missing, Unseen};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::stamps;
-
-/// What may be missing, as [`Missing::what`] names it.
-pub(super) const DROPS: &str = "drops";
-pub(super) const RECEIVED_DROPS: &str = "received drops";
-pub(super) const READ: &str = "stages ready and read of datagrams";
-pub(super) const SEND: &str = "stage send of datagrams of connected sockets";
 
 /// Maps that belong to the sending side.
 const SHARED: [&str; 6] = ["sockets", "records", "controls", "pids", "ports", "peers"];
@@ -48,7 +42,7 @@ struct Way {
     /// Its programs; none is to do without.
     programs: &'static [&'static str],
     /// What is not seen this way, and why.
-    without: Option<(&'static str, &'static str)>,
+    without: Option<(Unseen, &'static str)>,
 }
 
 impl Way {
@@ -56,7 +50,7 @@ impl Way {
         Self { programs, without: None }
     }
 
-    const fn lacking(programs: &'static [&'static str], what: &'static str, why: &'static str) -> Self {
+    const fn lacking(programs: &'static [&'static str], what: Unseen, why: &'static str) -> Self {
         Self { programs, without: Some((what, why)) }
     }
 }
@@ -77,12 +71,16 @@ const CHOICES: [Choice; 3] = [
             Way::whole(&["packet_dropped"]),
             Way::lacking(
                 &["packet_dropped_before_6_11"],
-                RECEIVED_DROPS,
+                Unseen::ReceivedDrops,
                 "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that). \
                  Seen are datagrams that UDP had taken for their socket, a full one's among them; a received packet of TCP that \
                  is dropped is mostly not seen",
             ),
-            Way::lacking(&[], DROPS, "the tracepoint kfree_skb gives no reason on this kernel (Linux 5.17 brought it)"),
+            Way::lacking(
+                &[],
+                Unseen::Drops,
+                "the tracepoint kfree_skb gives no reason on this kernel (Linux 5.17 brought it)",
+            ),
         ],
     },
     Choice {
@@ -92,7 +90,7 @@ const CHOICES: [Choice; 3] = [
             Way::whole(&["udp_enqueued", "udp_read_v4", "udp_read_v6"]),
             Way::lacking(
                 &[],
-                READ,
+                Unseen::DatagramsRead,
                 "this kernel has no tracepoints sk_data_ready and sock_recv_length \
                  (Linux 6.3 brought them) and lets no fexit program load",
             ),
@@ -105,7 +103,7 @@ const CHOICES: [Choice; 3] = [
             Way::whole(&[CALLS]),
             Way::lacking(
                 &[],
-                SEND,
+                Unseen::DatagramsSent,
                 "this kernel lets no fentry program load and has no tracepoint \
                  sys_enter",
             ),

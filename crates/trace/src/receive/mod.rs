@@ -25,15 +25,11 @@ use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_RECEIVE, RawArrival, RawReceiveConfig, RawReceiveLost, RawReceiveRow};
 use crate::memory::Memory;
 use crate::object::{self, compiled};
-use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried, Unseen};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
 use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
-
-/// The stages that can be missing, as [`Missing::what`] names them.
-const READY_STAGE: &str = ReceiveStage::Ready.name();
-const DRIVER_RX_STAGE: &str = ReceiveStage::DriverRx.name();
 
 /// Programs that have to load.
 const NEEDED: [Planned; 4] =
@@ -92,7 +88,8 @@ impl Probe for Receives {
         let slots = slots.next_power_of_two().max(16);
         let (programs, no_ready) = load(ground, slots)?;
         let object = programs.object();
-        let missing = no_ready.map(|why| Missing { what: READY_STAGE, reason: why.to_string() });
+        let missing =
+            no_ready.map(|why| Missing { what: Unseen::Received(ReceiveStage::Ready), reason: why.to_string() });
         Ok(Box::new(Receiving {
             rows: object::map(object, "receive_rows")?,
             free: object::free_list(object, "free_receive_rows", ground.sizes.rows)?,
@@ -137,11 +134,11 @@ impl Loaded for Receiving {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        self.missing.retain(|missing| missing.what != DRIVER_RX_STAGE);
+        self.missing.retain(|missing| missing.what != Unseen::Received(ReceiveStage::DriverRx));
         match stamps::receive_stamps() {
             Ok(socket) => self.stamps = Some(socket),
             Err(error) => self.missing.push(Missing {
-                what: DRIVER_RX_STAGE,
+                what: Unseen::Received(ReceiveStage::DriverRx),
                 reason: format!("the kernel takes no receive stamps: {error}"),
             }),
         }

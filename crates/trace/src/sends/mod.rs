@@ -19,7 +19,7 @@ use crate::layout::{
 use crate::memory::Memory;
 use crate::nic::NicClocks;
 use crate::object;
-use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Tried};
+use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Tried, Unseen};
 use crate::programs::{At, Programs};
 use crate::sizes::Sizes;
 use crate::{Backend, Config, DecodeError, Error, clock, histograms};
@@ -232,7 +232,7 @@ impl Loaded for Sends {
             "this kernel has no tracepoint tcp_sendmsg_locked (Linux 6.16), and the timestamping backend no other way";
         let (missing, host_wide) = match self.backend {
             Backend::Timestamping if self.programs.has(backend::CALL) => (None, Some(HOST_WIDE)),
-            Backend::Timestamping => (Some(Missing { what: "call", reason: why.into() }), None),
+            Backend::Timestamping => (Some(Missing { what: Unseen::Call, reason: why.into() }), None),
             // It is at every write in any case.
             Backend::Tracepoints => (None, None),
         };

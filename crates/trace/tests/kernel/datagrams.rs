@@ -20,7 +20,7 @@ fn datagrams(events: &[Event], direction: Direction) -> Vec<Datagram> {
 
 /// Whether a probe of the trace cannot see this here.
 fn lacks(tracer: &trace::Tracer, what: &str) -> bool {
-    tracer.observations().iter().any(|by| by.missing.iter().any(|missing| missing.what == what))
+    tracer.observations().iter().any(|by| by.missing.iter().any(|missing| missing.what.name() == what))
 }
 
 fn udp(config: Config) -> Config {

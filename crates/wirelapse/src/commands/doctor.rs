@@ -80,7 +80,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ),
             (None, why) => format!("wirelapse trace: no backend: {why}."),
         };
-        let document = doctor::document(&capabilities, &settings, machine::is_root(), trace);
+        let interfaces: Vec<String> =
+            machine::interfaces().unwrap_or_default().into_iter().map(|interface| interface.name).collect();
+        let (root, capabilities, settings) = (machine::is_root(), &capabilities[..], &settings[..]);
+        let found = doctor::Found { capabilities, settings, interfaces: &interfaces, root };
+        let document = doctor::document(&found, trace);
         out.write_all(paper::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
     }
     out.flush()?;

@@ -24,7 +24,7 @@ fn section(several: &Several, runs: &Runs) -> Section {
     let mut section = Section::new(runs.kind.title());
     section.plot(plot(several, runs));
     let mut table = Table::new("What changed, each run one value", columns(several, "leg"));
-    table.extend(runs.figures.iter().map(|f| row(f.leg, f)));
+    table.extend(runs.figures.iter().map(|f| row(f.leg.name(), f)));
     section.table(table);
     section.say(
         "Values are geometric means over the runs of a side. The change is by Welch's test of their logarithms: the intervals of all figures of \
@@ -110,7 +110,7 @@ fn plot(several: &Several, runs: &Runs) -> Option<Plot> {
         &format!("{}-runs", runs.kind.key()),
         "Each run",
         format!("The point is p50 of {}s, the line reaches to p90.", runs.kind.thing()),
-        (Axis::linear(total, Unit::Time).reaching(0.0), Axis::names("", names)),
+        (Axis::linear(total.name(), Unit::Time).reaching(0.0), Axis::names("", names)),
         layers,
     )
 }

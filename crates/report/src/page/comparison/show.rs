@@ -213,7 +213,7 @@ fn shift_table(c: &Comparison, compared: &Compared) -> Table {
     let mut table = Table::new("How far each leg moved", columns.into_iter().chain(moved_columns(c, true)));
     for leg in &compared.legs {
         for m in &leg.moved {
-            let cells = [Cell::from(leg.leg), of_both(leg.n)].into_iter().chain(moved_cells(m));
+            let cells = [Cell::from(leg.leg.name()), of_both(leg.n)].into_iter().chain(moved_cells(m));
             let smallest = Cell::or(m.change.smallest, time_cell, TOO_FEW);
             table.push(Row::of(cells.chain([smallest])));
         }
@@ -275,7 +275,7 @@ fn explained_table(c: &Comparison, compared: &Compared) -> Table {
     let mut put = |e: &Explained, of: Option<f64>| {
         let [first, second] = e.mean_ns;
         table.push([
-            Cell::from(&e.leg),
+            Cell::from(e.leg.to_string()),
             time_cell(first),
             time_cell(second),
             Cell::figure(signed(second - first)),
@@ -311,7 +311,7 @@ fn waited_table(c: &Comparison, compared: &Compared) -> Table {
     let columns = ["leg", "reason"].map(Column::text).into_iter().chain(both(c));
     let mut table = Table::new("What a send waited for, in the mean", columns);
     for waited in &compared.waited {
-        let what = [Cell::from(waited.leg), waited.reason.to_string().into()];
+        let what = [Cell::from(waited.leg.name()), waited.reason.to_string().into()];
         table.push(Row::of(what.into_iter().chain(means(waited.mean_ns))));
     }
     table

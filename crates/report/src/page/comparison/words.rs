@@ -1,7 +1,7 @@
 //! What a comparison of traces says in words.
 
 use compare::Verdict;
-use record::{Leg, Nanos, WaitReason};
+use record::{LegName, Nanos, WaitReason};
 use serde_json::Value;
 use stats::{Estimate, Quantile};
 use summary::TimedKind;
@@ -193,7 +193,7 @@ impl Words<'_> {
     }
 
     fn beyond_the_path(&self) -> Option<String> {
-        if self.c.most()?.leg != Leg::Network.name() {
+        if self.c.most()?.leg != LegName::Network {
             return None;
         }
         beyond(self.c.kind, self.c.path, self.names)
@@ -443,7 +443,7 @@ pub(super) fn of_runs(s: &Several, runs: &Runs) -> Vec<Clause> {
             said.push(
                 format!("The {} leg explains {} of the difference of the means.", leg.leg, percent(share)).into(),
             );
-            if leg.leg == Leg::Network.name() {
+            if leg.leg == LegName::Network {
                 said.extend(beyond(kind, runs.path, &s.names).map(Clause::finding));
             }
         }

@@ -6,7 +6,8 @@ use stats::Estimate;
 use study::between::{Between, Differing, Kind, Row};
 use study::response::{WHAT_HELPS, is_known, percent_of, quantity};
 
-use super::headline;
+use super::{WORDS, headline};
+use study::Sentence;
 
 use crate::page::NONE;
 use crate::view::capital;
@@ -37,7 +38,7 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// In how many combinations each response differs; `None` where nothing is compared so.
-fn counts(kind: Kind, between: &Between) -> Option<String> {
+fn counts(kind: Kind, between: &Between) -> Vec<String> {
     let compared = || between.rows.iter().filter(|row| kind.change(row).is_some());
     let mut responses: Vec<Response> = Vec::new();
     for row in compared() {
@@ -46,25 +47,31 @@ fn counts(kind: Kind, between: &Between) -> Option<String> {
         }
     }
     let what = if kind == Kind::WithinBlocks { "other combination" } else { "combination" };
-    let counts = responses.iter().map(|response| {
+    let count_of = |response: &Response| {
         let rows = || compared().filter(|row| row.response == *response);
         let seen = match rows().filter(|row| kind.seen(row)).count() as u64 {
             0 => "none".into(),
             seen => count(seen),
         };
-        format!("in {response} is seen in {seen} of {}", counted(rows().count() as u64, what))
-    });
-    let counts: Vec<String> = counts.collect();
-    (!counts.is_empty()).then(|| format!("a difference {}", counts.join("; ")))
+        format!("a difference in {response} is seen in {seen} of {}", counted(rows().count() as u64, what))
+    };
+    responses.iter().map(count_of).collect()
+}
+
+/// What was counted, each response a clause.
+fn counted_in(beginning: &str, counts: &[String]) -> Option<Sentence> {
+    let (first, rest) = counts.split_first()?;
+    let first = Sentence::from(format!("{beginning}: {first}"));
+    Some(rest.iter().fold(first, |sentence, count| sentence.and(count)))
 }
 
 /// What was seen, the largest first, of the second kind what the first has not; else what was not.
-fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
+fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<Sentence> {
     let alone = |row: &&Row| kind == Kind::WithinBlocks || !Kind::WithinBlocks.seen(row);
     let seen = kind.largest(&between.rows);
     if seen.is_empty() {
         let said = |(row, e): (&Row, &Estimate)| {
-            format!("The widest interval of these is {} to {} ({}).", change(e.low), change(e.high), place(row))
+            format!("The widest interval of these is {} to {} ({})", change(e.low), change(e.high), place(row)).into()
         };
         return kind.widest(&between.rows).map(said).into_iter().collect();
     }
@@ -73,48 +80,50 @@ fn findings(kind: Kind, names: [&str; 2], between: &Between) -> Vec<String> {
         Some(match kind {
             Kind::WithinBlocks => {
                 let [a, b] = names;
-                format!("{}: {} relative to the first changed by {of} from {a} to {b}.", place(row), row.response)
+                format!("{}: {} relative to the first changed by {of} from {a} to {b}", place(row), row.response)
             }
             Kind::Itself => {
                 let [a, b] = row.change.values.map(|value| quantity(row.response, value));
-                format!("{}: {of} {} ({a} in {}, {b} in {}).", place(row), row.response, names[0], names[1])
+                format!("{}: {of} {} ({a} in {}, {b} in {})", place(row), row.response, names[0], names[1])
             }
         })
     };
-    seen.iter().copied().filter(alone).take(FIRST).filter_map(|row| sentence(&row)).collect()
+    seen.iter().copied().filter(alone).take(FIRST).filter_map(|row| sentence(&row)).map(Sentence::from).collect()
 }
 
 /// What changed: first within blocks, which holds whatever state the machine was in, then each
 /// combination by itself.
-fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
+fn verdict(names: [&str; 2], between: &Between) -> Vec<Sentence> {
     if between.rows.is_empty() {
-        return vec!["The two studies have no combination with enough trials in common.".into()];
+        return vec!["The two studies have no combination with enough trials in common".into()];
     }
     let mut verdict = Vec::new();
     let mut beginning = match factors(between) {
         machines if machines.is_empty() => "Between the studies".to_owned(),
         machines => capital(&machines),
     };
-    if let Some(counts) = counts(Kind::WithinBlocks, between) {
+    let within = counts(Kind::WithinBlocks, between);
+    if !within.is_empty() {
         let compared: Vec<&Row> =
             between.rows.iter().filter(|r| r.within_blocks.is_some()).filter_map(|r| between.base(r)).collect();
         let first = match &compared[..] {
             [first, rest @ ..] if rest.iter().all(|r| r == first) => format!("the first ({})", place(first)),
             _ => "the first combination of each plan".into(),
         };
-        verdict.push(format!("{beginning}, within blocks: relative to {first}, {counts}."));
+        verdict.extend(counted_in(&format!("{beginning}, within blocks, relative to {first}"), &within));
         verdict.extend(findings(Kind::WithinBlocks, names, between));
         beginning = "Each combination by itself".into();
     }
-    if let Some(counts) = counts(Kind::Itself, between) {
-        verdict.push(format!("{beginning}: {counts}."));
+    if let Some(sentence) = counted_in(&beginning, &counts(Kind::Itself, between)) {
+        verdict.push(sentence);
         let alone = between.rows.iter().filter(|row| Kind::Itself.seen(row) && !Kind::WithinBlocks.seen(row)).count();
         if alone > 0 {
-            verdict.push(format!(
-                "A state of the machine that lasted through one run may explain {} of these, which {} not seen within blocks.",
+            let lasted = format!(
+                "A state of the machine that lasted through one run may explain {} of these, which {} not seen within blocks",
                 count(alone as u64),
                 if alone == 1 { "is" } else { "are" }
-            ));
+            );
+            verdict.push(lasted.into());
         }
         verdict.extend(findings(Kind::Itself, names, between));
     }
@@ -122,10 +131,8 @@ fn verdict(names: [&str; 2], between: &Between) -> Vec<String> {
     let unknown = |row: &&Row| kinds.iter().any(|kind| kind.change(row).is_some_and(|e| !is_known(e)));
     let unknown = between.rows.iter().filter(unknown).count() as u64;
     if unknown > 0 {
-        verdict.push(format!(
-            "{} cannot be judged by intervals that say nothing; {WHAT_HELPS}.",
-            counted(unknown, "combination")
-        ));
+        let judged = format!("{} cannot be judged by intervals that say nothing", counted(unknown, "combination"));
+        verdict.push(Sentence::from(judged).and(WHAT_HELPS));
     }
     verdict
 }
@@ -185,10 +192,7 @@ fn warnings(names: [&str; 2], between: &Between) -> Vec<String> {
 /// What changed from the first study to the second, by their names.
 pub fn document(names: [&str; 2], between: &Between) -> Document {
     let n = counted(between.rows.len() as u64, "combination");
-    let mut verdict = verdict(names, between);
-    // A long sentence comes first with its beginning, and is whole below.
-    let long: Vec<String> =
-        verdict.iter_mut().filter_map(|sentence| Some(std::mem::replace(sentence, headline(sentence)?))).collect();
+    let verdict = verdict(names, between);
     let warnings = warnings(names, between);
     let mut section = Section::new("What changed");
     section.plot(plot(Kind::WithinBlocks, between));
@@ -221,7 +225,9 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         ]);
     }
     section.table(table);
-    section.list(long);
+    // A long sentence comes first with its beginning, and is whole here.
+    let long = verdict.iter().filter(|sentence| sentence.beginning(WORDS).is_some());
+    section.list(long.map(|sentence| format!("{sentence}.")));
     section.list([
         "Within blocks: in each block a combination is divided by the first one of its plan, and the mean of that ratio is compared. What changes all \
          combinations of a block by the same factor is not in it; what changes one more than the first is, whichever of the two it is that changed."
@@ -235,7 +241,7 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     Document {
         title: format!("{} against {}", names[1], names[0]).into(),
         about: format!("Two studies side by side: {n} of both."),
-        verdict: clauses(verdict),
+        verdict: clauses(verdict.iter().map(headline)),
         warnings: texts(warnings),
         sections: vec![section],
     }
@@ -316,7 +322,7 @@ mod tests {
         let (verdict, warnings) = said(&alone);
         assert_eq!(
             verdict[0],
-            "Kernel 6.12 against 6.1, within blocks: relative to the first (delay, 1ms), a difference in goodput is seen in 1 of 1 other combination."
+            "Kernel 6.12 against 6.1, within blocks, relative to the first (delay, 1ms): a difference in goodput is seen in 1 of 1 other combination."
         );
         assert!(
             verdict[1].starts_with("delay, 5ms: goodput relative to the first changed by −18.1 % [")
@@ -331,7 +337,7 @@ mod tests {
 
         let path = Between { conditions: vec![differing("delay, rate", "1gbit", "100mbit")], ..alone.clone() };
         let (verdict, warnings) = said(&path);
-        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, within blocks: "), "{verdict:?}");
+        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, within blocks, "), "{verdict:?}");
         assert!(
             warnings.contains("A change cannot be put down to the kernel: other conditions differ, too."),
             "{warnings}"
@@ -340,12 +346,12 @@ mod tests {
 
         let machine = vec![kernel[0].clone(), differing("CPUs", "2", "64")];
         let (verdict, warnings) = said(&Between { factors: machine, ..alone.clone() });
-        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, CPUs 64 against 2, within blocks: "), "{verdict:?}");
+        assert!(verdict[0].starts_with("Kernel 6.12 against 6.1, CPUs 64 against 2, within blocks, "), "{verdict:?}");
         assert!(warnings.contains("kernel and CPUs changed together"), "{warnings}");
 
         let same = Between { factors: Vec::new(), ..alone };
         let (verdict, warnings) = said(&same);
-        assert!(verdict[0].starts_with("Between the studies, within blocks: "), "{verdict:?}");
+        assert!(verdict[0].starts_with("Between the studies, within blocks, "), "{verdict:?}");
         assert!(warnings.contains("what made a change is not known"), "{warnings}");
         assert!(said(&Between { same_host: None, ..same }).1.contains("whether it is the same machine is not known"));
     }
@@ -421,20 +427,5 @@ mod tests {
             "{verdict:?}"
         );
         assert!(verdict[2].starts_with("1 combination cannot be judged"), "{verdict:?}");
-    }
-
-    #[test]
-    fn what_comes_first_is_short_whatever_names_are_compared() {
-        let mut long = row("1", -0.5, 1e-3);
-        long.plan = "a plan with a name of very many words that goes on and on and on and on and on and on until the line is full".into();
-        let document = document(["the first", "the second"], &Between { rows: vec![long], ..Between::default() });
-        for sentence in &document.verdict {
-            assert!(sentence.text.to_string().split_whitespace().count() <= 34, "{sentence:?}");
-        }
-        let whole = document.sections[0]
-            .blocks
-            .iter()
-            .any(|b| matches!(b, Block::List(lines) if lines[0].to_string().contains("the line is full")));
-        assert!(whole, "{document:?}");
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
     let mut table = Table::new("Time by leg", columns);
     let whole = whole(summary, kind);
     for (leg, times) in there(summary, kind) {
-        let mut row = vec![leg.name.into(), Cell::count(times.n()), Cell::ns_or(times.min(), NONE)];
+        let mut row = vec![leg.name.name().into(), Cell::count(times.n()), Cell::ns_or(times.min(), NONE)];
         row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(times.quantile(q), TOO_FEW)));
         row.push(Cell::ns_or(times.max(), NONE));
         row.push(match leg.place {
@@ -73,7 +73,7 @@ pub(super) fn histograms(summary: &TraceSummary, kind: TimedKind) -> Option<Hist
     let series: Vec<Series> = there(summary, kind)
         .into_iter()
         .map(|(leg, times)| Series {
-            name: leg.name.into(),
+            name: leg.name.to_string(),
             hue: (leg.place != LegPlace::Total).then(|| hue_of(leg)),
             values: times.values().collect(),
         })
@@ -207,11 +207,11 @@ pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
             );
             Span { at: f64::from(at), from, to, label }
         });
-        Layer::Spans { name: leg.name.into(), hue: hue_of(leg), items: items.collect() }
+        Layer::Spans { name: leg.name.to_string(), hue: hue_of(leg), items: items.collect() }
     });
     let mut table = Table::new("Shares of the time", [Column::text("connection"), Column::figures("n")]);
     let named: Vec<_> = kind.adding().filter(|(i, _)| rows.iter().any(|row| row.sums[*i] > 0)).collect();
-    table.columns.extend(named.iter().map(|(_, leg)| Column::figures(leg.name)));
+    table.columns.extend(named.iter().map(|(_, leg)| Column::figures(leg.name.name())));
     for row in &rows {
         let mut cells = vec![row.name.clone().into(), Cell::count(row.n)];
         let of = whole(row);
@@ -273,7 +273,7 @@ pub(super) fn waterfalls<T: Described>(
                     .filter_map(|(i, leg)| {
                         let time = Nanos(times[i]?);
                         let figure = record.took(i, time);
-                        Some(Bar { name: leg.name, hue: hue_of(leg), time, figure, note: record.note(i) })
+                        Some(Bar { name: leg.name.name(), hue: hue_of(leg), time, figure, note: record.note(i) })
                     })
                     .collect(),
                 missing: record.missing(),
@@ -321,11 +321,11 @@ fn waterfall_plot<T: Described>(
     let reasons = slowest.iter().any(|s| s.record.reason().is_some());
     let names_of_own = slowest.iter().any(|s| s.record.name().is_some());
     let figures = slowest.first().map(|s| s.record.figures()).unwrap_or_default();
-    let mut columns = vec![Column::figures("#"), Column::figures(total.name)];
+    let mut columns = vec![Column::figures("#"), Column::figures(total.name.name())];
     if names_of_own {
         columns.push(thing.into());
     }
-    columns.extend(parts.iter().map(|(_, leg)| Column::figures(leg.name)));
+    columns.extend(parts.iter().map(|(_, leg)| Column::figures(leg.name.name())));
     if reasons {
         columns.push(if kind == TimedKind::Sends { "waited for" } else { "why" }.into());
     }
@@ -376,7 +376,7 @@ fn waterfall_plot<T: Described>(
     let layers = parts
         .iter()
         .zip(spans)
-        .map(|((_, leg), items)| Layer::Spans { name: leg.name.into(), hue: hue_of(leg), items })
+        .map(|((_, leg), items)| Layer::Spans { name: leg.name.to_string(), hue: hue_of(leg), items })
         .collect();
     Plot::new(
         &id(kind, "waterfalls"),

@@ -35,7 +35,7 @@ fn times(row: &Row) -> Option<String> {
     let ratio = row.change.ratio().filter(|ratio| *ratio > 0.0)?;
     match ratio {
         ratio if ratio >= 10.0 => Some(format!("{} as much", quantity::times(ratio))),
-        ratio if ratio <= 0.1 => Some(format!("1/{} of it", quantity::times(1.0 / ratio).trim_end_matches(" ×"))),
+        ratio if ratio <= 0.1 => Some(format!("1/{} of it", quantity::factor(1.0 / ratio))),
         _ => None,
     }
 }

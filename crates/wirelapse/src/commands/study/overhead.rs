@@ -63,7 +63,7 @@ fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {
     if !args.json.json {
         return output::document(&page::planned(plan));
     }
-    let ways: Vec<&str> = plan.ways.iter().map(|way| way.key).collect();
+    let ways: Vec<&str> = plan.ways.iter().map(|way| way.key.name()).collect();
     let loads: Vec<String> = plan.loads.iter().map(|load| load.key()).collect();
     let forecast = Nanos::from(plan.forecast());
     output::json_event("plan", &json!({"seed": plan.seed, "forecast_ns": forecast, "loads": loads, "ways": ways}))

@@ -3,7 +3,7 @@
 use record::{Coverage, Instant, Monotonic, Nanos, ReceiveStage};
 use report::view::{self, Facts};
 use store::Provenance;
-use trace::{Observation, Observed, Tracer};
+use trace::{Observation, Observed, Tracer, Unseen};
 
 use super::request::Request;
 use crate::provenance;
@@ -61,11 +61,18 @@ fn observed(tracer: &Tracer, what: Observed) -> Option<Observation> {
 /// How received bytes are observed, and what that does to programs outside the target.
 fn receiving(tracer: &Tracer) -> Option<store::Receiving> {
     let by = observed(tracer, Observed::Receives)?;
-    let stage = |name: &str| ReceiveStage::ALL.into_iter().find(|stage| stage.name() == name);
     Some(store::Receiving {
         missing: by.missing.into_iter().filter_map(|of| Some((stage(of.what)?, of.reason))).collect(),
         host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
     })
+}
+
+/// The stage of received bytes that is not seen.
+fn stage(unseen: Unseen) -> Option<ReceiveStage> {
+    match unseen {
+        Unseen::Received(stage) => Some(stage),
+        _ => None,
+    }
 }
 
 /// How another probe observes, likewise.

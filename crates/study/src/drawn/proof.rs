@@ -4,18 +4,19 @@
 use record::trial::Response;
 use std::collections::BTreeMap;
 
+use crate::outcome::Trial;
+use crate::plan::Plan;
+use crate::{analysis, response};
 use lab::{DirectionReport, PathReport};
 use record::Nanos;
-use study::{Plan, Trial, analysis, response};
 
-use paper::document::{Column, Section, Table, columns};
+use paper::document::{Column, Table, columns};
 
 /// Rows of a table of combinations.
 const ROWS: usize = 200;
 
-/// What the packets prove of each combination, and what was `checked` and held.
-pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> Section {
-    let mut section = Section::new("Proof that the settings took");
+/// What the packets prove of each combination.
+pub fn settings(plans: &[Plan], trials: &[Trial]) -> Table {
     let head = columns(["plan", "levels"], ["trials", "do not count", "frames seen", "not seen"])
         .into_iter()
         .chain(["TCP header bytes: frames", "SYN options"].map(Column::text));
@@ -62,9 +63,7 @@ pub(super) fn settings(plans: &[Plan], trials: &[Trial], checked: &[String]) -> 
     if rows > ROWS {
         table.title = format!("The first {ROWS} of {rows} combinations, from the packets");
     }
-    section.table(table);
-    section.list(checked);
-    section
+    table
 }
 
 /// The smallest and the largest, in words.
@@ -85,8 +84,7 @@ fn range<T: PartialOrd + Copy>(values: impl Iterator<Item = T>, words: impl Fn(T
 type Way = fn(&PathReport) -> &DirectionReport;
 
 /// What the path was asked for, beside what it was.
-pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
-    let mut section = Section::new("The path, and whether it kept its promise");
+pub fn path(plans: &[Plan], trials: &[Trial]) -> Table {
     let figures = [
         "delay asked",
         "median delay",
@@ -131,6 +129,5 @@ pub(super) fn path(plans: &[Plan], trials: &[Trial]) -> Section {
     if table.rows.len() >= ROWS {
         table.title.push_str(&format!("; the first {} rows", table.rows.len()));
     }
-    section.table(table);
-    section
+    table
 }

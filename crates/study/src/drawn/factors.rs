@@ -1,9 +1,9 @@
 //! What each factor does, and two of them together.
 
+use crate::analysis;
+use crate::response::{is_known, percent_of, quantity};
 use quantity::p_value;
 use stats::{Effect, Estimate};
-use study::analysis;
-use study::response::{is_known, percent_of, quantity};
 
 use super::{EFFECTS, View, not_drawn};
 use paper::document::{Table, columns};
@@ -11,7 +11,7 @@ use paper::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
 
 impl View<'_> {
     /// Main effects and interactions of several factors.
-    pub fn main_effects(&self) -> Option<Plot> {
+    pub(super) fn main_effects(&self) -> Option<Plot> {
         if self.plan.factors.len() < 2 {
             return None;
         }
@@ -64,7 +64,7 @@ impl View<'_> {
     }
 
     /// Means over the levels of two factors with three or more levels between them on one side.
-    pub fn heat(&self) -> Option<Plot> {
+    pub(super) fn heat(&self) -> Option<Plot> {
         let [across, down] = self.plan.factors.as_slice() else { return None };
         if across.levels.len().max(down.levels.len()) < 3 {
             return None;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::engine::Study;
+use crate::outcome::Trial;
 use record::trial::Response;
-use study::{Study, Trial};
 
-use super::plots::row_of;
+use super::row_of;
 use paper::document::{Column, Row, Table};
 
 /// A table of the trials for each plan; a trial's number is that of the run's tables.
-pub(super) fn tables(study: &Study, trials: &[Trial]) -> Vec<Table> {
+pub fn trials(study: &Study, trials: &[Trial]) -> Vec<Table> {
     study
         .plans
         .iter()

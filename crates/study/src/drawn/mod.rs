@@ -1,14 +1,21 @@
-//! The plots of a study.
+//! The plots of a study, and tables of its trials.
 
 mod factors;
+pub mod proof;
 mod series;
+mod trials;
 
 use record::trial::{Measure, Response};
 use std::collections::BTreeMap;
 
-use study::analysis;
-use study::response::{self, is_known, percent_of, quantity, visible};
-use study::{Chart, Conclusion, Plan, Trial};
+use crate::analysis;
+use crate::chart::Chart;
+use crate::conclusion::Conclusion;
+use crate::outcome::Trial;
+use crate::plan::Plan;
+use crate::response::{self, is_known, percent_of, quantity, visible};
+
+pub use trials::trials;
 
 use paper::document::{Cell, Table, columns};
 use paper::plot::{Axis, Boxed, Hue, Interval, Layer, Plot, Unit, tidy};
@@ -54,7 +61,7 @@ fn not_drawn(beyond: usize, vague: usize, of: usize) -> String {
 }
 
 /// What each comparison is worth, beside what was predicted.
-pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
+pub fn comparisons(said: &Conclusion) -> Option<Plot> {
     let shown = &said.compared[..said.compared.len().min(EFFECTS)];
     let (mut items, mut predicted) = (Vec::new(), Vec::new());
     let mut table = Table::new(
@@ -109,12 +116,12 @@ pub(super) fn compared(said: &Conclusion) -> Option<Plot> {
 
 /// The name of a trial's row, by its number in the order of the run: the one that the run's tables
 /// have.
-pub(super) fn row_of(number: usize) -> String {
+fn row_of(number: usize) -> String {
     format!("trial-{number}")
 }
 
 /// One of the conclusion's charts over time: the `number`th of its plan.
-pub(super) fn chart(part: usize, number: usize, chart: &Chart) -> Option<Plot> {
+fn chart(part: usize, number: usize, chart: &Chart) -> Option<Plot> {
     let lines = chart.lines.iter().enumerate().map(|(i, line)| {
         let points = line.at_ns.iter().zip(&line.values).map(|(at, value)| [at.0 as f64, tidy(*value)]).collect();
         let name = if line.name.is_empty() { "mean" } else { &line.name };
@@ -148,13 +155,37 @@ fn magnitude(level: &str) -> Option<(f64, Unit)> {
     rate.ok().map(|bits| (bits as f64, Unit::Rate))
 }
 
+/// The plots of one plan of a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plots {
+    /// What the plan asks: its response over its combinations.
+    pub response: Option<Plot>,
+    /// How the trials spread, what each factor does, and what was measured over time.
+    pub others: Vec<Plot>,
+}
+
+/// The plots of the study's plan number `part`, from 0, with those that its conclusion brings.
+pub fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, said: &Conclusion) -> Plots {
+    let combinations = analysis::combinations(plan);
+    let view = View { part, plan, trials, seed, combinations: &combinations };
+    let mut others: Vec<Plot> = [view.boxes(), view.main_effects(), view.heat()].into_iter().flatten().collect();
+    let mut charts = said.charts.iter().filter(|chart| chart.plan == part).peekable();
+    // The conclusion's charts show goodput by combination, or by direction.
+    if charts.peek().is_none() {
+        others.extend(view.series(Response::Goodput));
+    }
+    others.extend(charts.enumerate().filter_map(|(i, of)| chart(part, i, of)));
+    others.extend([Response::RoundTrip, Response::ReceiveWindow].into_iter().filter_map(|what| view.series(what)));
+    Plots { response: view.curve().or_else(|| view.blocks()), others }
+}
+
 /// One plan of a study, to be drawn.
-pub(super) struct View<'a> {
-    pub part: usize,
-    pub plan: &'a Plan,
-    pub trials: &'a [Trial],
-    pub seed: u64,
-    pub combinations: &'a [Vec<usize>],
+struct View<'a> {
+    part: usize,
+    plan: &'a Plan,
+    trials: &'a [Trial],
+    seed: u64,
+    combinations: &'a [Vec<usize>],
 }
 
 impl View<'_> {
@@ -199,7 +230,7 @@ impl View<'_> {
     }
 
     fn predicted(&self, levels: &[usize]) -> Option<f64> {
-        study::prediction(self.plan, levels).map(|p| p.value)
+        crate::conclusion::prediction(self.plan, levels).map(|p| p.value)
     }
 
     fn blocks_note(&self) -> String {
@@ -237,7 +268,7 @@ impl View<'_> {
 
     /// Every trial, joined within its block, with the means of the combinations: nothing of it for
     /// many combinations.
-    pub fn blocks(&self) -> Option<Plot> {
+    fn blocks(&self) -> Option<Plot> {
         if self.combinations.len() > NAMED {
             return None;
         }
@@ -283,7 +314,7 @@ impl View<'_> {
 
     /// The response along the factor with the most levels, where its levels are numbers: a line for
     /// each of the others.
-    pub fn curve(&self) -> Option<Plot> {
+    fn curve(&self) -> Option<Plot> {
         let swept = (0..self.plan.factors.len()).max_by_key(|i| self.plan.factors[*i].levels.len())?;
         let factor = &self.plan.factors[swept];
         let levels: Vec<(f64, Unit)> = factor.levels.iter().map(|l| magnitude(l)).collect::<Option<_>>()?;
@@ -362,7 +393,7 @@ impl View<'_> {
     }
 
     /// A box for each combination that has five trials.
-    pub fn boxes(&self) -> Option<Plot> {
+    fn boxes(&self) -> Option<Plot> {
         let with: Vec<&Vec<usize>> = self.combinations.iter().filter(|c| self.values(c).len() >= 5).collect();
         if with.is_empty() || with.len() > NAMED * 2 {
             return None;
@@ -409,7 +440,7 @@ mod tests {
     fn names_of_an_axis_all_read_differently() {
         let text = "repetitions = 2\n[factors]\n\"a.net.ipv4.tcp_timestamps\" = [1, 0]\n\"b.net.ipv4.tcp_timestamps\" = [1, 0]\n\
                     congestion = [\"cubic\", \"bbr\"]\n";
-        let plan = study::plan_file::parse("p.toml", text).unwrap();
+        let plan = crate::plan_file::parse("p.toml", text).unwrap();
         let combinations = analysis::combinations(&plan);
         let view = View { part: 0, plan: &plan, trials: &[], seed: 1, combinations: &combinations };
         let ticks: std::collections::BTreeSet<String> = combinations.iter().map(|c| view.tick(c)).collect();

@@ -3,8 +3,9 @@
 use record::trial::Response;
 use std::collections::BTreeMap;
 
+use crate::analysis;
+use crate::outcome::{Point, Trial};
 use record::Nanos;
-use study::{Point, Trial, analysis};
 
 use super::{LINES, View};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, thinned, tidy};
@@ -14,7 +15,7 @@ const POINTS: usize = 800;
 
 impl View<'_> {
     /// What was measured over time, averaged over the trials of each combination.
-    pub fn series(&self, what: Response) -> Option<Plot> {
+    pub(super) fn series(&self, what: Response) -> Option<Plot> {
         let (id, title, axis, of): (_, _, _, fn(&Point) -> f64) = match what {
             Response::Goodput => {
                 ("goodput", "Goodput over time", Axis::linear("goodput", Unit::Rate).reaching(0.0), |p| {
