@@ -109,17 +109,43 @@ fn kilobytes(meminfo: &str, key: &str) -> Option<u64> {
 /// What the control groups above this process leave it: the least of all limits, less what is in
 /// use under each.
 fn group_left() -> Option<u64> {
-    let (groups, mounts) = (fs::read_to_string("/proc/self/cgroup").ok()?, fs::read_to_string("/proc/mounts").ok()?);
-    let own = groups.lines().find_map(|l| l.strip_prefix("0::/"))?;
-    let root = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).find(|w| w.get(2) == Some(&"cgroup2"))?[1];
+    left_in(&fs::read_to_string("/proc/self/cgroup").ok()?, &fs::read_to_string("/proc/mounts").ok()?)
+}
+
+/// The same by the groups of a process and the mounts of the system. Memory is limited in the
+/// unified hierarchy or in one of its own (version 1), which hosts with both have.
+fn left_in(groups: &str, mounts: &str) -> Option<u64> {
+    let group = |of: &dyn Fn(&str) -> bool| {
+        groups.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            of(controllers).then_some(path)
+        })
+    };
+    let mount = |kind: &str, option: &str| {
+        let words = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let is = |words: &Vec<&str>| words.get(2) == Some(&kind) && words.get(3).is_some_and(|w| has(w, option));
+        words.into_iter().find(is).map(|words| words[1])
+    };
+    let unified = group(&str::is_empty).zip(mount("cgroup2", ""));
+    let own = group(&|controllers| has(controllers, "memory")).zip(mount("cgroup", "memory"));
+    let unified = unified.and_then(|(group, root)| least(root, group, ["memory.max", "memory.current"]));
+    let own = own.and_then(|(group, root)| least(root, group, ["memory.limit_in_bytes", "memory.usage_in_bytes"]));
+    unified.into_iter().chain(own).min()
+}
+
+/// Whether a word is in a list with commas; the empty word is in every one.
+fn has(list: &str, word: &str) -> bool {
+    word.is_empty() || list.split(',').any(|one| one == word)
+}
+
+/// The least that the groups from this one up to the root leave.
+fn least(root: &str, group: &str, [limit, used]: [&str; 2]) -> Option<u64> {
     let number = |path: &Path, name: &str| fs::read_to_string(path.join(name)).ok()?.trim().parse::<u64>().ok();
     let root = Path::new(root);
-    root.join(own)
+    root.join(group.trim_start_matches('/'))
         .ancestors()
         .take_while(|path| path.starts_with(root))
-        .filter_map(|path| {
-            Some(number(path, "memory.max")?.saturating_sub(number(path, "memory.current").unwrap_or(0)))
-        })
+        .filter_map(|path| Some(number(path, limit)?.saturating_sub(number(path, used).unwrap_or(0))))
         .min()
 }
 
@@ -159,6 +185,30 @@ mod tests {
              left here. --max-connections sets another limit."
         );
         assert!(announced(memory(MUCH / 2), 1, Some(MUCH)).is_some() && announced(memory(MUCH / 2), 1, None).is_none());
+    }
+
+    #[test]
+    fn a_control_group_of_either_version_limits_what_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let root = folder.path().display();
+        let (unified, own) =
+            (format!("cgroup2 {root}/two cgroup2 rw 0 0\n"), format!("cgroup {root}/one cgroup rw,memory 0 0\n"));
+        let hybrid = format!("cgroup {root}/cpu cgroup rw,cpu 0 0\n{own}{unified}");
+        let groups = "4:memory:/a/b\n2:cpu:/\n0::/a/b\n";
+        assert_eq!(left_in(groups, &hybrid), None);
+        at("two/a/memory.max", "512\n");
+        at("two/a/memory.current", "12\n");
+        at("two/a/b/memory.max", "max\n");
+        assert_eq!(left_in(groups, &unified), Some(500));
+        at("one/memory.limit_in_bytes", "9223372036854771712\n");
+        at("one/a/b/memory.limit_in_bytes", "100\n");
+        at("one/a/b/memory.usage_in_bytes", "40\n");
+        assert_eq!((left_in(groups, &own), left_in(groups, &hybrid)), (Some(60), Some(60)));
     }
 
     #[test]
