@@ -7,6 +7,7 @@ use diagnose::{FindingKind, Report};
 use lab::{Depth, Discipline, Loss};
 use serde::{Deserialize, Serialize};
 
+use crate::account::Cause;
 use crate::plan::{Act, End, Plan};
 use crate::run::Observation;
 use crate::score::{Place, analysed};
@@ -40,6 +41,18 @@ impl Remedy {
             FindingKind::NagleDelayedAck => Some(Self::NoDelay),
             FindingKind::ReceiverApplication | FindingKind::ZeroWindow => Some(Self::Reading),
             _ => None,
+        }
+    }
+}
+
+impl Remedy {
+    /// The causes of which it takes the time away.
+    const fn causes(self) -> &'static [Cause] {
+        match self {
+            Self::ReceiveWindow | Self::Reading => &[Cause::ReceiveWindow],
+            Self::SendBuffer => &[Cause::SendBuffer],
+            Self::NoLoss | Self::Order => &[Cause::Loss],
+            Self::NoDelay => &[Cause::Nagle],
         }
     }
 }
@@ -99,6 +112,9 @@ pub struct Worth {
     pub took: u64,
     /// How much of it was promised, at most, ns.
     pub promised: u64,
+    /// How much of it the remedy takes away by the true account, at most, ns. A check of the account:
+    /// it knows nothing of the second run.
+    pub due: u64,
     /// How much sooner it was over with the remedy, ns; negative where it took longer.
     pub saved: i64,
     /// What was said.
@@ -135,13 +151,14 @@ impl fmt::Display for Worth {
         let ms = |ns: i64| ns / 1_000_000;
         write!(
             f,
-            "{} {:?} {:?}: {:?}: took {} ms, promised {}, saved {}; said: {}",
+            "{} {:?} {:?}: {:?}: took {} ms, promised {}, true {}, saved {}; said: {}",
             self.seed,
             self.place,
             self.remedy,
             self.kept(),
             ms(self.took as i64),
             ms(self.promised as i64),
+            ms(self.due as i64),
             ms(self.saved),
             self.verdict
         )
@@ -189,7 +206,10 @@ pub fn worth(seed: u64) -> Vec<Worth> {
         let Some((_, with)) = again.iter().find(|a| a.0 == remedy && a.1.spoiled.is_none()) else { continue };
         let Some(with) = self::report(with, place) else { continue };
         let saved = took as i64 - with.duration_ns.0 as i64;
-        all.push(Worth { seed, place, remedy, took, promised, saved, verdict: report.verdict.to_string() });
+        let truth = &seen.truths()[0][seen.beside(0, place) as usize];
+        let causes = truth.causes(report.start_ns, report.start_ns + took);
+        let due = remedy.causes().iter().filter_map(|c| causes.get(c)).sum();
+        all.push(Worth { seed, place, remedy, took, promised, due, saved, verdict: report.verdict.to_string() });
     }
     all
 }
@@ -226,8 +246,17 @@ mod tests {
     fn a_promise_is_kept_where_at_least_half_of_it_comes() {
         let worth = |promised: u64, saved: i64| {
             let verdict = String::new();
-            Worth { seed: 1, place: Place::Sender, remedy: Remedy::NoLoss, took: 1_000, promised, saved, verdict }
-                .kept()
+            Worth {
+                seed: 1,
+                place: Place::Sender,
+                remedy: Remedy::NoLoss,
+                took: 1_000,
+                promised,
+                due: 0,
+                saved,
+                verdict,
+            }
+            .kept()
         };
         assert_eq!(worth(600, 500), Kept::Kept);
         assert_eq!(worth(600, 150), Kept::TooMuch);

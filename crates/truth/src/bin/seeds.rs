@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use truth::{Case, Kept, Outcome, Plan, Remedy, cause_name, mistakes, tables, worth};
+use truth::{Case, Kept, Outcome, Plan, Remedy, Worth, cause_name, mistakes, tables, worth};
 
 const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--write] | seeds worth A..B [--jobs N] | seeds plan N";
 const DOCUMENT: &str = "docs/truth.md";
@@ -99,17 +99,29 @@ fn each(wanted: &Wanted, one: impl Fn(u64) -> std::io::Result<()> + Sync) -> std
 }
 
 fn promises(wanted: &Wanted) -> std::io::Result<()> {
-    let counts: Mutex<BTreeMap<(Remedy, Kept), u32>> = Mutex::default();
+    let all: Mutex<BTreeMap<Remedy, Vec<Worth>>> = Mutex::default();
     each(wanted, |seed| {
         for promise in worth(seed) {
             println!("{promise}");
-            *counts.lock().expect("no thread died").entry((promise.remedy, promise.kept())).or_default() += 1;
+            all.lock().expect("no thread died").entry(promise.remedy).or_default().push(promise);
         }
         Ok(())
     })?;
-    println!("\n| remedy | of the promise | times |\n|---|---|---|");
-    for ((remedy, kept), count) in counts.into_inner().expect("no thread died") {
-        println!("| {remedy:?} | {kept:?} | {count} |");
+    println!("\n| remedy | kept | less came | more came | of all time: promised | true | saved |");
+    println!("|---|---|---|---|---|---|---|");
+    for (remedy, promises) in all.into_inner().expect("no thread died") {
+        let count = |kept: Kept| promises.iter().filter(|p| p.kept() == kept).count();
+        let took = promises.iter().map(|p| p.took as f64).sum::<f64>();
+        let share = |of: &dyn Fn(&Worth) -> f64| promises.iter().map(of).sum::<f64>() / took * 100.0;
+        println!(
+            "| {remedy:?} | {} | {} | {} | {:.0} % | {:.0} % | {:.0} % |",
+            count(Kept::Kept),
+            count(Kept::TooMuch),
+            count(Kept::TooLittle),
+            share(&|p| p.promised as f64),
+            share(&|p| p.due as f64),
+            share(&|p| p.saved as f64)
+        );
     }
     Ok(())
 }
