@@ -190,6 +190,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_edge_of_a_window_is_kept_as_it_is() {
+        let una = 1 << 40;
+        for edge in [una, una + (1 << 30), una + 1, una - 1, una - (1 << 31)] {
+            assert_eq!(OnTheWay::new(1, 2, una, edge).edge(), edge);
+        }
+    }
+
+    #[test]
     fn an_echo_says_which_ack_had_arrived_and_how_long_that_took() {
         let mut sender = Sender::default();
         for n in 0..6u32 {
