@@ -87,10 +87,10 @@ pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conc
                 let place = trial.labels.join(", ");
                 conclusion
                     .lost
-                    .push(format!("{}, block {}, {place}: {text}; that trial counts nowhere", plan.name, trial.block));
+                    .push(format!("{}, block {}, {place}: {text}; that trial is excluded", plan.name, trial.block));
             }
             if let Some(why) = &trial.evidence.refused {
-                let text = format!("no packet was looked at, so nothing is proved by packets ({why})");
+                let text = format!("no packet could be read, so nothing is proved by packets ({why})");
                 if !conclusion.lost.contains(&text) {
                     conclusion.lost.push(text);
                 }
@@ -125,7 +125,7 @@ pub fn measures_table(compared: &[Compared]) -> Option<Table> {
         columns(
             ["what", "response"],
             [
-                "ratio less 1",
+                "change",
                 "difference",
                 "Hedges' g",
                 "Cliff's delta",
@@ -200,8 +200,8 @@ mod tests {
         let exact = compared(&[1.0, 1.0, 1.000_001], &[2.0, 2.0, 2.000_001]);
         let table = measures_table(&[wild, exact]).unwrap();
         let column = |row: usize, name: &str| table.written(row)[table.column(name).unwrap()].clone();
-        assert!(column(0, "ratio less 1").starts_with("not known: ") && column(0, "smallest seen") == "—");
+        assert!(column(0, "change").starts_with("not known: ") && column(0, "smallest seen") == "—");
         assert_eq!(column(1, "Hedges' g"), "—");
-        assert!(column(1, "ratio less 1").starts_with("+100.0 %"));
+        assert!(column(1, "change").starts_with("+100.0 %"));
     }
 }

@@ -37,8 +37,8 @@ impl Costliest {
     /// Why no cause is named; `packets` are what they are called.
     pub(crate) fn no_cause(&self, packets: &str) -> String {
         match (self.frames, &self.refused) {
-            (0, Some(why)) => format!("no packet was looked at ({why}), so the cause is not known"),
-            (0, None) => "no packet was looked at, so the cause is not known".into(),
+            (0, Some(why)) => format!("no packet was read ({why}), so the cause is not known"),
+            (0, None) => "no packet was read, so the cause is not known".into(),
             (frames, _) => format!("{packets} ({} frames) show no cause", quantity::count(frames)),
         }
     }
@@ -204,10 +204,10 @@ mod tests {
         assert!(seen.ends_with("its packets (1,200 frames) show no cause"), "{seen}");
         let refused = missed(|t| t.evidence.refused = Some("packets of eth0: not permitted".into()));
         assert!(
-            refused.ends_with("; no packet was looked at (packets of eth0: not permitted), so the cause is not known"),
+            refused.ends_with("; no packet was read (packets of eth0: not permitted), so the cause is not known"),
             "{refused}"
         );
-        assert!(missed(|_| ()).ends_with("; no packet was looked at, so the cause is not known"));
+        assert!(missed(|_| ()).ends_with("; no packet was read, so the cause is not known"));
         let said = crate::account::of_plan(&study, &trials(94e6), 1);
         assert!(!said.verdict.iter().any(|v| v.to_string().contains("missed")), "{:?}", said.verdict);
     }

@@ -33,7 +33,7 @@ pub fn text(plan: &Plan) -> String {
     line(format!("repetitions = {}", plan.repetitions));
     line(format!("duration = {}", time(plan.duration)));
     line(format!("warm_up = {}", time(plan.warm_up)));
-    line(format!("# frames looked at in each trial: {}", plan.frames));
+    line(format!("# frames read in each trial: {}", plan.frames));
     line("\n[fixed]".into());
     for (name, value) in &plan.fixed {
         line(format!("{} = {}", quoted(name), quoted(value)));

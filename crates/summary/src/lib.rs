@@ -4,7 +4,8 @@
 //! record, the slowest records, and figures of each connection, and a [`Timeline`] of each kind:
 //! how long records took over time. It is a [`record::Sink`]. Joins sends and receives to
 //! [`Requests`]. Joins the requests of two hosts ([`hosts`]), and compares runs with one another
-//! ([`between`]). Counts readings of a field ([`FieldHistogram`]).
+//! ([`between`]). Counts readings of a field ([`FieldHistogram`]). Gathers the connections of a
+//! capture that findings cost most ([`Overview`]).
 //!
 //! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours
 //! or widths.
@@ -18,6 +19,7 @@
 mod attribution;
 pub mod between;
 mod connects;
+mod curve;
 mod fields;
 mod figures;
 mod flows;
@@ -30,10 +32,12 @@ mod largest;
 mod limits;
 mod longest;
 mod machine;
+mod overview;
 mod packets;
 mod receives;
 mod requests;
 mod sends;
+mod shares;
 mod slowest;
 mod timed;
 mod timeline;
@@ -41,6 +45,7 @@ mod trace;
 
 pub use attribution::Attribution;
 pub use connects::{ConnectFigures, Service, SetUps};
+pub use curve::cumulative;
 pub use fields::{FieldGroups, FieldHistogram};
 pub use figures::{Slow, TimedFigures};
 pub use flows::{FlowFigures, FlowTable};
@@ -50,12 +55,14 @@ pub use kind::{LEGS, TimedKind};
 pub use labels::{LabelFigures, LabelTable};
 pub use limits::Limits;
 pub use longest::Longest;
+pub use overview::{Hurt, Overview};
 pub use packets::{DatagramFigures, Drops, PacketFigures};
 pub use receives::ReceiveFigures;
 pub use record::{LegPlace, TimedLeg};
 pub use requests::{BASES, RequestFigures, RoleFigures};
 pub use sends::{LegFigures, SendFigures, WaitStats};
+pub use shares::{Divided, divided};
 pub use slowest::{SlowSend, Slowest};
 pub use timed::Timed;
-pub use timeline::{Interval, Timeline};
+pub use timeline::{Heat, Interval, Timeline};
 pub use trace::{ConnectionSummary, Others, TraceSummary};

@@ -1,5 +1,7 @@
 //! How long records of one kind took over time, in bounded memory.
 
+use std::collections::BTreeMap;
+
 use stats::{Distribution, Precision};
 
 use crate::kind::TimedKind;
@@ -32,6 +34,17 @@ impl Interval {
         self.n += other.n;
         self.totals.merge(&other.totals);
     }
+}
+
+/// How many totals of an interval lie within a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Heat {
+    /// Which interval.
+    pub interval: usize,
+    /// The range, nanoseconds.
+    pub range: [f64; 2],
+    /// How many.
+    pub n: u64,
 }
 
 /// Records of one kind by intervals of time, which double in width whenever there would be too many
@@ -100,6 +113,28 @@ impl Timeline {
     /// The intervals one after the other, the first of them at the start.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
+    }
+
+    /// How the totals lie over time: for each interval how many there are in each of so many ranges,
+    /// which are of one ratio and span all totals. Nothing where there is none.
+    pub fn heat(&self, ranges: u32) -> Vec<Heat> {
+        let totals = || self.intervals.iter().map(|interval| &interval.totals);
+        let least = totals().filter_map(Distribution::min).min();
+        let most = totals().filter_map(Distribution::max).max();
+        let Some((least, most)) = least.zip(most).map(|(a, b)| (a.max(1) as f64, b.max(2) as f64)) else {
+            return Vec::new();
+        };
+        let step = ((most * 1.001 / least).ln() / f64::from(ranges)).max(0.01);
+        let mut all = Vec::new();
+        for (interval, times) in totals().enumerate() {
+            let mut counts = BTreeMap::<u32, u64>::new();
+            for (value, n) in times.values() {
+                *counts.entry(((value.max(1) as f64 / least).ln() / step).floor().max(0.0) as u32).or_default() += n;
+            }
+            let range = |range: u32| [range, range + 1].map(|end| least * (f64::from(end) * step).exp());
+            all.extend(counts.into_iter().map(|(at, n)| Heat { interval, range: range(at), n }));
+        }
+        all
     }
 
     /// When the last record ended that has a total, nanoseconds of `CLOCK_MONOTONIC`; the start

@@ -114,7 +114,7 @@ fn words(top: &Top<'_>) -> Vec<String> {
     let mut words = vec![format!("by {}", top.by.name()), format!("sorted by {}", top.sort.name())];
     // Before what a narrow screen has no room for: without it a rate looks whole.
     if top.looked_at < WHOLE {
-        words.push(format!("{} of the bytes looked at", quantity::percent(top.looked_at)));
+        words.push(format!("{} of the bytes sampled", quantity::percent(top.looked_at)));
     }
     if seconds > Nanos::ZERO {
         words.push(format!("last {} s", quantity::count((seconds.0 + 500_000_000) / 1_000_000_000)));
@@ -378,7 +378,7 @@ mod tests {
         assert!(wide.contains(" 102 KiB"), "{wide}");
         assert!(text.contains("recording") && !text.contains("q quit"), "{text}");
         let narrow = drawn(60, 10, false, true, &Top { message: "", paused: false, ..top });
-        assert!(narrow[1].contains("25 % of the bytes looked at"), "{narrow:?}");
+        assert!(narrow[1].contains("25 % of the bytes sampled"), "{narrow:?}");
         assert!(narrow[9].starts_with("q quit Enter open") && narrow[9].trim_end().ends_with("r record"), "{narrow:?}");
         let keys = drawn(40, 10, false, true, &shown(&rows, 0))[9].trim_end().to_owned();
         assert_eq!(keys, "q quit Enter open s sort g group");

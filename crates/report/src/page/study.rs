@@ -36,7 +36,7 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     }
     if counted < trials.len() {
         let fewer = format!(
-            "{} of {} do not count, because a setting did not take or the path broke its promise; each is named below.",
+            "{} of {} are excluded, because a setting did not take effect or the path was not what was asked for; each is named below.",
             quantity::count((trials.len() - counted) as u64),
             quantity::counted(trials.len() as u64, "trial")
         );
@@ -70,16 +70,16 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
         tables.blocks.push(Block::OnPage(table));
     }
     sections.push(tables);
-    let mut settings = Section::new("Proof that the settings took");
+    let mut settings = Section::new("Proof that the settings took effect");
     settings.table(drawn::proof::settings(&study.plans, trials));
     settings.list(&said.checked);
     sections.push(settings);
-    let mut path = Section::new("The path, and whether it kept its promise");
+    let mut path = Section::new("The path, and whether it was what was asked for");
     path.table(drawn::proof::path(&study.plans, trials));
     sections.push(path);
     let mut lost = Section::new("What was lost, and what to know");
     if said.lost.is_empty() {
-        lost.say("Nothing was lost: every frame that was to be looked at was seen, and every trial counts.");
+        lost.say("Nothing was lost: every frame that was to be read was read, and every trial counts.");
     } else {
         lost.list(&said.lost);
     }

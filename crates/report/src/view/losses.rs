@@ -47,7 +47,7 @@ pub(crate) fn seen(coverage: &Coverage, sampling: Sampling) -> String {
         return format!("Asked for: {asked}. What share was seen is not known, because no connection was followed.");
     }
     format!(
-        "Asked for: {asked}. Really watched: {} of the connections' time and {} of the {} that TCP counted.",
+        "Asked for: {asked}. Covered: {} of the connections' time and {} of the {} that TCP counted.",
         quantity::percent(time).replace(' ', "\u{a0}"),
         quantity::percent(bytes).replace(' ', "\u{a0}"),
         quantity::bytes(coverage.bytes_written).replace(' ', "\u{a0}"),

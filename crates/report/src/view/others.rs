@@ -44,7 +44,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
             let out_of_order = summary.receives().out_of_order;
             if out_of_order > 0 {
                 words.push(format!(
-                    "{} came before bytes that precede them, and what follows a hole waits in socket until it is filled.",
+                    "{} came out of order: what follows a gap waits in the leg socket until the gap is filled.",
                     quantity::counted(out_of_order, "receive")
                 ));
             }
@@ -113,7 +113,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     let share = |times: &Distribution| quantity::whole(quantity::percent(quantity::share(times.sum(), sum)));
     let timed = match all.n() {
         n if n == summary.n(kind) => of,
-        n => format!("{of} ({} of them timed to their end)", quantity::count(n)),
+        n => format!("the {} of {of} that were timed to their end", quantity::count(n)),
     };
     let Some((most, took)) = parts.first() else { return format!("No leg of {timed} is known.") };
     let leg = if requests_of(summary, kind).is_some() { "part" } else { "leg" };

@@ -114,7 +114,8 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
     parts.sort_by_key(|p| std::cmp::Reverse(p.1));
     let sends = match n == total.sends {
         true => quantity::counted(n, "send"),
-        false => format!("{} ({} of them acknowledged)", quantity::counted(total.sends, "send"), quantity::count(n)),
+        // How many were not is said as well.
+        false => quantity::counted(n, "acknowledged send"),
     };
     let (leg, took) = parts[0];
     if time == 0 {
@@ -169,7 +170,7 @@ fn spread(times: &Distribution, sampled: bool) -> String {
         && let Some((low, high)) = times.interval(Quantile::P50, 0.95)
         && show(low) != show(high)
     {
-        text.push_str(&format!(" (95\u{a0}% interval {} to {})", show(low), show(high)));
+        text.push_str(&format!(", 95\u{a0}% interval {} to {}", show(low), show(high)));
     }
     match times.quantile(Quantile::P99) {
         Some(p99) => text.push_str(&format!(", p99 {}", show(p99))),

@@ -49,7 +49,7 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
         let (follower, packets) = follower(file, Keep::Nothing);
         let provenance = provenance(&follower, packets);
         let mut all = Overview::new(overview::SHOWN);
-        follower.reports().for_each(|r| all.report(&r));
+        follower.reports().for_each(|r| overview::add(&mut all, &r));
         let first = describe(&Subject {
             name: Some("run"),
             provenance: &provenance,
@@ -85,9 +85,9 @@ fn several_threads_gather_the_same() {
     };
     let (mut one, mut joined) = (Overview::new(1), Overview::new(1));
     for report in follower.reports() {
-        one.report(&report);
+        overview::add(&mut one, &report);
         let mut alone = Overview::new(1);
-        alone.report(&report);
+        overview::add(&mut alone, &report);
         joined.join(alone);
     }
     assert!(follower.len() > 1);

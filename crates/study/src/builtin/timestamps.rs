@@ -221,7 +221,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             .into(),
     );
     c.notes.push(
-        "header lengths are of the frames that the sender's TCP hands to its device; the reference looked at 256 connections, \
+        "header lengths are of the frames that the sender's TCP hands to its device; the reference took 256 connections, \
          with the `tcp_header_len` that each of their data segments has"
             .into(),
     );

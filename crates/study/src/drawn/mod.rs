@@ -66,10 +66,7 @@ pub fn comparisons(said: &Conclusion) -> Option<Plot> {
     let (mut items, mut predicted) = (Vec::new(), Vec::new());
     let mut table = Table::new(
         "Comparisons",
-        columns(
-            ["what", "response"],
-            ["ratio less 1, 95 % interval", "blocks", "p", "predicted", "smallest that could be seen"],
-        ),
+        columns(["what", "response"], ["change, 95 % interval", "blocks", "p", "predicted", "smallest seen"]),
     );
     for (i, c) in (0u32..).zip(shown) {
         let (at, ratio) = (f64::from(i), &c.comparison.ratio);
@@ -103,7 +100,7 @@ pub fn comparisons(said: &Conclusion) -> Option<Plot> {
     Plot::new(
         "effects",
         "Effects with their 95 % intervals",
-        format!("Ratio within blocks, less 1; n = {n} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
+        format!("Change within blocks; n = {n} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
         (Axis::linear("change of the response", Unit::Share), Axis::names("", names)),
         vec![
             Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },

@@ -296,7 +296,7 @@ fn whole(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> any
         args.threads(),
         |reports| {
             let mut some = Overview::new(args.rows);
-            reports.for_each(|r| some.report(&r));
+            reports.for_each(|r| overview::add(&mut some, &r));
             Ok(some)
         },
         |some| {

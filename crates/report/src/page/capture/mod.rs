@@ -20,7 +20,8 @@ use crate::view::capital;
 use paper::document::{Clause, Text};
 use record::conversation::Verdict;
 
-pub use overview::{Overview, Subject, describe, document};
+pub use overview::{Subject, describe, document};
+pub use summary::Overview;
 
 /// Names of hosts, by the addresses that stand for them in a text.
 pub type Names = BTreeMap<IpAddr, String>;

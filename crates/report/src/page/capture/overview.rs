@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use diagnose::{Limit, Report};
 use record::Nanos;
-use record::conversation::{ConversationRow, FindingKind, FindingRow, Verdict};
+use record::conversation::{FindingKind, FindingRow, Verdict};
 use store::State;
 use store::capture::{Provenance, Run};
 
@@ -13,111 +13,19 @@ use super::{Names, clauses_of, ends, sentence};
 use crate::page::{command, facts};
 use paper::document::{Clause, Document, Row, Section, Text, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
+use summary::{Hurt, Overview};
 
 /// Connections that a terminal shows, where nothing else is asked for.
 pub const SHOWN: usize = 50;
-/// Connections that a page lists.
-const LISTED: usize = 500;
 /// Connections that are drawn.
 const DRAWN: usize = 30;
-/// Findings that a page lists.
-const FINDINGS: usize = 500;
 /// Findings that a terminal shows.
 const FINDINGS_SHOWN: usize = 10;
 
-/// A connection with the finding that cost it most, the time that its applications took aside.
-#[derive(Clone, Debug)]
-struct Hurt {
-    by: Option<FindingRow>,
-    conversation: ConversationRow,
-}
-
-impl Hurt {
-    fn cost(&self) -> Nanos {
-        self.by.as_ref().map_or(Nanos::ZERO, |f| f.cost_ns)
-    }
-}
-
-/// What is said of a capture, gathered connection by connection in bounded memory.
-#[derive(Clone, Debug)]
-pub struct Overview {
-    limit: usize,
-    connections: u64,
-    findings: u64,
-    /// Kinds of findings with their cost and number, in the order of their first.
-    kinds: Vec<(String, Nanos, u64)>,
-    /// Those that a finding cost most, the first one most; not yet in order.
-    hurt: Vec<Hurt>,
-    /// The costliest findings; not yet in order.
-    costliest: Vec<FindingRow>,
-}
-
-impl Overview {
-    /// Nothing yet; at least so many connections are listed.
-    pub fn new(rows: usize) -> Self {
-        let limit = rows.max(LISTED);
-        Self { limit, connections: 0, findings: 0, kinds: Vec::new(), hurt: Vec::new(), costliest: Vec::new() }
-    }
-
-    /// Adds a connection.
-    pub fn report(&mut self, report: &Report) {
-        let findings: Vec<FindingRow> = report.finding_rows().collect();
-        self.conversation(report.row(), &findings);
-    }
-
-    /// Adds a connection with what was found on it.
-    pub fn conversation(&mut self, conversation: ConversationRow, findings: &[FindingRow]) {
-        self.connections += 1;
-        self.findings += findings.len() as u64;
-        for f in findings {
-            self.kind(&f.kind, f.cost_ns, 1);
-        }
-        let by = findings
-            .iter()
-            .filter(|f| f.kind != FindingKind::SenderApplication.name())
-            .max_by_key(|f| f.cost_ns)
-            .cloned();
-        self.hurt.push(Hurt { by, conversation });
-        self.costliest.extend_from_slice(findings);
-        self.forget_the_rest();
-    }
-
-    /// Adds what another gathered of the connections after these.
-    pub fn join(&mut self, other: Self) {
-        self.connections += other.connections;
-        self.findings += other.findings;
-        for (kind, cost, n) in other.kinds {
-            self.kind(&kind, cost, n);
-        }
-        self.hurt.extend(other.hurt);
-        self.costliest.extend(other.costliest);
-        self.forget_the_rest();
-    }
-
-    /// From time to time only: sorting takes time.
-    fn forget_the_rest(&mut self) {
-        if self.hurt.len() >= self.limit * 2 || self.costliest.len() >= FINDINGS * 2 {
-            self.keep_the_costliest();
-        }
-    }
-
-    fn kind(&mut self, kind: &str, cost: Nanos, n: u64) {
-        match self.kinds.iter_mut().find(|k| k.0 == kind) {
-            Some(k) => (k.1, k.2) = (k.1 + cost, k.2 + n),
-            None => self.kinds.push((kind.to_owned(), cost, n)),
-        }
-    }
-
-    /// The cost decides, then the size, then the number.
-    fn keep_the_costliest(&mut self) {
-        self.hurt.sort_by_key(|h| {
-            let c = &h.conversation;
-            (Reverse((h.cost(), c.to_server.bytes + c.to_client.bytes)), c.number)
-        });
-        self.hurt.truncate(self.limit);
-        self.costliest.sort_by_key(|f| (Reverse(f.cost_ns), f.number));
-        self.costliest.truncate(FINDINGS);
-    }
+/// Adds a connection that was followed.
+pub fn add(overview: &mut Overview, report: &Report) {
+    let findings: Vec<FindingRow> = report.finding_rows().collect();
+    overview.conversation(report.row(), &findings);
 }
 
 /// What a document of a capture is made from.
@@ -151,8 +59,7 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
 
 /// What is said of a capture.
 pub fn describe(of: &Subject) -> Document {
-    let mut overview = of.overview.clone();
-    overview.keep_the_costliest();
+    let overview = of.overview.clone().sorted();
     let p = of.provenance;
     let mut warnings = Vec::new();
     if !of.finished {

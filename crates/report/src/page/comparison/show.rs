@@ -231,7 +231,7 @@ fn moved_columns(c: &Comparison, smallest: bool) -> impl Iterator<Item = Column>
     let [first, second] = c.names.each_ref().map(Column::figures);
     let [shift, change, interval] = ["shift", "change", "95 % interval"].map(Column::figures);
     let columns = [Column::text("percentile"), first, second, shift, change, interval, Column::text("seen")];
-    columns.into_iter().chain(smallest.then(|| Column::figures("would have been seen from").spare(1)))
+    columns.into_iter().chain(smallest.then(|| Column::figures("seen from")))
 }
 
 /// From the percentile to whether a difference is seen.

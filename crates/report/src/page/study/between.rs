@@ -174,7 +174,7 @@ fn warnings(names: [&str; 2], between: &Between) -> Vec<String> {
     }
     warnings.push(
         "What two runs of one machine differ by is in no interval, other than what moves all combinations of a block by the same factor, which is \
-         not in the changes within blocks. Repeat each study, in turns, before you act on a difference."
+         not in the changes within blocks. Repeat each study, alternating, before you act on a difference."
             .into(),
     );
     for (name, notes) in names.iter().zip(&between.notes) {
@@ -203,15 +203,15 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         Column::figures(names[0]),
         Column::figures(names[1]),
         Column::figures("change"),
-        Column::figures("relative to the first, within blocks"),
-        Column::figures("trials").spare(0),
+        Column::figures("within blocks"),
+        Column::figures("trials"),
     ];
     let mut table = Table::new("", columns);
     for row in &between.rows {
         let within = match Kind::WithinBlocks.change(row) {
             Some(change) => percent_of(change),
-            None if between.base(row) == Some(row) => "this is the first".into(),
-            None => "too few blocks with both".into(),
+            None if between.base(row) == Some(row) => "the first".into(),
+            None => "too few blocks".into(),
         };
         let [first, second] = row.change.values.map(|value| Cell::figure(quantity(row.response, value)));
         table.push([
@@ -229,7 +229,7 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     let long = verdict.iter().filter(|sentence| sentence.beginning(WORDS).is_some());
     section.list(long.map(|sentence| format!("{sentence}.")));
     section.list([
-        "Within blocks: in each block a combination is divided by the first one of its plan, and the mean of that ratio is compared. What changes all \
+        "Within blocks, relative to the first: in each block a combination is divided by the first one of its plan, and the mean of that ratio is compared. What changes all \
          combinations of a block by the same factor is not in it; what changes one more than the first is, whichever of the two it is that changed."
 ,
         "By itself: trials of two studies are no pairs, so whatever changed between them is in the difference. A state of the machine that lasts \
@@ -273,7 +273,7 @@ fn plot(kind: Kind, between: &Between) -> Option<Plot> {
     };
     let left = compared.len() - known.len();
     let note = if left > 0 { format!(" {left} more are not drawn.") } else { String::new() };
-    let caption = format!("{what}, less 1, with intervals.{note}");
+    let caption = format!("{what}, as a change, with intervals.{note}");
     let axes = (Axis::linear("change of the response", Unit::Share), Axis::names("", names));
     Plot::new(id, title, caption, axes, layers)
 }
@@ -396,9 +396,7 @@ mod tests {
         let table = table.unwrap();
         let cells: Vec<String> = (0..table.rows.len()).map(|row| table.written(row)[5].clone()).collect();
         assert!(
-            cells[0] == "this is the first"
-                && cells[1].starts_with("−9.52 % [")
-                && cells[2] == "too few blocks with both",
+            cells[0] == "the first" && cells[1].starts_with("−9.52 % [") && cells[2] == "too few blocks",
             "{cells:?}"
         );
         let drawn: Vec<(&str, f64)> = document

@@ -13,7 +13,7 @@ use crate::view;
 use crate::view::capital;
 use paper::document::{Bar, Cell, Column, Histograms, Row, Series, Table, Text, Waterfall, Waterfalls};
 use paper::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
-use summary::{Attribution, FlowFigures, LEGS, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary};
+use summary::{Attribution, Divided, FlowFigures, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary, divided};
 
 /// Connections with shares that are drawn.
 const SHARES: usize = 10;
@@ -147,62 +147,26 @@ pub(super) fn boxes(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
     )
 }
 
-/// How the time of a row is divided among the parts.
-struct Divided {
-    name: Text,
-    n: u64,
-    sums: [u128; LEGS],
-}
-
-fn divided(summary: &TraceSummary, kind: TimedKind) -> Vec<Divided> {
-    let mut all = Divided { name: "all".into(), n: summary.n(kind), sums: [0; LEGS] };
-    for (sum, (_, times)) in all.sums.iter_mut().zip(summary.times(kind)) {
-        *sum = times.sum();
+/// What a row of shares is of.
+fn name(row: &Divided) -> Text {
+    match row.of {
+        None => "all".into(),
+        Some((_, Some((local, remote)))) => Text::to_peer(local, remote),
+        Some((flow, None)) => format!("connection {flow}").into(),
     }
-    let name = |ends: Option<(SocketAddr, SocketAddr)>, flow| {
-        ends.map_or_else(|| format!("connection {flow}").into(), |(local, remote)| Text::to_peer(local, remote))
-    };
-    let mut rows = vec![all];
-    match summary.tallies(kind) {
-        Some(tallies) => rows.extend(tallies.sorted().into_iter().take(SHARES).map(|tally| Divided {
-            name: name(tally.ends, tally.flow),
-            n: tally.n,
-            sums: tally.sums,
-        })),
-        None => rows.extend(summary.connections().into_iter().take(SHARES).map(|c| {
-            let mut sums = [0; LEGS];
-            for (sum, leg) in sums.iter_mut().zip(record::Leg::ALL) {
-                *sum = c.sends.leg(leg).times.sum();
-            }
-            Divided {
-                name: name(Some((c.connection.local, c.connection.remote)), c.connection.id),
-                n: c.sends.sends,
-                sums,
-            }
-        })),
-    }
-    // One connection alone is all there is.
-    if rows.len() == 2 {
-        rows.truncate(1);
-    }
-    rows
 }
 
 /// Which part took which share of the time, of all and of the busiest connections.
 pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
-    let mut rows = divided(summary, kind);
-    let whole = |row: &Divided| kind.adding().map(|(i, _)| row.sums[i]).sum::<u128>();
-    rows.retain(|row| whole(row) > 0);
+    let rows = divided(summary, kind, SHARES);
     let layers = kind.adding().map(|(part, leg)| {
-        let items = (0u32..).zip(&rows).filter(|(_, row)| row.sums[part] > 0).map(|(at, row)| {
-            let of = whole(row) as f64;
-            let before: u128 = kind.adding().take_while(|(i, _)| *i < part).map(|(i, _)| row.sums[i]).sum();
-            let [from, to] = [before, before + row.sums[part]].map(|t| tidy(t as f64 / of));
+        let items = (0u32..).zip(&rows).filter(|(_, row)| row.share(part) > 0.0).map(|(at, row)| {
+            let [from, to] = row.reach(kind, part).map(tidy);
             let label = format!(
                 "{}: {} of the time of {}, n = {}",
                 leg.name,
-                quantity::percent(row.sums[part] as f64 / of),
-                row.name,
+                quantity::percent(row.share(part)),
+                name(row),
                 quantity::count(row.n)
             );
             Span { at: f64::from(at), from, to, label }
@@ -210,12 +174,11 @@ pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
         Layer::Spans { name: leg.name.to_string(), hue: hue_of(leg), items: items.collect() }
     });
     let mut table = Table::new("Shares of the time", [Column::text("connection"), Column::figures("n")]);
-    let named: Vec<_> = kind.adding().filter(|(i, _)| rows.iter().any(|row| row.sums[*i] > 0)).collect();
+    let named: Vec<_> = kind.adding().filter(|(i, _)| rows.iter().any(|row| row.share(*i) > 0.0)).collect();
     table.columns.extend(named.iter().map(|(_, leg)| Column::figures(leg.name.name())));
     for row in &rows {
-        let mut cells = vec![row.name.clone().into(), Cell::count(row.n)];
-        let of = whole(row);
-        cells.extend(named.iter().map(|(i, _)| Cell::share(quantity::share(row.sums[*i], of))));
+        let mut cells = vec![name(row).into(), Cell::count(row.n)];
+        cells.extend(named.iter().map(|(i, _)| Cell::share(row.share(*i))));
         table.push(cells);
     }
     let which = if rows.len() > 1 { " All together, and the busiest connections." } else { "" };
@@ -229,7 +192,7 @@ pub(super) fn shares(summary: &TraceSummary, kind: TimedKind) -> Option<Plot> {
         ),
         (
             Axis::linear("share of the time", Unit::Share).reaching(0.0).reaching(1.0),
-            Axis::names("", rows.iter().map(|row| row.name.clone().and(format!(" (n = {})", quantity::count(row.n))))),
+            Axis::names("", rows.iter().map(|row| name(row).and(format!(" (n = {})", quantity::count(row.n))))),
         ),
         layers.collect(),
     )

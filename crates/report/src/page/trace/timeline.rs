@@ -9,7 +9,7 @@ use paper::plot::{Axis, Cell, Hue, Layer, Plot, Unit, tidy};
 use summary::Timeline;
 
 /// Rows of the heat map.
-const HEAT_ROWS: f64 = 30.0;
+const HEAT_ROWS: u32 = 30;
 
 /// How many records have a total.
 fn n(of: &Timeline) -> u64 {
@@ -73,27 +73,16 @@ pub(super) fn quantiles(of: &Timeline) -> Option<Plot> {
 }
 
 pub(super) fn heat(of: &Timeline) -> Option<Plot> {
-    let totals = || of.intervals().iter().map(|interval| &interval.totals);
-    let least = totals().filter_map(Distribution::min).min()?.max(1) as f64;
-    let most = totals().filter_map(Distribution::max).max()?.max(2) as f64;
-    let step = ((most * 1.001 / least).ln() / HEAT_ROWS).max(0.01);
-    let mut counts: Vec<((usize, i32), u64)> = Vec::new();
-    for (i, d) in totals().enumerate() {
-        let mut rows = std::collections::BTreeMap::<i32, u64>::new();
-        for (value, n) in d.values() {
-            *rows.entry(((value.max(1) as f64 / least).ln() / step).floor().max(0.0) as i32).or_default() += n;
-        }
-        counts.extend(rows.into_iter().map(|(row, n)| ((i, row), n)));
-    }
-    let fullest = counts.iter().map(|c| c.1).max()? as f64;
-    let cells = counts
+    let counted = of.heat(HEAT_ROWS);
+    let fullest = counted.iter().map(|heat| heat.n).max()? as f64;
+    let cells = counted
         .into_iter()
-        .map(|((i, row), n)| {
-            let y = [row, row + 1].map(|r| tidy(least * (f64::from(r) * step).exp()));
-            let x = [tidy(at(of, i)), tidy(at(of, i + 1))];
+        .map(|heat| {
+            let y = heat.range.map(tidy);
+            let x = [heat.interval, heat.interval + 1].map(|i| tidy(at(of, i)));
             let [low, high] = y.map(|v| Nanos(v as u64));
-            let shade = tidy((n as f64).ln_1p() / fullest.ln_1p());
-            Cell { x, y, shade, label: format!("{low} to {high}: n = {}", quantity::count(n)) }
+            let shade = tidy((heat.n as f64).ln_1p() / fullest.ln_1p());
+            Cell { x, y, shade, label: format!("{low} to {high}: n = {}", quantity::count(heat.n)) }
         })
         .collect();
     Plot::new(
