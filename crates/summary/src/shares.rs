@@ -1,4 +1,4 @@
-//! How the time of a kind of record is divided among its legs, in all and on the busiest
+//! How the time of one type of record is divided among its legs, in all and on the busiest
 //! connections.
 
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ impl Divided {
     }
 }
 
-/// How the time of all records of a kind is divided, and that of so many of the busiest
+/// How the time of all records of one type is divided, and that of so many of the busiest
 /// connections where there are several; those that took no time are left out.
 pub fn divided(summary: &TraceSummary, kind: TimedKind, connections: usize) -> Vec<Divided> {
     let mut sums = [0; LEGS];
