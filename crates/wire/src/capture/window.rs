@@ -35,6 +35,9 @@ impl Compression {
     }
 }
 
+/// What is said of a file that takes more memory to decompress than is given to one.
+const WIDE_WINDOW: &str = "it was compressed with a window of more than 128 MiB (`zstd --long=28` or more): decompress it first, with `zstd -d --long=31`";
+
 /// What the stream ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -202,6 +205,11 @@ impl<'a> Window<'a> {
                 Err(e) if *compressed && e.kind() == io::ErrorKind::UnexpectedEof => {
                     self.end = Some(End::CutCompression);
                 }
+                // Whole, but made for more memory than any file is given here. The decoder
+                // has no other sign of it than its words.
+                Err(e) if *compressed && e.to_string().contains("requires too much memory") => {
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, WIDE_WINDOW));
+                }
                 // Decoders report damage with these kinds; an error of the device below has
                 // another.
                 Err(e)
@@ -292,6 +300,15 @@ mod tests {
             self.0 = &self.0[n..];
             Ok(n)
         }
+    }
+
+    #[test]
+    fn a_zstd_window_that_is_too_wide_is_said_and_is_no_empty_file() {
+        // A frame with a window of 2²⁸ bytes and one empty block (RFC 8878, section 3.1.1).
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 18 << 3, 1, 0, 0];
+        let (mut window, _) = Window::over_stream(&frame[..]).unwrap();
+        let said = window.has(4).unwrap_err().to_string();
+        assert!(said.contains("128 MiB") && said.contains("zstd -d --long=31"), "{said}");
     }
 
     #[test]
