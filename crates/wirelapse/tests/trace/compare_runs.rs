@@ -181,7 +181,7 @@ fn two_studies_are_compared_and_what_else_differs_is_said() {
     let text = run(&["compare", &a, &b]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         text.contains(
-            "Kernel 7.2.0 against 6.12.1, within blocks: relative to the first (delay, 1ms), a difference in goodput is \
+            "Kernel 7.2.0 against 6.12.1, within blocks, relative to the first (delay, 1ms): a difference in goodput is \
              seen in 1 of 1 other combination."
         ),
         "{text}"
