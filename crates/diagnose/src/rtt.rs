@@ -12,7 +12,7 @@ use crate::stall::Stall;
 const NONE: u64 = u64::MAX;
 
 /// How many samples make a block of the slow series that steps of the path's delay are read from.
-const BLOCK: u8 = 16;
+const BLOCK: u32 = 16;
 
 /// A block's smallest sample with where it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,6 @@ pub(crate) struct Rtt {
     pub(crate) samples: Distribution,
     /// From SYN to SYN-ACK, or SYN-ACK to its ACK.
     pub(crate) handshake: u64,
-    in_block: u8,
 }
 
 impl Default for Rtt {
@@ -102,7 +101,6 @@ impl Default for Rtt {
             variation: 0,
             last: NONE,
             block_min: [NONE; 2],
-            in_block: 0,
             loaded: NONE,
             samples: Distribution::default(),
             detail: None,
@@ -185,9 +183,7 @@ impl Rtt {
             self.loaded = if self.loaded == NONE { rtt } else { self.loaded - self.loaded / 4 + rtt / 4 };
         }
         self.block_min[0] = self.block_min[0].min(rtt);
-        self.in_block += 1;
-        if self.in_block == BLOCK {
-            self.in_block = 0;
+        if self.samples.count().is_multiple_of(BLOCK.into()) {
             self.block_min = [NONE, self.block_min[0]];
             if self.detail.is_none() {
                 // The first block was passed before there was a series.
@@ -250,7 +246,7 @@ impl Detail {
     }
 
     fn series(&mut self, rtt: u64, at: u64, number: u64) {
-        let size = self.samples_a_block.max(u32::from(BLOCK));
+        let size = self.samples_a_block.max(BLOCK);
         match self.blocks.last_mut() {
             Some(last) if self.in_block > 0 => last.min = last.min.min(rtt),
             _ => self.blocks.push(Block { at, number, min: rtt }),
