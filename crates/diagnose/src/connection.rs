@@ -310,7 +310,8 @@ impl Connection {
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
         let held_up = self.echoed(dir, s, now);
-        let ids_skipped = self.halves[dir].skips_ids(s);
+        let h = &mut self.halves[dir];
+        let ids_skipped = h.datagrams.skips_ids(s, h.limit);
         let was_filled = self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].next;
         let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {

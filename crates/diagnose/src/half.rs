@@ -1,5 +1,7 @@
 //! One direction of a connection: what its sender did, and what the peer's answers say of it.
 
+mod datagrams;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
@@ -16,6 +18,7 @@ use crate::rounds::{Release, Rounds, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
+use datagrams::Datagrams;
 use record::conversation::Limit;
 
 /// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as
@@ -71,56 +74,6 @@ pub(crate) struct Offered {
     pub(crate) fast_open: Option<u8>,
     pub(crate) mptcp: bool,
     pub(crate) flags: Flags,
-}
-
-/// How long after a packet its copy comes at most, in units of 2^16 ns, rounded up: 10 ms, and 2 s
-/// where a router has lowered the TTL.
-const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
-const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
-
-/// The latest packets, to find copies: IPv4 identification and TCP header in one digest, and when,
-/// in units of 2^16 ns (of which 2^32 are 78 hours); 0 for none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Recent {
-    digests: [u32; 4],
-    at: [u32; 4],
-}
-
-impl Recent {
-    /// Whether a packet with this digest came at most `within` before `at`.
-    #[inline(always)]
-    fn has(&self, digest: u32, at: u32, within: u32) -> bool {
-        // Hardly ever is one equal.
-        let [a, b, c, d] = self.digests;
-        (a == digest || b == digest || c == digest || d == digest)
-            && (0..4).any(|i| self.digests[i] == digest && self.at[i] > 0 && at.wrapping_sub(self.at[i]) <= within)
-    }
-
-    #[inline(always)]
-    fn keep(&mut self, place: u8, digest: u32, at: u32) {
-        let i = usize::from(place & 3);
-        (self.digests[i], self.at[i]) = (digest, at);
-    }
-}
-
-/// IPv4 identification and TCP header of a packet.
-#[inline(always)]
-fn digest(s: &Segment) -> u32 {
-    let id = s.network.id.unwrap_or(0);
-    // Odd multipliers keep every bit of each field in the digest; the identification alone shows
-    // most packets apart.
-    (s.seq.0 ^ u32::from(id) << 16 ^ u32::from(id)).wrapping_mul(0x9e37_79b1)
-        ^ s.ack.0.rotate_left(16).wrapping_mul(0x85eb_ca6b)
-        ^ s.payload.rotate_left(7)
-        ^ u32::from(s.flags.bits()) << 20
-        ^ u32::from(s.window)
-        ^ s.options.timestamps.and_then(|(value, _)| value).unwrap_or(0).wrapping_mul(0xc2b2_ae35)
-}
-
-/// A time in units of 2^16 ns, never 0.
-#[inline(always)]
-fn coarse(now: u64) -> u32 {
-    ((now >> 16) as u32).max(1)
 }
 
 /// Counters of one direction that nearly every one has.
@@ -281,15 +234,6 @@ pub(crate) struct Late {
     pub(crate) charged: Option<(Limit, u64)>,
 }
 
-/// Packets of a direction of which copies may come.
-#[derive(Clone, Debug, Default)]
-struct Passes {
-    /// A copy or another TTL has been seen.
-    expected: bool,
-    /// Digest, time and TTL of each.
-    kept: VecDeque<(u32, u32, u8)>,
-}
-
 /// One direction.
 ///
 /// Its fields stand in memory as they do here. What is for its data lies apart from what is for its
@@ -308,8 +252,6 @@ pub(crate) struct Half {
     pub(crate) holes: Ranges,
     pub(crate) suspect_at: u64,
     pub(crate) repairs: Repairs,
-    /// Packets that are kept to find copies of them that come after many others.
-    passes: Option<Box<Passes>>,
     pub(crate) offered: Offered,
 
     // For its ACKs.
@@ -322,19 +264,12 @@ pub(crate) struct Half {
     pub(crate) count: Counters,
     pub(crate) rare: Rare,
     pub(crate) headers: Headers,
-    recent: Recent,
+    pub(crate) datagrams: Datagrams,
     next_seq: SeqNumber,
     /// See [`Half::repeats_ack`].
     last_ack: SeqNumber,
     pub(crate) checksums: Checksums,
     last_window: u16,
-    /// The identification that a sender which counts up gives its next packet, and how often it has
-    /// done so.
-    next_id: u16,
-    ids_in_step: u8,
-    /// The TTL of the first packet.
-    pub(crate) ttl: u8,
-    recent_next: u8,
     ack_is_plain: bool,
     pub(crate) window_known: bool,
     pub(crate) begun: bool,
@@ -396,7 +331,7 @@ impl Half {
     pub(crate) fn touch(&self) -> u64 {
         self.max_window
             ^ self.count.packets
-            ^ u64::from(self.recent.digests[0])
+            ^ self.datagrams.touch()
             ^ self.heard_at
             ^ self.rtt.variation()
             ^ self.rtt.handshake
@@ -424,80 +359,27 @@ impl Half {
     }
 
     /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every
-    /// interface at once. A stack that retransmits counts its identification on, so equal
-    /// identification within 10 ms is a copy, and longer after where a router in between has
-    /// lowered the TTL. Without an identification (IPv6; or 0, constant where fragmentation is
-    /// ruled out) the same TTL says nothing by itself: nothing is retransmitted within 100 µs, on a
-    /// path that is `far` longer or where the SYN has shown that packets come twice, and no SYN
-    /// within 10 ms (RFC 6298, section 2: 1 s). What has another TTL then is no second ACK either,
-    /// as what a sender retransmits goes the same way; and once copies with a TTL are known, all
-    /// that repeats with it is one.
+    /// interface at once (see [`Datagrams::take`]). What has another TTL is no second ACK either, as
+    /// what a sender retransmits goes the same way; and once copies with a TTL are known, all that
+    /// repeats with it is one.
     #[inline]
     pub(crate) fn is_copy(&mut self, s: &Segment, now: u64, far: bool) -> bool {
-        const SYN_WITHIN: u32 = 500_000_000 / 65_536;
-        const SAME_MOMENT: u32 = 100_000 / 65_536 + 1;
-        let ttl = s.network.ttl;
-        if s.network.id.is_none() && ttl == 0 {
+        if s.network.id.is_none() && s.network.ttl == 0 {
             return false;
         }
-        let id = s.network.id.unwrap_or(0);
-        let digest = digest(s);
-        let at = coarse(now);
-        let other_ttl = ttl != self.ttl && self.ttl != 0;
-        let within = if other_ttl && (id != 0 || ttl == self.rare.copies_ttl) {
-            TWO_SECONDS
-        } else if other_ttl && s.flags.contains(Flags::SYN) {
-            SYN_WITHIN
-        } else if id != 0 || other_ttl || s.flags.contains(Flags::SYN) {
-            COPY_WITHIN
-        } else if s.sequence_length() > 0 && (s.network.id.is_some() || self.rare.copies_alike || far) {
-            SAME_MOMENT
-        } else {
-            0
-        };
-        if within > 0 && self.recent.has(digest, at, within) {
-            self.rare.capture_copies += 1;
-            if id != 0 || other_ttl || s.flags.contains(Flags::SYN) {
-                self.expect_copies(ttl);
-            }
-            return true;
-        }
-        // A capture that begins in mid-connection may show many packets before the first copy. The
-        // first of all, a SYN mostly, is no copy, and is among the latest still when the second
-        // comes.
+        // The first packet of all, a SYN mostly, is no copy, and is among the latest still when the
+        // second comes.
         let begins_amid = !self.offered.seen && (1..64).contains(&self.count.packets);
-        if (self.expects_copies() || other_ttl || begins_amid)
-            && self.passed_before((digest, at, ttl), id != 0, within.min(COPY_WITHIN))
-        {
-            self.rare.capture_copies += 1;
-            return true;
+        match self.datagrams.take(s, now, far, begins_amid) {
+            Some(packet) if !(self.datagrams.is_other_ttl(s) && self.repeats(s)) => {
+                self.datagrams.keep(&packet);
+                false
+            }
+            _ => {
+                self.rare.capture_copies += 1;
+                true
+            }
         }
-        if other_ttl && self.repeats(s) {
-            self.rare.capture_copies += 1;
-            return true;
-        }
-        self.keep_digest((digest, at));
-        false
-    }
-
-    /// The digest of a packet with the usual TTL, and when it came; `None` where it may be a copy
-    /// of one of the latest.
-    #[inline(always)]
-    pub(crate) fn digest_of_new(&self, s: &Segment, now: u64) -> Option<(u32, u32)> {
-        let (digest, at) = (digest(s), coarse(now));
-        (!self.recent.has(digest, at, COPY_WITHIN)).then_some((digest, at))
-    }
-
-    /// This packet is the latest.
-    #[inline(always)]
-    pub(crate) fn keep_digest(&mut self, (digest, at): (u32, u32)) {
-        self.recent.keep(self.recent_next, digest, at);
-        self.recent_next = self.recent_next.wrapping_add(1);
-    }
-
-    /// Whether copies of its packets have been seen, or may have been.
-    pub(crate) fn expects_copies(&self) -> bool {
-        self.passes.as_ref().is_some_and(|passes| passes.expected)
     }
 
     /// Whether a packet with another TTL, of which no kept one is the original, is a copy all the
@@ -505,105 +387,30 @@ impl Half {
     /// TTL that copies have.
     #[cold]
     fn repeats(&mut self, s: &Segment) -> bool {
-        let ttl = s.network.ttl;
         if s.flags.contains(Flags::SYN) {
             let copy = self.offered.seen && self.count.packets >= 4 && self.place(s.seq) == START;
             if copy {
-                self.expect_copies(ttl);
+                self.datagrams.expect_copies(s.network.ttl);
             }
             return copy;
         }
-        if ttl != self.rare.copies_ttl {
+        if !self.datagrams.is_ttl_of_copies(s) {
             return false;
         }
         let new_data = self.place(s.seq).saturating_add(s.sequence_length().into()) > self.next;
         let new_ack = s.flags.contains(Flags::ACK) && s.ack.distance_from(self.last_ack) > 0;
         if new_data || new_ack || s.flags.contains(Flags::RST) {
-            // Where packets take another way from here on, copies have to show anew.
-            self.rare.copies_ttl = 0;
+            self.datagrams.forget_ttl_of_copies();
             return false;
         }
         true
-    }
-
-    /// A copy with this TTL was found: from here on more packets are kept, and what is there
-    /// already.
-    #[cold]
-    fn expect_copies(&mut self, ttl: u8) {
-        if ttl == self.ttl {
-            self.rare.copies_alike = true;
-        } else {
-            self.rare.copies_ttl = ttl;
-        }
-        self.passes().expected = true;
-    }
-
-    /// The packets that are kept to find copies of them: the latest ones at first.
-    fn passes(&mut self) -> &mut Passes {
-        let Self { recent, recent_next, ttl, .. } = self;
-        self.passes.get_or_insert_with(|| {
-            let oldest_first =
-                (0..4).map(|i| usize::from(recent_next.wrapping_add(i) & 3)).filter(|&i| recent.at[i] > 0);
-            let kept = oldest_first.map(|i| (recent.digests[i], recent.at[i], *ttl)).collect();
-            Box::new(Passes { expected: false, kept })
-        })
-    }
-
-    /// Whether the same packet came by with another TTL within the last two seconds, or with the
-    /// same where copies are alike. Packets are kept from the first copy on, or the first that has
-    /// another TTL than its sender's first.
-    #[cold]
-    fn passed_before(&mut self, (digest, at, ttl): (u32, u32, u8), has_id: bool, alike_within: u32) -> bool {
-        const KEPT: usize = 512;
-        let other_ttl = ttl != self.ttl && self.ttl != 0;
-        let alike = self.rare.copies_alike && alike_within > 0;
-        let sought = (has_id || ttl == self.rare.copies_ttl) && other_ttl || alike;
-        let passes = self.passes();
-        passes.expected |= other_ttl;
-        let found =
-            sought
-                && passes.kept.iter().rev().take_while(|(_, t, _)| at.wrapping_sub(*t) <= TWO_SECONDS).any(
-                    |(d, t, first)| *d == digest && (*first != ttl || alike && at.wrapping_sub(*t) <= alike_within),
-                );
-        if found {
-            if other_ttl {
-                self.rare.copies_ttl = ttl;
-            }
-            return true;
-        }
-        if passes.kept.len() == KEPT {
-            passes.kept.pop_front();
-        }
-        passes.kept.push_back((digest, at, ttl));
-        false
-    }
-
-    /// Whether the identification counts up by more than the packets since the last one (RFC 6864
-    /// leaves that open; Linux, the BSDs and Windows count on each connection or each host). A
-    /// sender that always counts in larger steps shows nothing.
-    #[inline(always)]
-    pub(crate) fn skips_ids(&mut self, s: &Segment) -> bool {
-        let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
-        let step = id.wrapping_sub(self.next_id);
-        if step == 0 && s.payload <= self.limit {
-            (self.next_id, self.ids_in_step) = (id.wrapping_add(1), self.ids_in_step.saturating_add(1));
-            return false;
-        }
-        // A frame that offload left whole counts for each of its segments.
-        let segments = if s.payload > self.limit && self.limit > 0 { s.payload.div_ceil(self.limit) } else { 1 };
-        self.next_id = id.wrapping_add(segments as u16);
-        let in_step = step == 0;
-        let skips = !in_step && step < 0x4000 && self.ids_in_step >= 8;
-        self.ids_in_step = if in_step { self.ids_in_step.saturating_add(1) } else { self.ids_in_step / 2 };
-        skips
     }
 
     /// Whether a packet follows its side's last: it begins where that ended, and has the TTL of all
     /// and the identification that is next.
     #[inline(always)]
     pub(crate) fn continues(&self, s: &Segment) -> bool {
-        let id = s.network.id.unwrap_or(0);
-        s.seq == self.next_seq && s.network.ttl == self.ttl && (id == 0 || id == self.next_id)
+        s.seq == self.next_seq && self.datagrams.is_continued_by(s)
     }
 
     /// Whether, all being acknowledged, nothing was sent and no ACK came for at least so long
@@ -636,9 +443,7 @@ impl Half {
     #[inline]
     pub(crate) fn take_header(&mut self, s: &Segment) {
         self.count_packet(s);
-        if self.ttl == 0 {
-            self.ttl = s.network.ttl;
-        }
+        self.datagrams.take_ttl(s.network.ttl);
         if s.network.ecn == Ecn::Ce {
             self.rare.ce_marks += 1;
             if self.rare.first_ce == 0 {

@@ -47,10 +47,6 @@ pub(crate) struct Counters {
     pub(crate) zero_windows: u64,
     pub(crate) capture_copies: u64,
     pub(crate) larger_than_mss: u64,
-    /// The TTL of copies where it is another than the first packet's, and whether copies have come
-    /// with that.
-    pub(crate) copies_ttl: u8,
-    pub(crate) copies_alike: bool,
     /// TCP header lengths by 4 bytes, beyond the first three.
     pub(crate) headers: [u32; 16],
     /// Pauses: how many, their sum and the longest, ns.
@@ -101,8 +97,6 @@ static NOTHING: Counters = Counters {
     zero_windows: 0,
     capture_copies: 0,
     larger_than_mss: 0,
-    copies_ttl: 0,
-    copies_alike: false,
     headers: [0; 16],
     idle: (0, 0, 0),
     reset: None,

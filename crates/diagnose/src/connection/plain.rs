@@ -68,8 +68,8 @@ impl Connection {
         if !repeats && (ack > p.next || !moves_on && (pure || ack != p.una)) {
             return false;
         }
-        let Some(digest) = h.digest_of_new(s, now) else { return false };
-        h.keep_digest(digest);
+        let Some(packet) = h.datagrams.new_packet(s, now) else { return false };
+        h.datagrams.keep(&packet);
         h.checksums.take(s);
         h.count_packet(s);
         if let Some((_, Some(echo))) = s.options.timestamps {
@@ -101,7 +101,7 @@ impl Connection {
         }
         let held_up = !beside && self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
-        h.skips_ids(s);
+        h.datagrams.skips_ids(s, h.limit);
         let (start, was_filled) = (h.next, h.rare.filled == h.next);
         let data = if pure { Data::None } else { Data::New };
         if !pure {
@@ -143,7 +143,7 @@ fn is_undisturbed(h: &Half) -> bool {
     let in_order = h.recovery.is_none() && h.duplicates == 0 && h.suspect_at == 0 && h.sacked.is_empty();
     let open = h.window_known && h.zero_since == 0 && h.fin.is_none();
     let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
-    let opened = h.offered.seen && h.una > START && h.ttl > 0 && h.rtt.base().is_some();
-    let believed = !h.expects_copies() && !h.checksums.found_damage && !h.repairs.may_be_needless();
+    let opened = h.offered.seen && h.una > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some();
+    let believed = !h.datagrams.copies_are_expected() && !h.checksums.found_damage && !h.repairs.may_be_needless();
     in_order && open && unhurried && opened && believed
 }

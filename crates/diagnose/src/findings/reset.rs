@@ -28,15 +28,16 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     }
     let who = case.sender_name(dir);
     let last = h.last_data_at.max(p.last_data_at);
-    let hops = h.ttl.abs_diff(h.rare.reset_ttl);
+    let ttl = h.datagrams.first_ttl();
+    let hops = ttl.abs_diff(h.rare.reset_ttl);
     let text = if h.count.packets == 1 && !case.c.established {
         format!(
             "the {who} refused the connection: it answered the SYN with a RST; nothing listens there, or a firewall rejects"
         )
-    } else if h.rare.reset_ttl != 0 && h.ttl != 0 && hops > 2 {
+    } else if h.rare.reset_ttl != 0 && ttl != 0 && hops > 2 {
         format!(
             "a RST in the {who}'s name ended it, but its TTL ({}) is not the {who}'s ({}): a box on the way sent it",
-            h.rare.reset_ttl, h.ttl
+            h.rare.reset_ttl, ttl
         )
     } else if !case.c.established && !one_sided {
         format!("the {who} broke the handshake off with a RST")
