@@ -311,7 +311,7 @@ impl Connection {
             if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
         let held_up = self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
-        let ids_skipped = h.datagrams.skips_ids(s, h.limit);
+        let ids_skipped = h.datagrams.skips_ids(s, h.sizes.limit());
         let was_filled = self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].next;
         let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {

@@ -1,6 +1,7 @@
 //! One direction of a connection: what its sender did, and what the peer's answers say of it.
 
 mod datagrams;
+mod sizes;
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -20,14 +21,7 @@ use crate::sender::Sender;
 use crate::stall::Heard;
 use datagrams::Datagrams;
 use record::conversation::Limit;
-
-/// Every IPv4 path carries 576 bytes (RFC 791), which leaves so much to a segment with headers as
-/// long as can be expected; runs of smaller ones are what the application wrote.
-const SMALLEST_FULL: u32 = 512;
-
-/// The least that a full segment has on nearly all paths (IPv6's smallest MTU of 1,280 bytes, less
-/// headers and options).
-const COMMON_FULL: u32 = 1_200;
+use sizes::Sizes;
 
 /// A sender less than this from the capture, there and back, cannot be distinguished from one
 /// beside it: its own delay in answering is as long, ns.
@@ -275,9 +269,6 @@ pub(crate) struct Half {
     pub(crate) begun: bool,
     /// The scale that its windows must at least have, read from what the peer dared to send.
     pub(crate) least_scale: u8,
-    /// Packets of `segment_size` that followed one of the same size with no answer between; more
-    /// than 255 are as good as 255.
-    pub(crate) full_runs: u8,
     /// The position after the last byte seen.
     pub(crate) next: u64,
     /// The position the peer has acknowledged.
@@ -292,15 +283,7 @@ pub(crate) struct Half {
     pub(crate) una_at: u64,
     pub(crate) last_data_number: u64,
     pub(crate) view: View,
-    /// The largest payload of one packet, at most the peer's MSS where that is known.
-    pub(crate) segment_size: u32,
-    /// What the handshake allows one packet to carry; 0 where it is not known.
-    pub(crate) limit: u32,
-    /// See [`Half::full_size`].
-    full: u32,
-    pub(crate) largest_acked: u32,
-    pub(crate) last_payload: u32,
-    pub(crate) previous_payload: u32,
+    pub(crate) sizes: Sizes,
     pub(crate) duplicates: u32,
     /// The most in flight.
     pub(crate) peak: u32,
@@ -590,7 +573,7 @@ impl Half {
         let flight = u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
         // While a loss is being repaired, the sender may have to wait before it may send.
         let undisturbed = self.recovery.is_none() && self.duplicates == 0 && self.sacked.is_empty();
-        let loaded = undisturbed && flight >= self.segment_size.saturating_mul(4);
+        let loaded = undisturbed && flight >= self.sizes.largest().saturating_mul(4);
         let learnt = sender.echoed(echo, now, flight, loaded);
         if let Some(ack) = learnt.filter(|_| sender.is_known()) {
             (self.view.una, self.view.edge, self.view.heard) = (self.view.una.max(ack.una), ack.edge(), ack.at);
@@ -604,40 +587,6 @@ impl Half {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX)
-    }
-
-    /// The payload of a full segment: the largest seen, unless that is so far below what the
-    /// handshake allows that the application may just never have written more at a time. A path
-    /// with a smaller MTU shows by runs of one size.
-    #[inline(always)]
-    pub(crate) fn full_size(&self) -> u32 {
-        // Nothing was sent yet: what every host takes (RFC 9293, section 3.7.1).
-        if self.full == 0 { 536 } else { self.full }
-    }
-
-    /// To be called when what [`Half::full_size`] depends on has changed.
-    pub(crate) fn find_full_size(&mut self) {
-        self.full = if self.limit == 0 && self.full_runs == 0 && self.segment_size < COMMON_FULL {
-            // An application's message, as far as is known.
-            COMMON_FULL
-        } else if self.limit == 0 {
-            self.segment_size.max(536)
-        } else if self.segment_size.saturating_mul(8) >= self.limit.saturating_mul(7)
-            || self.full_runs >= 8 && self.segment_size >= SMALLEST_FULL
-        {
-            self.segment_size
-        } else {
-            self.limit
-        };
-    }
-
-    /// Whether a packet with this payload was full, so that its sender may well have had more.
-    #[inline(always)]
-    pub(crate) fn is_full(&self, payload: u32) -> bool {
-        let full = self.full_size();
-        // What offload left whole is full where it is a multiple.
-        payload == full
-            || payload > full && (payload.is_multiple_of(full) || self.limit > 0 && payload.is_multiple_of(self.limit))
     }
 
     pub(crate) fn outstanding(&self) -> bool {
@@ -674,7 +623,7 @@ impl Half {
             }
             let bytes = (end - start) as u32;
             let release = self.release(now, lag);
-            self.rounds.sent(now, (bytes, self.is_full(bytes)), flight, release);
+            self.rounds.sent(now, (bytes, self.sizes.is_full(bytes)), flight, release);
         }
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
     }
@@ -697,7 +646,7 @@ impl Half {
     #[cold]
     fn late_release(&self, since: u64, pause: u64, lag: u64, eighth: u64) -> Release {
         let best = self.bursts.as_ref().map_or(0, |b| b.arrivals.best);
-        let two = (2 * u64::from(self.segment_size) * 1_000_000_000).checked_div(best);
+        let two = (2 * u64::from(self.sizes.largest()) * 1_000_000_000).checked_div(best);
         let crossing = two.unwrap_or(if lag > 0 { u64::MAX } else { 0 });
         let within = (PROMPT.min(eighth) + lag / 16).saturating_add(crossing);
         Release { prompted: lag > 0 && since <= within, follows: pause <= crossing.min(eighth) }
@@ -711,12 +660,12 @@ impl Half {
             &Surroundings {
                 away,
                 una: self.view.una,
-                size: self.segment_size,
+                size: self.sizes.largest(),
                 window: (self.view.edge > START).then(|| self.view.edge.saturating_sub(self.view.una)),
                 in_recovery: self.recovery.is_some(),
             },
         );
-        if rounds && self.is_full(self.last_payload) {
+        if rounds && self.sizes.is_full(self.sizes.last()) {
             self.rounds.past_slow_start = true;
         }
     }
@@ -735,10 +684,10 @@ impl Half {
         let rtt = self.rtt.smoothed().unwrap_or(0).saturating_add(lag);
         let after = self.restart.as_ref().is_some_and(|r| {
             let since = now - r.at.min(now);
-            let one = u64::from(self.segment_size);
+            let one = u64::from(self.sizes.largest());
             self.next - r.from.min(self.next) <= one && since >= rtt / 2 && since <= rtt.saturating_mul(2)
         });
-        let flight = start - self.next >= 2 * u64::from(self.segment_size.max(1));
+        let flight = start - self.next >= 2 * u64::from(self.sizes.largest().max(1));
         if after && flight && lag > 0 && self.recovery.is_none() {
             let began = self.restart.take().map_or(now, |r| r.at);
             let (class, una) = (Class::Timeout, self.una);

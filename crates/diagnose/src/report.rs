@@ -368,7 +368,7 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         capture_copies: h.rare.capture_copies,
         unseen_bytes: h.unseen_bytes(),
         mss: h.offered.mss,
-        segment_bytes: h.segment_size,
+        segment_bytes: h.sizes.largest(),
         segment_limit: segment_limit(halves, dir),
         window_scale: h.offered.window_scale,
         window_scale_in_use: in_use,

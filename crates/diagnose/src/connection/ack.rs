@@ -165,7 +165,7 @@ fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
     if known.is_none() && p.next > p.una.max(ack) && h.window > 0 && p.count.packets > 8 {
         // No one sends beyond the window, so what is out shows what the window must at least have
         // been.
-        while p.next - p.una.max(ack) > h.window + u64::from(p.segment_size) && h.least_scale < 14 {
+        while p.next - p.una.max(ack) > h.window + u64::from(p.sizes.largest()) && h.least_scale < 14 {
             h.least_scale += 1;
             h.window <<= 1;
         }
@@ -207,14 +207,14 @@ pub(super) fn advance(
         if handshake && last.end == START + 1 {
             p.rtt.take_handshake(rtt);
         } else if !handshake || pure {
-            let loaded = u64::from(last.flight) >= 4 * u64::from(p.segment_size);
+            let loaded = u64::from(last.flight) >= 4 * u64::from(p.sizes.largest());
             let standstill = silence >= SHORTEST && loaded || p.rtt.may_stand_still();
             let held_up =
                 standstill && suspect_stall(p, s, (now, silence), &last, (advanced, acked.segments), stood_still);
             if pure && !held_up {
                 let base = if loaded { p.rtt.expected() } else { p.rtt.recent() };
                 let stamp = s.options.timestamps.and_then(|t| Some((t.0?, now)));
-                let promptness = h.habits.take(acked.segments, advanced, p.full_size(), Some(rtt), base, stamp);
+                let promptness = h.habits.take(acked.segments, advanced, p.sizes.full(), Some(rtt), base, stamp);
                 if let Promptness::Late(excess) = promptness {
                     late = Some(Late {
                         data: last.number,
@@ -230,19 +230,13 @@ pub(super) fn advance(
         }
     }
     if let Some(bursts) = &mut p.bursts {
-        bursts.delivered.add(now, advanced, p.segment_size.max(1), p.rtt.base().unwrap_or(0));
+        bursts.delivered.add(now, advanced, p.sizes.largest().max(1), p.rtt.base().unwrap_or(0));
     }
     p.una = ack;
     p.una_at = now;
     p.duplicates = 0;
     p.suspect_at = 0;
-    // What one packet on the wire carried: of a frame that offload left whole, that is known only
-    // where it is a multiple.
-    let carried = match p.last_payload.max(p.previous_payload) {
-        whole if p.limit > 0 && whole > p.limit => u32::from(whole.is_multiple_of(p.limit)) * p.limit,
-        one => one,
-    };
-    p.largest_acked = p.largest_acked.max(u32::try_from(advanced).unwrap_or(u32::MAX).min(carried));
+    p.sizes.acknowledged(advanced);
     p.sacked.trim(ack);
     late
 }

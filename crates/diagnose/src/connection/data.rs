@@ -115,41 +115,25 @@ impl Connection {
                 follow_restart(h, s, now, lag, &mut self.events, dir);
             }
             self.find_limit(dir);
-            if s.payload > 1_460 && self.halves[dir].limit == 0 {
-                self.infer_limit(dir, s);
-            }
             let h = &mut self.halves[dir];
-            let size = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
-            if s.payload > size {
+            if s.payload > 1_460 && h.sizes.limit() == 0 {
+                h.sizes.infer_limit(s);
+            }
+            if s.payload > h.sizes.of_one(s.payload) {
                 h.rare.larger_than_mss += 1;
             }
-            if size > h.segment_size {
-                (h.segment_size, h.full_runs) = (size, 0);
-                h.find_full_size();
-            } else if size == h.segment_size && h.last_payload == size && h.last_data_at > h.heard_at {
-                h.full_runs = h.full_runs.saturating_add(1);
-                if h.full_runs == 8 {
-                    h.find_full_size();
-                }
-            }
-            if u64::from(s.payload) * 4 < u64::from(h.segment_size.max(536)) {
+            let unanswered = h.last_data_at > h.heard_at;
+            h.sizes.take(s, unanswered);
+            if h.sizes.is_small(s.payload) {
                 h.count.small = h.count.small.saturating_add(1);
                 // Small ones one after the other, without an answer in between: not a dialogue.
-                h.count.small_bursts = h.count.small_bursts.saturating_add(u32::from(
-                    h.last_data_at > h.heard_at && u64::from(h.last_payload) * 4 < u64::from(h.segment_size.max(536)),
-                ));
+                let follows = unanswered && h.sizes.is_small(h.sizes.previous());
+                h.count.small_bursts = h.count.small_bursts.saturating_add(follows.into());
             }
             if h.count.payload_packets >= 4 {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
-                made(&mut h.bursts).arrivals.add(now, payload, h.segment_size, rtt);
+                made(&mut h.bursts).arrivals.add(now, payload, h.sizes.largest(), rtt);
             }
-            // SACK blocks take their room from a full segment.
-            let sack = if s.options.sack.is_empty() {
-                0
-            } else {
-                sack_bytes(s) * s.payload.div_ceil(h.limit.max(1)).clamp(1, 64)
-            };
-            (h.previous_payload, h.last_payload) = (h.last_payload, s.payload + sack);
             let (answered_at, question) = (self.halves[1 - dir].last_data_at, self.halves[1 - dir].last_data_number);
             if answered_at > 0 && answered_at >= self.halves[dir].last_data_at {
                 self.turns[dir].add(now - answered_at.min(now), question, s.number);
@@ -269,8 +253,8 @@ impl Connection {
             // section 4).
             recovery.point = h.next;
         }
-        let one = if h.limit > 0 { s.payload.min(h.limit) } else { s.payload };
-        if class == Class::Timeout && one > 536 && one > h.largest_acked && one + 64 > h.segment_size {
+        let one = h.sizes.of_one(s.payload);
+        if class == Class::Timeout && one > 536 && one > h.sizes.largest_acked() && one + 64 > h.sizes.largest() {
             let occurrence = Occurrence {
                 at: now,
                 cost: now - heard.min(now),
@@ -317,33 +301,10 @@ impl Connection {
     /// known.
     #[inline(always)]
     pub(super) fn find_limit(&mut self, dir: usize) {
-        if self.halves[dir].limit == 0
+        if self.halves[dir].sizes.limit() == 0
             && let Some(limit) = segment_limit(&self.halves, dir)
         {
-            self.halves[dir].limit = limit;
-            self.halves[dir].find_full_size();
-        }
-    }
-
-    /// Without a handshake: the segment size that a frame which offload left whole is a multiple
-    /// of.
-    #[cold]
-    fn infer_limit(&mut self, dir: usize, s: &Segment) {
-        let options = u32::from(s.header_bytes.saturating_sub(20));
-        let whole = s.payload;
-        // MTUs of Ethernet, of PPPoE, of common tunnels, and what IPv6 guarantees; IPv4 and IPv6
-        // headers.
-        let found = [1_500, 1_492, 1_480, 1_476, 1_450, 1_420, 1_400, 1_280, 9_000]
-            .into_iter()
-            .flat_map(|mtu: u32| [40, 60].map(|headers| mtu - headers - options))
-            .find(|size| whole >= 2 * size && whole.is_multiple_of(*size));
-        if let Some(size) = found {
-            // Other segments have no SACK blocks.
-            let size = if s.options.sack.is_empty() { size } else { size + sack_bytes(s) };
-            let h = &mut self.halves[dir];
-            h.limit = size;
-            h.segment_size = h.segment_size.min(size);
-            h.find_full_size();
+            self.halves[dir].sizes.take_limit(limit);
         }
     }
 
@@ -370,13 +331,13 @@ impl Connection {
         if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
-        let full = h.is_full(s.payload);
+        let full = h.sizes.is_full(s.payload);
         let what = if full { Event::DelayedAckStall } else { Event::NagleStall };
         let occurrence = Occurrence {
             at: late.sent_at,
             cost: late.excess,
             packets: [late.data, late.ack, s.number],
-            detail: u64::from(h.last_payload) << 32 | u64::from(s.payload),
+            detail: u64::from(h.sizes.last()) << 32 | u64::from(s.payload),
         };
         self.events.add(what, dir, occurrence);
     }
@@ -388,8 +349,8 @@ impl Connection {
         let room = h.view.edge.saturating_sub(h.next);
         if !known
             || h.view.edge <= START
-            || room >= u64::from(h.segment_size)
-            || u64::from(h.in_flight()) < 2 * u64::from(h.segment_size)
+            || room >= u64::from(h.sizes.largest())
+            || u64::from(h.in_flight()) < 2 * u64::from(h.sizes.largest())
         {
             return;
         }
@@ -415,7 +376,7 @@ impl Connection {
 /// After a pause: how many rounds it takes to come back to the former window.
 #[cold]
 fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Events, dir: usize) {
-    let (size, more) = (h.segment_size.max(1), h.is_full(s.payload));
+    let (size, more) = (h.sizes.largest().max(1), h.sizes.is_full(s.payload));
     let (over, last_peak, peak) = (h.rounds.count, h.rounds.last_peak, h.rounds.recent_peak());
     let Some(r) = h.restart.as_deref_mut().filter(|r| over > r.rounds) else { return };
     if r.first == 0 {
@@ -438,9 +399,4 @@ fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Ev
             events.add(Event::IdleRestart, dir, Occurrence { at: r.at, cost, packets: [r.number, 0, 0], detail });
         }
     }
-}
-
-/// Bytes of the header beyond the fixed part and timestamps.
-fn sack_bytes(s: &Segment) -> u32 {
-    u32::from(s.header_bytes).saturating_sub(if s.options.timestamps.is_some() { 32 } else { 20 })
 }

@@ -83,7 +83,7 @@ impl Connection {
     #[inline(always)]
     fn limit_of_flight(&self, dir: usize, undisturbed: bool, beside: bool) -> State {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        let size = h.segment_size;
+        let size = h.sizes.largest();
         // The last segment up to the window's edge is part-filled more often than not, so the edge
         // is looked at first.
         let known = undisturbed || p.window_known;
@@ -94,7 +94,7 @@ impl Connection {
         // An unknown window that shrinks or closes may be what makes ACKs late.
         let open = known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
         let queue = || if open { self.queue(dir, beside) } else { Queue::None };
-        if !h.is_full(h.last_payload) || !undisturbed && h.fin.is_some() {
+        if !h.sizes.is_full(h.sizes.last()) || !undisturbed && h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what
             // stands in its queue.
             let draining = h.in_flight() / 4 >= size.max(1) && queue() == Queue::Stands;
@@ -155,7 +155,8 @@ impl Connection {
     #[inline]
     fn has_room(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        p.window_known || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.segment_size)
+        p.window_known
+            || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.sizes.largest())
     }
 
     /// Gives the time since the last packet to what limited it, in the light of the packet that
@@ -193,7 +194,7 @@ impl Connection {
                 // What the path held up is late without the application; and where ACKs of several
                 // segments are overdue, a tail-loss probe of new data (RFC 8985, section 7.3) comes
                 // then.
-                let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.segment_size);
+                let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.sizes.largest());
                 let limit = match (by_itself, facts.held_up || overdue) {
                     (true, true) => Limit::Unknown,
                     (true, false) => Limit::Application,
@@ -216,7 +217,7 @@ impl Connection {
                 let travel = if new && s.payload > 0 { elapsed.min(lag.max(echoed.unwrap_or(0))) } else { 0 };
                 let bulk = if facts.was_filled {
                     (Limit::ReceiveWindow, None)
-                } else if self.halves[dir].is_full(self.halves[dir].previous_payload) {
+                } else if self.halves[dir].sizes.is_full(self.halves[dir].sizes.previous()) {
                     self.bulk[dir]
                 } else {
                     (Limit::Application, None)
@@ -247,7 +248,7 @@ impl Connection {
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.
-                let no_room = waited && h.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.segment_size;
+                let no_room = waited && h.sizes.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.sizes.largest();
                 let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
@@ -271,7 +272,7 @@ impl Connection {
             State::Suspect => {
                 // Until a retransmission (loss) or an advance (reordering) decides.
                 let all = elapsed.saturating_add(handed_over);
-                let part_filled = !self.halves[of].is_full(self.halves[of].last_payload);
+                let part_filled = !self.halves[of].sizes.is_full(self.halves[of].sizes.last());
                 if dir != of && facts.advanced > 0 && part_filled {
                     // No loss: an ACK of the last data, or an answer to them, as any other.
                     if s.payload == 0 {
@@ -309,15 +310,15 @@ impl Connection {
         }
         // Near the receiver, what was sent and lost looks like nothing sent.
         let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(dir) != Distance::Near;
-        let first = h.previous_payload == 0 && !h.offered.seen;
+        let first = h.sizes.previous() == 0 && !h.offered.seen;
         // Without timestamps, a path that stands still for less than the retransmission timer looks
         // like a sender that pauses, away from it.
         let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
         let blind = s.options.timestamps.is_none()
-            && h.is_full(h.previous_payload)
+            && h.sizes.is_full(h.sizes.previous())
             && elapsed < h.timeout(self.lag(dir))
             && self.distance(dir) != Distance::Near;
-        let on_the_way = !facts.knows_lag && (first || h.is_full(h.previous_payload) || facts.was_filled);
+        let on_the_way = !facts.knows_lag && (first || h.sizes.is_full(h.sizes.previous()) || facts.was_filled);
         // A window of unknown scale that was closed now and then may have held the data back.
         let window =
             !self.halves[1 - dir].window_known && self.halves[1 - dir].rare.zero_windows > 0 && !self.has_room(dir);

@@ -101,7 +101,7 @@ impl Connection {
         }
         let held_up = !beside && self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
-        h.datagrams.skips_ids(s, h.limit);
+        h.datagrams.skips_ids(s, h.sizes.limit());
         let (start, was_filled) = (h.next, h.rare.filled == h.next);
         let data = if pure { Data::None } else { Data::New };
         if !pure {

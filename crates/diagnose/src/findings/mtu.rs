@@ -20,7 +20,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let size = large.costliest()?.detail;
     // The other side's handshake was answered, so packets as such do get through.
     if large.count < 2
-        || u64::from(h.largest_acked) >= size
+        || u64::from(h.sizes.largest_acked()) >= size
         || !case.c.established
         || case.receiver(dir).count.packets == 0
     {
@@ -31,7 +31,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "packets of {size} bytes of payload to the {} vanish: retransmitted {} on timeouts, and no larger one than {} bytes was ever acknowledged",
             case.receiver_name(dir),
             times(large.count),
-            h.largest_acked
+            h.sizes.largest_acked()
         ),
         worth:
             "let ICMP \"fragmentation needed\" through, clamp the MSS on the router, or set net.ipv4.tcp_mtu_probing=1"

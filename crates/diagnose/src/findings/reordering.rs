@@ -38,7 +38,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
             needless.count,
             case.receiver_name(dir),
-            h.rare.reorder_extent.max(u64::from(h.segment_size))
+            h.rare.reorder_extent.max(u64::from(h.sizes.largest()))
         ),
         worth: format!(
             "a path that keeps order, or a sender with RACK's adaptive window, keeps its rate; {} in recoveries",
