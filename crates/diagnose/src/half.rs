@@ -19,7 +19,7 @@ use crate::rounds::{Release, Rounds, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
-use datagrams::Datagrams;
+use datagrams::{Datagrams, Passed};
 use record::conversation::Limit;
 use sizes::Sizes;
 
@@ -342,7 +342,7 @@ impl Half {
     }
 
     /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every
-    /// interface at once (see [`Datagrams::take`]). What has another TTL is no second ACK either, as
+    /// interface at once (see [`Datagrams::is_copy`]). What has another TTL is no second ACK either, as
     /// what a sender retransmits goes the same way; and once copies with a TTL are known, all that
     /// repeats with it is one.
     #[inline]
@@ -353,16 +353,13 @@ impl Half {
         // The first packet of all, a SYN mostly, is no copy, and is among the latest still when the
         // second comes.
         let begins_amid = !self.offered.seen && (1..64).contains(&self.count.packets);
-        match self.datagrams.take(s, now, far, begins_amid) {
-            Some(packet) if !(self.datagrams.is_other_ttl(s) && self.repeats(s)) => {
-                self.datagrams.keep(&packet);
-                false
-            }
-            _ => {
-                self.rare.capture_copies += 1;
-                true
-            }
+        let packet = Passed::new(s, now);
+        if self.datagrams.is_copy(packet, s, far, begins_amid) || self.datagrams.is_other_ttl(s) && self.repeats(s) {
+            self.rare.capture_copies += 1;
+            return true;
         }
+        self.datagrams.keep(packet);
+        false
     }
 
     /// Whether a packet with another TTL, of which no kept one is the original, is a copy all the

@@ -69,7 +69,7 @@ impl Connection {
             return false;
         }
         let Some(packet) = h.datagrams.new_packet(s, now) else { return false };
-        h.datagrams.keep(&packet);
+        h.datagrams.keep(packet);
         h.checksums.take(s);
         h.count_packet(s);
         if let Some((_, Some(echo))) = s.options.timestamps {

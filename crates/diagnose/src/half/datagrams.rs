@@ -21,7 +21,7 @@ pub(crate) struct Passed {
 
 impl Passed {
     #[inline(always)]
-    fn new(s: &Segment, now: u64) -> Self {
+    pub(super) fn new(s: &Segment, now: u64) -> Self {
         // A time is never 0, which stands for none.
         Self { digest: digest(s), at: ((now >> 16) as u32).max(1), ttl: s.network.ttl }
     }
@@ -124,19 +124,19 @@ impl Datagrams {
     #[inline(always)]
     pub(crate) fn new_packet(&self, s: &Segment, now: u64) -> Option<Passed> {
         let packet = Passed::new(s, now);
-        (!self.is_among_latest(&packet, COPY_WITHIN)).then_some(packet)
+        (!self.is_among_latest(packet, COPY_WITHIN)).then_some(packet)
     }
 
     /// This packet is the latest.
     #[inline(always)]
-    pub(crate) fn keep(&mut self, packet: &Passed) {
+    pub(crate) fn keep(&mut self, packet: Passed) {
         let i = usize::from(self.oldest & 3);
         (self.digests[i], self.at[i]) = (packet.digest, packet.at);
         self.oldest = self.oldest.wrapping_add(1);
     }
 
-    /// The packet, to be kept as the latest; `None` where it is a copy of one that is kept. Where
-    /// the capture `begins_amid` the connection, it may show many packets before the first copy.
+    /// Whether `s`, which is `packet`, is a copy of one that is kept. Where the capture
+    /// `begins_amid` the connection, it may show many packets before the first copy.
     ///
     /// A stack that retransmits counts its identification on, so equal identification within 10 ms
     /// is a copy, and longer after where a router in between has lowered the TTL. Without an
@@ -145,10 +145,9 @@ impl Datagrams {
     /// where the SYN has shown that packets come twice, and no SYN within 10 ms (RFC 6298, section
     /// 2: 1 s).
     #[inline]
-    pub(crate) fn take(&mut self, s: &Segment, now: u64, far: bool, begins_amid: bool) -> Option<Passed> {
+    pub(crate) fn is_copy(&mut self, packet: Passed, s: &Segment, far: bool, begins_amid: bool) -> bool {
         const SYN_WITHIN: u32 = 500_000_000 / 65_536;
         const SAME_MOMENT: u32 = 100_000 / 65_536 + 1;
-        let packet = Passed::new(s, now);
         let id = s.network.id.unwrap_or(0);
         let other_ttl = self.is_other_ttl(s);
         let within = if other_ttl && (id != 0 || self.is_ttl_of_copies(s)) {
@@ -162,22 +161,20 @@ impl Datagrams {
         } else {
             0
         };
-        if within > 0 && self.is_among_latest(&packet, within) {
+        if within > 0 && self.is_among_latest(packet, within) {
             if id != 0 || other_ttl || s.flags.contains(Flags::SYN) {
                 self.expect_copies(packet.ttl);
             }
-            return None;
+            return true;
         }
-        let among_kept = (self.copies_are_expected() || other_ttl || begins_amid)
-            && self.is_among_kept(&packet, id != 0, within.min(COPY_WITHIN));
-        (!among_kept).then_some(packet)
+        (self.copies_are_expected() || other_ttl || begins_amid)
+            && self.is_among_kept(packet, id != 0, within.min(COPY_WITHIN))
     }
 
     /// Whether one of the latest packets is the same and came at most `within` before this one.
     #[inline(always)]
-    fn is_among_latest(&self, packet: &Passed, within: u32) -> bool {
+    fn is_among_latest(&self, Passed { digest, at, .. }: Passed, within: u32) -> bool {
         // Hardly ever is one equal.
-        let &Passed { digest, at, .. } = packet;
         let [a, b, c, d] = self.digests;
         (a == digest || b == digest || c == digest || d == digest)
             && (0..4).any(|i| self.digests[i] == digest && self.at[i] > 0 && at.wrapping_sub(self.at[i]) <= within)
@@ -196,9 +193,9 @@ impl Datagrams {
     /// Whether the same packet came by with another TTL within the last two seconds, or with the
     /// same where copies are alike; else it is kept.
     #[cold]
-    fn is_among_kept(&mut self, packet: &Passed, has_id: bool, alike_within: u32) -> bool {
+    fn is_among_kept(&mut self, packet: Passed, has_id: bool, alike_within: u32) -> bool {
         const KEPT: usize = 512;
-        let &Passed { digest, at, ttl } = packet;
+        let Passed { digest, at, ttl } = packet;
         let other_ttl = ttl != self.first_ttl && self.first_ttl != 0;
         let alike = self.alike && alike_within > 0;
         let sought = (has_id || ttl == self.copies_ttl) && other_ttl || alike;
@@ -218,7 +215,7 @@ impl Datagrams {
         if kept.packets.len() == KEPT {
             kept.packets.pop_front();
         }
-        kept.packets.push_back(*packet);
+        kept.packets.push_back(packet);
         false
     }
 
