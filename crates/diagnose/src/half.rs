@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod sizes;
+mod window;
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -22,6 +23,7 @@ use crate::stall::Heard;
 use datagrams::{Datagrams, Passed};
 use record::conversation::Limit;
 use sizes::Sizes;
+use window::Window;
 
 /// A sender less than this from the capture, there and back, cannot be distinguished from one
 /// beside it: its own delay in answering is as long, ns.
@@ -240,7 +242,6 @@ pub(crate) struct Half {
     /// Where its first data lie, where there was no SYN: what comes before was sent before the
     /// capture began.
     pub(crate) first_data: u64,
-    pub(crate) zero_since: u64,
     /// The packet with its first FIN.
     pub(crate) fin: Option<NonZeroU64>,
     pub(crate) holes: Ranges,
@@ -250,9 +251,7 @@ pub(crate) struct Half {
 
     // For its ACKs.
     pub(crate) habits: Habits,
-    /// The window this side last advertised, scaled as far as known, and its extremes.
-    pub(crate) window: u64,
-    pub(crate) max_window: u64,
+    pub(crate) window: Window,
 
     // For every packet.
     pub(crate) count: Counters,
@@ -260,15 +259,8 @@ pub(crate) struct Half {
     pub(crate) headers: Headers,
     pub(crate) datagrams: Datagrams,
     next_seq: SeqNumber,
-    /// See [`Half::repeats_ack`].
-    last_ack: SeqNumber,
     pub(crate) checksums: Checksums,
-    last_window: u16,
-    ack_is_plain: bool,
-    pub(crate) window_known: bool,
     pub(crate) begun: bool,
-    /// The scale that its windows must at least have, read from what the peer dared to send.
-    pub(crate) least_scale: u8,
     /// The position after the last byte seen.
     pub(crate) next: u64,
     /// The position the peer has acknowledged.
@@ -312,7 +304,7 @@ impl Half {
     /// See [`Connection::touch`](crate::connection::Connection::touch).
     #[inline(always)]
     pub(crate) fn touch(&self) -> u64 {
-        self.max_window
+        self.window.largest()
             ^ self.count.packets
             ^ self.datagrams.touch()
             ^ self.heard_at
@@ -378,7 +370,7 @@ impl Half {
             return false;
         }
         let new_data = self.place(s.seq).saturating_add(s.sequence_length().into()) > self.next;
-        let new_ack = s.flags.contains(Flags::ACK) && s.ack.distance_from(self.last_ack) > 0;
+        let new_ack = s.flags.contains(Flags::ACK) && s.ack.distance_from(self.window.last_ack()) > 0;
         if new_data || new_ack || s.flags.contains(Flags::RST) {
             self.datagrams.forget_ttl_of_copies();
             return false;
@@ -488,25 +480,6 @@ impl Half {
             (Some((Some(value), _)), Some(lateness)) => lateness.under_way_at_least(value, now),
             _ => 0,
         }
-    }
-
-    /// Whether a data segment of this side acknowledges and offers what its last packet did, as
-    /// most of a transfer do: it says nothing new.
-    #[inline(always)]
-    pub(crate) fn repeats_ack(&self, s: &Segment) -> bool {
-        self.ack_is_plain
-            && s.ack == self.last_ack
-            && s.window == self.last_window
-            && s.payload > 0
-            && s.options.sack.is_empty()
-            && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST)
-    }
-
-    /// An ACK of this side was looked at.
-    #[inline(always)]
-    pub(crate) fn note_ack(&mut self, s: &Segment) {
-        (self.last_ack, self.last_window) = (s.ack, s.window);
-        self.ack_is_plain = self.window_known && s.window > 0 && !s.flags.contains(Flags::SYN);
     }
 
     /// Whether its sender has learnt of every ACK that passed the capture: none is on the way, and

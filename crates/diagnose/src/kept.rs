@@ -109,7 +109,7 @@ impl Recorder {
             to_server: dir == 0,
             seq: h.place(s.seq).checked_sub(START),
             ack: s.flags.contains(wire::Flags::ACK).then(|| p.place(s.ack).checked_sub(START)).flatten(),
-            window: h.window,
+            window: h.window.size(),
             in_flight: h.in_flight(),
             mark,
         });

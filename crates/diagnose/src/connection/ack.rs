@@ -28,22 +28,20 @@ impl Connection {
         if let Some((_, Some(echo))) = s.options.timestamps {
             p.rtt.value_echoed(echo, now);
         }
-        if h.repeats_ack(s) && p.knows_all() && lag == 0 && !is_away {
+        if h.window.is_repeated_by(s) && p.knows_all() && lag == 0 && !is_away {
             return (0, false);
         }
         p.begin(s.ack);
         let ack = p.place(s.ack);
-        let old_window = h.window;
+        let old_window = h.window.size();
         take_window(h, p, s, now, ack);
-        if h.zero_since > 0 && h.window > 0 {
+        if let Some(since) = h.window.opens() {
             // That the window opens again was not held back by the receiver for as long as the ACK
             // was under way.
             let on_the_way = h.under_way_at_least(s, now);
-            let cost = (now - h.zero_since).saturating_sub(on_the_way);
-            let occurrence =
-                Occurrence { at: h.zero_since, cost, packets: [h.rare.zero_number, s.number, 0], detail: 0 };
+            let cost = (now - since).saturating_sub(on_the_way);
+            let occurrence = Occurrence { at: since, cost, packets: [h.rare.zero_number, s.number, 0], detail: 0 };
             self.events.add(Event::ZeroWindow, dir, occurrence);
-            h.zero_since = 0;
         }
         let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
         if pure {
@@ -65,8 +63,8 @@ impl Connection {
         let duplicate = pure
             && ack == p.una
             && p.next > ack
-            && h.window == old_window
-            && h.window > 0
+            && h.window.size() == old_window
+            && old_window > 0
             && !s.flags.contains(Flags::SYN);
         let (suspected, sacks) = (p.suspect_at > 0, s.options.sack.as_slice());
         if !sacks.is_empty() {
@@ -141,12 +139,12 @@ impl Connection {
             }
             sender.speaks_of_loss(value, now, left);
         }
-        let edge = ack.saturating_add(h.window);
+        let edge = ack.saturating_add(h.window.size());
         if !s.flags.contains(Flags::SYN) {
             p.passed_to(s, now, (p.una.max(ack), edge), advanced > 0 && !speaks_of_loss, is_away);
         }
         p.acknowledged_to(now, edge, lag);
-        h.note_ack(s);
+        h.window.note_ack(s);
         match stood_still {
             Some((Event::PathStall, occurrence)) => self.stood_still(1 - dir, occurrence),
             Some((possible, occurrence)) => self.events.add(possible, 1 - dir, occurrence),
@@ -157,34 +155,17 @@ impl Connection {
 }
 
 #[inline]
-fn take_window(h: &mut Half, p: &mut Half, s: &Segment, now: u64, ack: u64) {
+fn take_window(h: &mut Half, p: &Half, s: &Segment, now: u64, ack: u64) {
     let syn = s.flags.contains(Flags::SYN);
     let known = if syn { Some(0) } else { scale(h, p) };
-    h.window_known = known.is_some();
-    h.window = u64::from(s.window) << known.unwrap_or(h.least_scale);
-    if known.is_none() && p.next > p.una.max(ack) && h.window > 0 && p.count.packets > 8 {
-        // No one sends beyond the window, so what is out shows what the window must at least have
-        // been.
-        while p.next - p.una.max(ack) > h.window + u64::from(p.sizes.largest()) && h.least_scale < 14 {
-            h.least_scale += 1;
-            h.window <<= 1;
-        }
-    }
-    h.max_window = h.max_window.max(h.window);
+    let out = if known.is_none() && p.count.packets > 8 { p.next.saturating_sub(p.una.max(ack)) } else { 0 };
+    h.window.take(s, known, out.saturating_sub(p.sizes.largest().into()));
     if s.window == 0 && !syn {
         h.rare.zero_windows += 1;
-        if h.zero_since == 0 {
-            (h.zero_since, h.rare.zero_number) = (now.max(1), s.number);
+        if h.window.close(now) {
+            h.rare.zero_number = s.number;
         }
     }
-}
-
-/// The window that a packet after the handshake offers, where its scale is known; none that is
-/// closed.
-#[inline]
-pub(super) fn take_known_window(h: &mut Half, s: &Segment, scale: u8) {
-    h.window = u64::from(s.window) << scale;
-    h.max_window = h.max_window.max(h.window);
 }
 
 /// The peer acknowledged up to `ack` at `now`, after a silence.

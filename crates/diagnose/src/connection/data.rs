@@ -30,7 +30,7 @@ impl Connection {
     #[inline]
     pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Taken {
         // A window of zero is zero whatever its scale.
-        let peer_window_zero = self.halves[1 - dir].zero_since > 0;
+        let peer_window_zero = self.halves[1 - dir].window.is_closed();
         let established = self.established;
         let knows = self.knows_lag(dir);
         let h = &mut self.halves[dir];
@@ -271,7 +271,7 @@ impl Connection {
     pub(super) fn after_pause(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
         // What waits for a closed window is no pause of the sender's, and probes of it are no new
         // beginning.
-        let closed = self.halves[1 - dir].zero_since > 0;
+        let closed = self.halves[1 - dir].window.is_closed();
         let h = &mut self.halves[dir];
         if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed {
             return;
@@ -344,7 +344,7 @@ impl Connection {
 
     #[inline(always)]
     pub(super) fn full_window(&mut self, dir: usize, number: u64, now: u64) {
-        let (known, largest) = (self.halves[1 - dir].window_known, self.halves[1 - dir].max_window);
+        let (known, largest) = (self.halves[1 - dir].window.scale_is_known(), self.halves[1 - dir].window.largest());
         let h = &mut self.halves[dir];
         let room = h.view.edge.saturating_sub(h.next);
         if !known

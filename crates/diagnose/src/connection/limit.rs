@@ -51,7 +51,7 @@ impl Connection {
             // A closed window with everything acknowledged: the sender would go on if it could.
             for d in [1, 0] {
                 let closed = &self.halves[1 - d];
-                if closed.zero_since > 0 && self.halves[d].fin.is_none() {
+                if closed.window.is_closed() && self.halves[d].fin.is_none() {
                     return (State::Known(Limit::ReceiveWindow), d);
                 }
             }
@@ -63,7 +63,7 @@ impl Connection {
         if h.duplicates > 0 || !h.sacked.is_empty() {
             return (State::Suspect, dir);
         }
-        if p.zero_since > 0 {
+        if p.window.is_closed() {
             return (State::Known(Limit::ReceiveWindow), dir);
         }
         (self.limit_of_flight(dir, false, false), dir)
@@ -86,13 +86,13 @@ impl Connection {
         let size = h.sizes.largest();
         // The last segment up to the window's edge is part-filled more often than not, so the edge
         // is looked at first.
-        let known = undisturbed || p.window_known;
+        let known = undisturbed || p.window.scale_is_known();
         let at_edge = known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
         if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
             return State::Known(Limit::ReceiveWindow);
         }
         // An unknown window that shrinks or closes may be what makes ACKs late.
-        let open = known || p.rare.zero_windows == 0 && p.window >= p.max_window / 2;
+        let open = known || p.rare.zero_windows == 0 && p.window.size() >= p.window.largest() / 2;
         let queue = || if open { self.queue(dir, beside) } else { Queue::None };
         if !h.sizes.is_full(h.sizes.last()) || !undisturbed && h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what
@@ -155,8 +155,8 @@ impl Connection {
     #[inline]
     fn has_room(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        p.window_known
-            || (p.window >> p.least_scale) > u64::from(h.in_flight().max(h.peak)) + u64::from(h.sizes.largest())
+        p.window.scale_is_known()
+            || p.window.without_least_scale() > u64::from(h.in_flight().max(h.peak)) + u64::from(h.sizes.largest())
     }
 
     /// Gives the time since the last packet to what limited it, in the light of the packet that
@@ -320,8 +320,9 @@ impl Connection {
             && self.distance(dir) != Distance::Near;
         let on_the_way = !facts.knows_lag && (first || h.sizes.is_full(h.sizes.previous()) || facts.was_filled);
         // A window of unknown scale that was closed now and then may have held the data back.
-        let window =
-            !self.halves[1 - dir].window_known && self.halves[1 - dir].rare.zero_windows > 0 && !self.has_room(dir);
+        let window = !self.halves[1 - dir].window.scale_is_known()
+            && self.halves[1 - dir].rare.zero_windows > 0
+            && !self.has_room(dir);
         if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
     }
 

@@ -50,7 +50,7 @@ impl<'a> Old<'a> {
             distance: c.distance(dir),
             answers_seen: p.count.packets > 0,
             sack_in_use: c.halves.iter().all(|h| h.offered.sack) || p.rare.sack_acks > 0,
-            window_closed: p.zero_since > 0,
+            window_closed: p.window.is_closed(),
         }
     }
 

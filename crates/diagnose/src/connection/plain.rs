@@ -9,7 +9,7 @@
 
 use wire::{Ecn, Flags, Integrity, Segment};
 
-use super::ack::{advance, take_known_window};
+use super::ack::advance;
 use super::{Connection, TO_CLIENT, TO_SERVER, scale};
 use crate::half::{AWAY, Data, Half, SHORTEST_TIMEOUT};
 use crate::kept::Facts;
@@ -60,7 +60,7 @@ impl Connection {
         if s.payload > 0 && h.has_paused(now, SHORTEST_TIMEOUT) {
             return false;
         }
-        let (pure, repeats, ack) = (s.payload == 0, h.repeats_ack(s), p.place(s.ack));
+        let (pure, repeats, ack) = (s.payload == 0, h.window.is_repeated_by(s), p.place(s.ack));
         // What acknowledges nothing new may be a duplicate ACK or a new window, and after a silence
         // the path may have stood still.
         let silence = p.unheard_for(now);
@@ -78,7 +78,7 @@ impl Connection {
         let advanced = if repeats { 0 } else { ack - p.una };
         let is_away = !beside && h.is_away();
         if !repeats {
-            take_known_window(h, s, scale);
+            h.window.take_known(s, scale);
             h.count.pure_acks += u64::from(pure);
             if advanced > 0 {
                 p.heard_at = now;
@@ -90,9 +90,9 @@ impl Connection {
                     self.undisturbed = None;
                 }
             }
-            h.note_ack(s);
+            h.window.note_ack(s);
         }
-        let edge = ack.saturating_add(h.window);
+        let edge = ack.saturating_add(h.window.size());
         if is_away || peer_lag > 0 || !beside && !p.knows_all() {
             p.passed_to(s, now, (p.una.max(ack), edge), advanced > 0, is_away);
             p.acknowledged_to(now, edge, peer_lag);
@@ -141,7 +141,7 @@ fn is_plain(s: &Segment) -> bool {
 /// Whether nothing is amiss in a direction, its handshake was seen, and its round trip is known.
 fn is_undisturbed(h: &Half) -> bool {
     let in_order = h.recovery.is_none() && h.duplicates == 0 && h.suspect_at == 0 && h.sacked.is_empty();
-    let open = h.window_known && h.zero_since == 0 && h.fin.is_none();
+    let open = h.window.scale_is_known() && !h.window.is_closed() && h.fin.is_none();
     let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
     let opened = h.offered.seen && h.una > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some();
     let believed = !h.datagrams.copies_are_expected() && !h.checksums.found_damage && !h.repairs.may_be_needless();

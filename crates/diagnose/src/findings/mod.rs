@@ -234,7 +234,10 @@ impl<'a> Case<'a> {
         (0..2).any(|dir| {
             let (h, p) = (self.sender(dir), self.receiver(dir));
             let near = h.peak <= LARGEST && h.peak.saturating_add(h.sizes.largest()) > LARGEST;
-            self.vantage.from_the_middle && near && p.least_scale == 0 && p.max_window + 2_000 > u64::from(LARGEST)
+            self.vantage.from_the_middle
+                && near
+                && p.window.least_scale() == 0
+                && p.window.largest() + 2_000 > u64::from(LARGEST)
         })
     }
 

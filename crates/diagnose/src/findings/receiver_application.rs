@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
-    let largest = case.receiver(dir).max_window;
+    let largest = case.receiver(dir).window.largest();
     let shrank = h.rare.full_shrunk * 4 > h.rare.full_windows || case.receiver(dir).rare.zero_windows > 0;
     if share < 0.10 || !shrank {
         return None;

@@ -41,7 +41,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             case.sender_name(dir),
             h.rounds.most_flat().1,
             h.rounds.most_flat().0,
-            case.receiver(dir).max_window,
+            case.receiver(dir).window.largest(),
         ),
         worth: format!(
             "a larger SO_SNDBUF (tcp_wmem), for {} of the time: this flight gives no more than {} over {rtt}",

@@ -17,11 +17,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let receiver = case.receiver(dir);
     let closed = case.c.events.of(Event::ZeroWindow, 1 - dir);
     // One that never opened again counts to the end of the connection.
-    let open_end = if receiver.zero_since > 0 && receiver.rare.reset.is_none() {
-        case.c.last_at.saturating_sub(receiver.zero_since)
-    } else {
-        0
-    };
+    let still_closed = receiver.window.closed_since().filter(|_| receiver.rare.reset.is_none());
+    let open_end = still_closed.map_or(0, |since| case.c.last_at.saturating_sub(since));
     if closed.is_none() && open_end == 0 {
         return None;
     }
@@ -34,7 +31,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let count = closed.map_or(0, |e| e.count) + u64::from(open_end > 0);
     Some(Drawn {
         packets,
-        at: closed.map_or(receiver.zero_since, |e| e.first_at()),
+        at: closed.map_or(still_closed.unwrap_or_default(), |e| e.first_at()),
         count,
         cost: total,
         text: format!(
