@@ -1,6 +1,7 @@
 //! One direction of a connection: what its sender did, and what the peer's answers say of it.
 
 mod datagrams;
+mod scoreboard;
 mod sizes;
 mod window;
 
@@ -22,6 +23,7 @@ use crate::sender::Sender;
 use crate::stall::Heard;
 use datagrams::{Datagrams, Passed};
 use record::conversation::Limit;
+use scoreboard::Scoreboard;
 use sizes::Sizes;
 use window::Window;
 
@@ -245,7 +247,6 @@ pub(crate) struct Half {
     /// The packet with its first FIN.
     pub(crate) fin: Option<NonZeroU64>,
     pub(crate) holes: Ranges,
-    pub(crate) suspect_at: u64,
     pub(crate) repairs: Repairs,
     pub(crate) offered: Offered,
 
@@ -276,11 +277,10 @@ pub(crate) struct Half {
     pub(crate) last_data_number: u64,
     pub(crate) view: View,
     pub(crate) sizes: Sizes,
-    pub(crate) duplicates: u32,
     /// The most in flight.
     pub(crate) peak: u32,
     pub(crate) flight: Flight,
-    pub(crate) sacked: Ranges,
+    pub(crate) scoreboard: Scoreboard,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) late: Option<Box<Late>>,
     pub(crate) restart: Option<Box<Restart>>,
@@ -542,7 +542,7 @@ impl Half {
         let Some(sender) = &mut self.sender else { return Heard::InTime };
         let flight = u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
         // While a loss is being repaired, the sender may have to wait before it may send.
-        let undisturbed = self.recovery.is_none() && self.duplicates == 0 && self.sacked.is_empty();
+        let undisturbed = self.recovery.is_none() && !self.scoreboard.is_disordered();
         let loaded = undisturbed && flight >= self.sizes.largest().saturating_mul(4);
         let learnt = sender.echoed(echo, now, flight, loaded);
         if let Some(ack) = learnt.filter(|_| sender.is_known()) {

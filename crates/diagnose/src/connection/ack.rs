@@ -9,7 +9,6 @@ use crate::acks::Promptness;
 use crate::event::{Event, Events, Occurrence};
 use crate::flight::Sent;
 use crate::half::{Half, Late};
-use crate::ranges::Range;
 use crate::ranges::START;
 use crate::retransmission::{Class, Repair};
 use crate::stall::{SHORTEST, Stall, Verdict};
@@ -66,7 +65,7 @@ impl Connection {
             && h.window.size() == old_window
             && old_window > 0
             && !s.flags.contains(Flags::SYN);
-        let (suspected, sacks) = (p.suspect_at > 0, s.options.sack.as_slice());
+        let (suspected, sacks) = (p.scoreboard.suspected_since().is_some(), s.options.sack.as_slice());
         if !sacks.is_empty() {
             h.rare.sack_acks += 1;
             take_sack(p, s, ack, now, &mut self.events, 1 - dir);
@@ -74,10 +73,7 @@ impl Connection {
         if duplicate {
             h.rare.duplicate_acks += 1;
             p.rare.disordered_at = now;
-            p.duplicates += 1;
-            if p.suspect_at == 0 {
-                p.suspect_at = now;
-            }
+            p.scoreboard.take_duplicate(now);
         }
         let advanced = ack.saturating_sub(p.una);
         if advanced > 0 {
@@ -95,7 +91,7 @@ impl Connection {
                 // Duplicate ACKs or SACK blocks, but no retransmission was needed: packets changed
                 // places beyond the capture.
                 p.rare.reordered_beyond += 1;
-                let extent = p.sacked.highest().unwrap_or(ack).saturating_sub(p.una);
+                let extent = p.scoreboard.highest().unwrap_or(ack).saturating_sub(p.una);
                 p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
             }
             let late = advance(p, h, s, (ack, now, silence), pure, advanced, &mut stood_still);
@@ -117,7 +113,7 @@ impl Connection {
                 self.events.add(Event::Recovery, 1 - dir, occurrence);
                 p.recovery = None;
                 p.repairs.ended(r);
-                if !p.sacked.is_empty() {
+                if p.scoreboard.has_blocks() {
                     p.repairs.renewed(now);
                 }
                 let (time, bytes) = &mut p.rare.recoveries;
@@ -128,7 +124,7 @@ impl Connection {
                 p.rounds.begin_anew(p.next);
             }
         }
-        let left = advanced > 0 && !p.sacked.is_empty();
+        let left = advanced > 0 && p.scoreboard.has_blocks();
         let speaks_of_loss = duplicate || !sacks.is_empty() || left;
         if speaks_of_loss
             && let Some((Some(value), _)) = s.options.timestamps
@@ -180,7 +176,7 @@ pub(super) fn advance(
     stood_still: &mut Option<(Event, Occurrence)>,
 ) -> Option<Late> {
     let acked = p.flight.acknowledge(ack);
-    let clean = !acked.retransmitted && p.duplicates == 0 && p.sacked.is_empty();
+    let clean = !acked.retransmitted && !p.scoreboard.is_disordered();
     let mut late = None;
     let handshake = p.una <= START && p.offered.seen;
     if let Some(last) = acked.last.filter(|_| clean) {
@@ -215,10 +211,8 @@ pub(super) fn advance(
     }
     p.una = ack;
     p.una_at = now;
-    p.duplicates = 0;
-    p.suspect_at = 0;
     p.sizes.acknowledged(advanced);
-    p.sacked.trim(ack);
+    p.scoreboard.advance(ack);
     late
 }
 
@@ -270,10 +264,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
             // A DSACK alone speaks of data that came twice, and of none that is missing.
             p.rare.disordered_at = now;
             delivered(p, start, end);
-            p.sacked.insert(Range { start, end, at: now, id: None });
-            if p.suspect_at == 0 {
-                p.suspect_at = now;
-            }
+            p.scoreboard.take_block(start, end, now);
         }
     }
 }

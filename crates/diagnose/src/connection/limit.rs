@@ -60,7 +60,7 @@ impl Connection {
         if h.recovery.is_some() {
             return (State::Known(Limit::LossRecovery), dir);
         }
-        if h.duplicates > 0 || !h.sacked.is_empty() {
+        if h.scoreboard.is_disordered() {
             return (State::Suspect, dir);
         }
         if p.window.is_closed() {
@@ -233,7 +233,7 @@ impl Connection {
                 // for it, or a segment was lost.
                 self.held = elapsed.saturating_add(handed_over);
                 let h = &self.halves[of];
-                let suspect = facts.advanced == 0 && (h.duplicates > 0 || !h.sacked.is_empty());
+                let suspect = facts.advanced == 0 && h.scoreboard.is_disordered();
                 self.held_for = (of as u8, suspect);
             }
             State::Waiting => {

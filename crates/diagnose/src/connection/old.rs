@@ -102,7 +102,10 @@ impl<'a> Old<'a> {
         // pause.
         let unseen = self.distance != Distance::Near
             && hole.is_some_and(|o| o.at.saturating_sub(h.una_at) <= self.rtt.unwrap_or(0));
-        self.start == h.una && (again && overdue(h.una_at) || overdue(h.suspect_at) || unseen && overdue(h.una_at))
+        self.start == h.una
+            && (again && overdue(h.una_at)
+                || h.scoreboard.suspected_since().is_some_and(overdue)
+                || unseen && overdue(h.una_at))
     }
 
     /// Whether the recovery's first retransmission must have come earlier. Beyond a place where
@@ -112,7 +115,7 @@ impl<'a> Old<'a> {
         let informed_at = informed_at(h);
         self.distance != Distance::Near
             && self.sack_in_use
-            && h.suspect_at > 0
+            && h.scoreboard.suspected_since().is_some()
             && (self.start > h.una
                 || informed_at > 0 && self.now - informed_at.min(self.now) >= self.loaded_lag.saturating_mul(3) / 4)
     }
@@ -139,8 +142,7 @@ impl<'a> Old<'a> {
     pub(super) fn begin_recovery(&self, h: &mut Half, class: Class, heard: u64, signs: &Signs, original: u64) {
         let began = match class {
             Class::Timeout | Class::TailLossProbe => heard,
-            _ if h.suspect_at > 0 => h.suspect_at,
-            _ => self.now,
+            _ => h.scoreboard.suspected_since().unwrap_or(self.now),
         };
         let began = h.recovery.as_ref().map_or(began, |r| r.began.min(began));
         // A recovery ends where the sender was when it began. That may have been before the first
