@@ -155,7 +155,7 @@ impl Connection {
         }
         let half = &self.halves[dir];
         if half.offered.seen {
-            return half.place(s.seq) != START;
+            return half.space.place(s.seq) != START;
         }
         // A SYN where none was seen: the other side of a handshake, or a new connection on a
         // half-seen old one.
@@ -163,7 +163,7 @@ impl Connection {
         let answers = other.offered.seen && !half.begun_by_data();
         if s.flags.contains(Flags::ACK) {
             !(answers
-                || other.offered.seen && other.place(s.ack) == START + 1
+                || other.offered.seen && other.space.place(s.ack) == START + 1
                 || self.halves.iter().all(|h| h.count.packets == 0))
         } else {
             !answers || self.established
@@ -202,7 +202,7 @@ impl Connection {
     /// show that the peer answered.
     pub(crate) fn is_one_sided(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        h.count.packets > 0 && p.count.packets == 0 && p.begun
+        h.count.packets > 0 && p.count.packets == 0 && p.space.is_begun()
     }
 
     /// The side that ended it first by FIN or RST; the client where none did.
@@ -298,7 +298,7 @@ impl Connection {
                 self.halves[dir].rare.simultaneous = true;
             }
         }
-        let fresh = !self.halves[dir].begun;
+        let fresh = !self.halves[dir].space.is_begun();
         self.halves[dir].begin(s.seq);
         if fresh && !syn && s.sequence_length() > 0 {
             // Bytes from before the capture have been seen by no one: should they come, they are
@@ -312,7 +312,8 @@ impl Connection {
         let held_up = self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
         let ids_skipped = h.datagrams.skips_ids(s, h.sizes.limit());
-        let was_filled = self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].next;
+        let was_filled =
+            self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].space.next();
         let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
             self.halves[dir].rare.reset = Some((s.number, now));
@@ -393,10 +394,11 @@ impl Connection {
         if self.established || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
             return false;
         }
-        let asked = |h: &Half| h.offered.seen && h.next == START + 1 && h.una == START;
+        let asked = |h: &Half| h.offered.seen && h.space.next() == START + 1 && h.space.una() == START;
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
-        let challenge = !s.flags.contains(Flags::RST) && asked(p) && !h.offered.seen && p.place(s.ack) != START + 1;
-        let answer = s.flags.contains(Flags::RST) && asked(h) && !p.offered.seen && h.place(s.seq) != START + 1;
+        let challenge =
+            !s.flags.contains(Flags::RST) && asked(p) && !h.offered.seen && p.space.place(s.ack) != START + 1;
+        let answer = s.flags.contains(Flags::RST) && asked(h) && !p.offered.seen && h.space.place(s.seq) != START + 1;
         challenge || answer && p.count.packets > 0
     }
 

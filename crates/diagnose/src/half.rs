@@ -3,6 +3,7 @@
 mod datagrams;
 mod scoreboard;
 mod sizes;
+mod space;
 mod window;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use datagrams::{Datagrams, Passed};
 use record::conversation::Limit;
 use scoreboard::Scoreboard;
 use sizes::Sizes;
+use space::SequenceSpace;
 use window::Window;
 
 /// A sender less than this from the capture, there and back, cannot be distinguished from one
@@ -259,26 +261,19 @@ pub(crate) struct Half {
     pub(crate) rare: Rare,
     pub(crate) headers: Headers,
     pub(crate) datagrams: Datagrams,
-    next_seq: SeqNumber,
-    pub(crate) checksums: Checksums,
-    pub(crate) begun: bool,
-    /// The position after the last byte seen.
-    pub(crate) next: u64,
-    /// The position the peer has acknowledged.
-    pub(crate) una: u64,
+    pub(crate) space: SequenceSpace,
     /// When the peer last sent an ACK of any kind.
     pub(crate) heard_at: u64,
     pub(crate) last_data_at: u64,
+    pub(crate) checksums: Checksums,
 
     // For its data.
+    pub(crate) sizes: Sizes,
     pub(crate) rtt: Rtt,
     /// When `una` last moved.
     pub(crate) una_at: u64,
     pub(crate) last_data_number: u64,
     pub(crate) view: View,
-    pub(crate) sizes: Sizes,
-    /// The most in flight.
-    pub(crate) peak: u32,
     pub(crate) flight: Flight,
     pub(crate) scoreboard: Scoreboard,
     pub(crate) recovery: Option<Box<Recovery>>,
@@ -294,9 +289,8 @@ pub(crate) struct Half {
 
 impl Half {
     pub(crate) fn begin(&mut self, seq: SeqNumber) {
-        if !self.begun {
-            self.begun = true;
-            (self.next_seq, self.next, self.una) = (seq, START, START);
+        if !self.space.is_begun() {
+            self.space.begin(seq);
             self.view.una = START;
         }
     }
@@ -311,7 +305,7 @@ impl Half {
             ^ self.rtt.variation()
             ^ self.rtt.handshake
             ^ self.view.una
-            ^ u64::from(self.peak)
+            ^ u64::from(self.space.peak())
             ^ u64::from(self.rounds.peak)
             ^ u64::from(self.rounds.threshold)
     }
@@ -319,18 +313,6 @@ impl Half {
     /// Packets of this direction were seen, or acknowledged, without a SYN.
     pub(crate) fn begun_by_data(&self) -> bool {
         self.count.packets > 0 && !self.offered.seen
-    }
-
-    /// Where `seq` lies in the stream.
-    #[inline(always)]
-    pub(crate) fn place(&self, seq: SeqNumber) -> u64 {
-        self.next.saturating_add_signed(seq.distance_from(self.next_seq).into())
-    }
-
-    #[inline]
-    pub(crate) fn reach(&mut self, end: u64) {
-        self.next_seq = self.next_seq.add((end - self.next) as u32);
-        self.next = end;
     }
 
     /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every
@@ -360,7 +342,7 @@ impl Half {
     #[cold]
     fn repeats(&mut self, s: &Segment) -> bool {
         if s.flags.contains(Flags::SYN) {
-            let copy = self.offered.seen && self.count.packets >= 4 && self.place(s.seq) == START;
+            let copy = self.offered.seen && self.count.packets >= 4 && self.space.place(s.seq) == START;
             if copy {
                 self.datagrams.expect_copies(s.network.ttl);
             }
@@ -369,7 +351,7 @@ impl Half {
         if !self.datagrams.is_ttl_of_copies(s) {
             return false;
         }
-        let new_data = self.place(s.seq).saturating_add(s.sequence_length().into()) > self.next;
+        let new_data = self.space.place(s.seq).saturating_add(s.sequence_length().into()) > self.space.next();
         let new_ack = s.flags.contains(Flags::ACK) && s.ack.distance_from(self.window.last_ack()) > 0;
         if new_data || new_ack || s.flags.contains(Flags::RST) {
             self.datagrams.forget_ttl_of_copies();
@@ -382,14 +364,16 @@ impl Half {
     /// and the identification that is next.
     #[inline(always)]
     pub(crate) fn continues(&self, s: &Segment) -> bool {
-        s.seq == self.next_seq && self.datagrams.is_continued_by(s)
+        self.space.is_next(s.seq) && self.datagrams.is_continued_by(s)
     }
 
     /// Whether, all being acknowledged, nothing was sent and no ACK came for at least so long
     /// before `now`.
     #[inline(always)]
     pub(crate) fn has_paused(&self, now: u64, at_least: u64) -> bool {
-        self.next <= self.una && self.last_data_at > 0 && now - self.last_data_at.max(self.una_at).min(now) >= at_least
+        self.space.next() <= self.space.una()
+            && self.last_data_at > 0
+            && now - self.last_data_at.max(self.una_at).min(now) >= at_least
     }
 
     /// How long before `now` the last ACK for this direction came; 0 before the first one.
@@ -492,7 +476,7 @@ impl Half {
     /// An ACK for this direction passed the capture, and its sender, which is beside that, has it.
     #[inline(always)]
     pub(crate) fn acknowledged_beside(&mut self, now: u64, edge: u64) {
-        (self.view.una, self.view.edge, self.view.heard) = (self.una, edge, now);
+        (self.view.una, self.view.edge, self.view.heard) = (self.space.una(), edge, now);
     }
 
     /// Whether the peer, which answers this direction's data, is away from the capture, as far as is
@@ -532,7 +516,7 @@ impl Half {
             return;
         }
         self.view.catch_up(now, lag);
-        self.view.pass(now, self.una, edge, lag);
+        self.view.pass(now, self.space.una(), edge, lag);
     }
 
     /// A segment with data and these timestamps (its own value, the echoed one): what its sender
@@ -540,7 +524,7 @@ impl Half {
     #[inline]
     pub(crate) fn echoed(&mut self, (value, echo): (u32, u32), now: u64, s: &Segment) -> Heard {
         let Some(sender) = &mut self.sender else { return Heard::InTime };
-        let flight = u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
+        let flight = u32::try_from(self.space.next().saturating_sub(self.view.una)).unwrap_or(u32::MAX);
         // While a loss is being repaired, the sender may have to wait before it may send.
         let undisturbed = self.recovery.is_none() && !self.scoreboard.is_disordered();
         let loaded = undisturbed && flight >= self.sizes.largest().saturating_mul(4);
@@ -549,23 +533,23 @@ impl Half {
             (self.view.una, self.view.edge, self.view.heard) = (self.view.una.max(ack.una), ack.edge(), ack.at);
             self.view.on_the_way = None;
         }
-        let is_next = self.last_data_at > 0 && s.seq == self.next_seq;
+        let is_next = self.last_data_at > 0 && self.space.is_next(s.seq);
         sender.held_up(value, now, is_next.then_some(s.number))
     }
 
     /// Bytes that the sender itself takes to be unacknowledged.
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
-        u32::try_from(self.next.saturating_sub(self.view.una)).unwrap_or(u32::MAX)
+        u32::try_from(self.space.next().saturating_sub(self.view.una)).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn outstanding(&self) -> bool {
-        self.begun && self.next > self.una
+        self.space.out() > 0
     }
 
     /// The same of data alone: a FIN that is not acknowledged does not count.
     pub(crate) fn outstanding_data(&self) -> bool {
-        self.begun && self.next > self.una.saturating_add(self.fin.is_some().into())
+        self.space.out() > self.fin.is_some().into()
     }
 
     /// The retransmission timer's likely value at least: RFC 6298's estimate with the floor that
@@ -583,7 +567,7 @@ impl Half {
         let lag = lag.unwrap_or(0);
         self.view.catch_up(now, lag);
         let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
-        self.peak = self.peak.max(flight);
+        self.space.take_flight(flight);
         if is_known {
             if self.rounds.is_over(self.view.una) {
                 if self.rounds.has_data() {
@@ -642,7 +626,7 @@ impl Half {
 
     /// Bytes that the peer acknowledged and no packet of the capture brought.
     pub(crate) fn unseen_bytes(&self) -> u64 {
-        self.holes.bytes_in(self.first_data.max(START), self.una) + self.holes.forgotten()
+        self.holes.bytes_in(self.first_data.max(START), self.space.una()) + self.holes.forgotten()
     }
 
     /// A hole `[next, start)` opens. Where it begins right behind one segment that a silence came
@@ -655,12 +639,14 @@ impl Half {
         let after = self.restart.as_ref().is_some_and(|r| {
             let since = now - r.at.min(now);
             let one = u64::from(self.sizes.largest());
-            self.next - r.from.min(self.next) <= one && since >= rtt / 2 && since <= rtt.saturating_mul(2)
+            self.space.next() - r.from.min(self.space.next()) <= one
+                && since >= rtt / 2
+                && since <= rtt.saturating_mul(2)
         });
-        let flight = start - self.next >= 2 * u64::from(self.sizes.largest().max(1));
+        let flight = start - self.space.next() >= 2 * u64::from(self.sizes.largest().max(1));
         if after && flight && lag > 0 && self.recovery.is_none() {
             let began = self.restart.take().map_or(now, |r| r.at);
-            let (class, una) = (Class::Timeout, self.una);
+            let (class, una) = (Class::Timeout, self.space.una());
             self.recovery = Some(Box::new(Recovery { point: start, class, began, number: 0, original: 0, una }));
         }
     }

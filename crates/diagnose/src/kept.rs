@@ -107,8 +107,8 @@ impl Recorder {
         self.records.push(Record {
             segment: *s,
             to_server: dir == 0,
-            seq: h.place(s.seq).checked_sub(START),
-            ack: s.flags.contains(wire::Flags::ACK).then(|| p.place(s.ack).checked_sub(START)).flatten(),
+            seq: h.space.place(s.seq).checked_sub(START),
+            ack: s.flags.contains(wire::Flags::ACK).then(|| p.space.place(s.ack).checked_sub(START)).flatten(),
             window: h.window.size(),
             in_flight: h.in_flight(),
             mark,

@@ -383,7 +383,7 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         checksum_offload: h.checksums.offloaded,
         header_bytes: HeaderBytes(h.headers.with(&h.rare)),
         max_window: h.window.largest(),
-        max_in_flight: h.peak,
+        max_in_flight: h.space.peak(),
         rtt: h.rtt.samples.summary(),
         rtt_timestamps: h.rtt.detail.as_ref().map(|d| d.echoes.summary()).unwrap_or_default(),
         handshake_rtt_ns: (h.rtt.handshake != u64::MAX).then_some(Nanos(h.rtt.handshake)),

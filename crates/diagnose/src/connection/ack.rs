@@ -31,7 +31,7 @@ impl Connection {
             return (0, false);
         }
         p.begin(s.ack);
-        let ack = p.place(s.ack);
+        let ack = p.space.place(s.ack);
         let old_window = h.window.size();
         take_window(h, p, s, now, ack);
         if let Some(since) = h.window.opens() {
@@ -45,23 +45,23 @@ impl Connection {
         let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
         if pure {
             h.count.pure_acks += 1;
-            if p.next == START + 1 && ack == p.next && p.rare.by_class[Class::Syn as usize] > 0 {
+            if p.space.next() == START + 1 && ack == p.space.next() && p.rare.by_class[Class::Syn as usize] > 0 {
                 h.rare.syn_acks = h.rare.syn_acks.saturating_add(1);
             }
         }
-        if ack > p.next {
+        if ack > p.space.next() {
             // The peer has bytes that the capture has not.
             if p.is_first_flight() {
                 p.first_data = ack;
             }
             if p.count.packets > 0 {
-                p.open_hole(p.next, ack, 0, None);
+                p.open_hole(p.space.next(), ack, 0, None);
             }
-            p.reach(ack);
+            p.space.reach(ack);
         }
         let duplicate = pure
-            && ack == p.una
-            && p.next > ack
+            && ack == p.space.una()
+            && p.space.next() > ack
             && h.window.size() == old_window
             && old_window > 0
             && !s.flags.contains(Flags::SYN);
@@ -75,7 +75,7 @@ impl Connection {
             p.rare.disordered_at = now;
             p.scoreboard.take_duplicate(now);
         }
-        let advanced = ack.saturating_sub(p.una);
+        let advanced = ack.saturating_sub(p.space.una());
         if advanced > 0 {
             delivered(p, 0, ack);
         }
@@ -91,11 +91,11 @@ impl Connection {
                 // Duplicate ACKs or SACK blocks, but no retransmission was needed: packets changed
                 // places beyond the capture.
                 p.rare.reordered_beyond += 1;
-                let extent = p.scoreboard.highest().unwrap_or(ack).saturating_sub(p.una);
+                let extent = p.scoreboard.highest().unwrap_or(ack).saturating_sub(p.space.una());
                 p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
             }
             let late = advance(p, h, s, (ack, now, silence), pure, advanced, &mut stood_still);
-            if p.next == ack {
+            if p.space.next() == ack {
                 p.late = late.map(Box::new);
             }
             // An echo of 0 says that the side has none (RFC 7323, section 3.2).
@@ -121,7 +121,7 @@ impl Connection {
                 *bytes = bytes.saturating_add(ack.saturating_sub(r.una));
                 // The window that it leaves is another one: what was in flight before says nothing
                 // of it.
-                p.rounds.begin_anew(p.next);
+                p.rounds.begin_anew(p.space.next());
             }
         }
         let left = advanced > 0 && p.scoreboard.has_blocks();
@@ -137,7 +137,7 @@ impl Connection {
         }
         let edge = ack.saturating_add(h.window.size());
         if !s.flags.contains(Flags::SYN) {
-            p.passed_to(s, now, (p.una.max(ack), edge), advanced > 0 && !speaks_of_loss, is_away);
+            p.passed_to(s, now, (p.space.una().max(ack), edge), advanced > 0 && !speaks_of_loss, is_away);
         }
         p.acknowledged_to(now, edge, lag);
         h.window.note_ack(s);
@@ -154,7 +154,8 @@ impl Connection {
 fn take_window(h: &mut Half, p: &Half, s: &Segment, now: u64, ack: u64) {
     let syn = s.flags.contains(Flags::SYN);
     let known = if syn { Some(0) } else { scale(h, p) };
-    let out = if known.is_none() && p.count.packets > 8 { p.next.saturating_sub(p.una.max(ack)) } else { 0 };
+    let out =
+        if known.is_none() && p.count.packets > 8 { p.space.next().saturating_sub(p.space.una().max(ack)) } else { 0 };
     h.window.take(s, known, out.saturating_sub(p.sizes.largest().into()));
     if s.window == 0 && !syn {
         h.rare.zero_windows += 1;
@@ -178,7 +179,7 @@ pub(super) fn advance(
     let acked = p.flight.acknowledge(ack);
     let clean = !acked.retransmitted && !p.scoreboard.is_disordered();
     let mut late = None;
-    let handshake = p.una <= START && p.offered.seen;
+    let handshake = p.space.una() <= START && p.offered.seen;
     if let Some(last) = acked.last.filter(|_| clean) {
         let rtt = now - last.at.min(now);
         if handshake && last.end == START + 1 {
@@ -209,7 +210,7 @@ pub(super) fn advance(
     if let Some(bursts) = &mut p.bursts {
         bursts.delivered.add(now, advanced, p.sizes.largest().max(1), p.rtt.base().unwrap_or(0));
     }
-    p.una = ack;
+    p.space.acknowledge(ack);
     p.una_at = now;
     p.sizes.acknowledged(advanced);
     p.scoreboard.advance(ack);
@@ -230,7 +231,7 @@ fn suspect_stall(
     let rtt = now - last.at.min(now);
     let usual = p.rtt.smoothed().unwrap_or(rtt);
     let least = p.rtt.recent().unwrap_or(usual);
-    let under_way = p.next.saturating_sub(p.una);
+    let under_way = p.space.out();
     let Some(detail) = &mut p.rtt.detail else { return false };
     if detail.stall.is_none() {
         detail.stall = Stall::suspected(now, silence, [rtt, usual, least], under_way, s.number);
@@ -248,7 +249,7 @@ fn suspect_stall(
 
 fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events, dir: usize) {
     let blocks = s.options.sack.as_slice();
-    let place = |n: SeqNumber| p.place(n);
+    let place = |n: SeqNumber| p.space.place(n);
     let (left, right) = (place(blocks[0].0), place(blocks[0].1));
     let inside = blocks.get(1).is_some_and(|b| place(b.0) <= left && right <= place(b.1));
     let spans: [(u64, u64); 4] = std::array::from_fn(|i| blocks.get(i).map_or((0, 0), |b| (place(b.0), place(b.1))));
@@ -260,7 +261,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
         }
     }
     for (start, end) in spans.into_iter().skip(usize::from(double)) {
-        if start > ack && end > start && end <= p.next {
+        if start > ack && end > start && end <= p.space.next() {
             // A DSACK alone speaks of data that came twice, and of none that is missing.
             p.rare.disordered_at = now;
             delivered(p, start, end);

@@ -15,16 +15,16 @@ impl Connection {
         let h = &mut self.halves[dir];
         h.count_packet(s);
         h.rare.damage.get_or_insert_default().add(s.number, now);
-        if s.payload > 0 && h.begun && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
-            let start = h.place(s.seq);
+        if s.payload > 0 && h.space.is_begun() && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
+            let start = h.space.place(s.seq);
             let end = start + u64::from(s.payload);
-            if start == h.next {
+            if start == h.space.next() {
                 h.open_hole(start, end, now, s.network.id);
-                h.reach(end);
+                h.space.reach(end);
                 h.sent(start, end, now, s.number, lag);
                 (h.last_data_at, h.last_data_number) = (now, s.number);
                 h.rare.damage.get_or_insert_default().open(start, end);
-            } else if end <= h.next {
+            } else if end <= h.space.next() {
                 h.flight.retransmit(start, end, now);
             }
         }

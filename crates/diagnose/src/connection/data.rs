@@ -37,8 +37,13 @@ impl Connection {
         let length = u64::from(s.sequence_length());
         let payload = u64::from(s.payload);
         if length == 0 || s.flags.contains(Flags::RST) {
-            let behind = h.place(s.seq).wrapping_add(1) == h.next;
-            if behind && h.una == h.next && h.next > START + 1 && s.flags.contains(Flags::ACK) && established {
+            let behind = h.space.place(s.seq).wrapping_add(1) == h.space.next();
+            if behind
+                && h.space.una() == h.space.next()
+                && h.space.next() > START + 1
+                && s.flags.contains(Flags::ACK)
+                && established
+            {
                 return if peer_window_zero {
                     h.rare.window_probes += 1;
                     Data::Probe.into()
@@ -49,29 +54,29 @@ impl Connection {
             }
             return Data::None.into();
         }
-        let start = h.place(s.seq);
+        let start = h.space.place(s.seq);
         let end = start + length;
         if payload > 0 {
             h.count_payload(payload);
         }
         // SYN comes before the payload, FIN after it.
         let first = start + u64::from(s.flags.contains(Flags::SYN));
-        if end <= h.next {
+        if end <= h.space.next() {
             return self.take_old(dir, s, now, lag, (start, end), first).into();
         }
-        if !h.offered.seen && (h.first_data == 0 || start > h.next && h.is_first_flight()) {
+        if !h.offered.seen && (h.first_data == 0 || start > h.space.next() && h.is_first_flight()) {
             h.first_data = start;
         }
-        let opens_hole = start > h.next && h.next > START;
-        if opens_hole || start > h.next && h.first_data > START {
-            h.open_hole(h.next, start, now, s.network.id);
+        let opens_hole = start > h.space.next() && h.space.next() > START;
+        if opens_hole || start > h.space.next() && h.first_data > START {
+            h.open_hole(h.space.next(), start, now, s.network.id);
             h.find_unseen_timeout(now, start, lag);
         }
         h.count.unique_bytes += payload;
-        if first < h.next && payload > 0 {
+        if first < h.space.next() && payload > 0 {
             // It begins below what was seen before and goes beyond.
-            let filled = h.holes.remove(first, h.next.min(first + payload)).0;
-            let again = h.next.saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
+            let filled = h.holes.remove(first, h.space.next().min(first + payload)).0;
+            let again = h.space.next().saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
             h.count.unique_bytes -= again;
             if again > 0 {
                 h.rare.retransmitted_bytes += again;
@@ -107,8 +112,8 @@ impl Connection {
     ) {
         let payload = u64::from(s.payload);
         let h = &mut self.halves[dir];
-        let from = h.next.max(start);
-        h.reach(end);
+        let from = h.space.next().max(start);
+        h.space.reach(end);
         h.sent(from, end, now, s.number, known_lag);
         if payload > 0 {
             if h.restart.is_some() {
@@ -173,7 +178,7 @@ impl Connection {
         {
             if old.was_overtaken(&hole) {
                 h.rare.out_of_order += 1;
-                h.rare.reorder_extent = h.rare.reorder_extent.max(h.next - end);
+                h.rare.reorder_extent = h.rare.reorder_extent.max(h.space.next() - end);
                 h.sent(start, end, now, s.number, None);
                 return Data::OutOfOrder;
             }
@@ -218,8 +223,8 @@ impl Connection {
             variation: h.rtt.variation(),
             duplicates: h.scoreboard.duplicates(),
             sacked_above: h.scoreboard.highest().is_some_and(|top| top > end),
-            tail: end == h.next && start != h.una,
-            alone: end == h.next && start == h.una,
+            tail: end == h.space.next() && start != h.space.una(),
+            alone: end == h.space.next() && start == h.space.una(),
             again,
             stuck: old.is_stuck(h, hole, again),
             recovery: h.recovery.as_ref().map(|r| r.class).or(still.map(|r| r.class)),
@@ -229,7 +234,7 @@ impl Connection {
             sack_in_use: old.sack_in_use,
             answers_seen: old.answers_seen,
         };
-        let class = if end <= h.una {
+        let class = if end <= h.space.una() {
             retransmission::belated(&old.belated(h, sent_last), &signs)
         } else {
             retransmission::classify(&signs)
@@ -242,7 +247,10 @@ impl Connection {
         h.repairs.add(Repair { start, end, at: now, number: s.number, class, value });
         note_probing(h, class, &signs, start);
         let began_later = |r: &Recovery| class == Class::Timeout && r.class != Class::Timeout;
-        if still.as_ref().is_none_or(began_later) && h.recovery.as_deref().is_none_or(began_later) && h.next > h.una {
+        if still.as_ref().is_none_or(began_later)
+            && h.recovery.as_deref().is_none_or(began_later)
+            && h.space.next() > h.space.una()
+        {
             old.begin_recovery(h, class, heard, &signs, original.map_or(0, |o| o.number));
         }
         if class == Class::Timeout
@@ -251,7 +259,7 @@ impl Connection {
         {
             // The timer ran out once more: everything sent until now is to be repaired (RFC 6582,
             // section 4).
-            recovery.point = h.next;
+            recovery.point = h.space.next();
         }
         let one = h.sizes.of_one(s.payload);
         if class == Class::Timeout && one > 536 && one > h.sizes.largest_acked() && one + 64 > h.sizes.largest() {
@@ -291,7 +299,7 @@ impl Connection {
             number: s.number,
             prior,
             first: 0,
-            from: h.next,
+            from: h.space.next(),
             rounds: h.rounds.count,
         }));
         h.rounds.peak = 0;
@@ -327,7 +335,7 @@ impl Connection {
         // What comes sooner than an ACK can bring it about was on its way already; and where the
         // window had been full, that was waited for.
         let since = now - late.at;
-        let filled = h.rare.filled > START && h.rare.filled == h.next;
+        let filled = h.rare.filled > START && h.rare.filled == h.space.next();
         if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
@@ -346,7 +354,7 @@ impl Connection {
     pub(super) fn full_window(&mut self, dir: usize, number: u64, now: u64) {
         let (known, largest) = (self.halves[1 - dir].window.scale_is_known(), self.halves[1 - dir].window.largest());
         let h = &mut self.halves[dir];
-        let room = h.view.edge.saturating_sub(h.next);
+        let room = h.view.edge.saturating_sub(h.space.next());
         if !known
             || h.view.edge <= START
             || room >= u64::from(h.sizes.largest())
@@ -354,7 +362,7 @@ impl Connection {
         {
             return;
         }
-        h.rare.filled = h.next;
+        h.rare.filled = h.space.next();
         let window = h.view.edge.saturating_sub(h.view.una);
         if h.rare.full_windows == 0 {
             h.rare.full_least = window;

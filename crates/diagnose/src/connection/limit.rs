@@ -43,19 +43,18 @@ impl Connection {
         if !self.established {
             return (State::Known(Limit::Handshake), TO_SERVER);
         }
-        let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);
+        let out = |d: usize| self.halves[d].space.out();
         let dir = if out(1) >= out(0) { 1 } else { 0 };
         let h = &self.halves[dir];
         let p = &self.halves[1 - dir];
         if out(dir) == 0 {
             // A closed window with everything acknowledged: the sender would go on if it could.
-            for d in [1, 0] {
-                let closed = &self.halves[1 - d];
-                if closed.window.is_closed() && self.halves[d].fin.is_none() {
-                    return (State::Known(Limit::ReceiveWindow), d);
-                }
-            }
-            return (State::Quiet, dir);
+            let waits = |d: usize| self.halves[1 - d].window.is_closed() && self.halves[d].fin.is_none();
+            return match (waits(1), waits(0)) {
+                (true, _) => (State::Known(Limit::ReceiveWindow), 1),
+                (false, true) => (State::Known(Limit::ReceiveWindow), 0),
+                (false, false) => (State::Quiet, dir),
+            };
         }
         if h.recovery.is_some() {
             return (State::Known(Limit::LossRecovery), dir);
@@ -73,7 +72,7 @@ impl Connection {
     /// [`Undisturbed`](super::plain::Undisturbed).
     #[inline(always)]
     pub(super) fn limit_undisturbed(&self, beside: bool) -> (State, usize) {
-        let out = |d: usize| self.halves[d].next.saturating_sub(self.halves[d].una);
+        let out = |d: usize| self.halves[d].space.out();
         let dir = if out(1) >= out(0) { 1 } else { 0 };
         (if out(dir) == 0 { State::Quiet } else { self.limit_of_flight(dir, true, beside) }, dir)
     }
@@ -87,7 +86,7 @@ impl Connection {
         // The last segment up to the window's edge is part-filled more often than not, so the edge
         // is looked at first.
         let known = undisturbed || p.window.scale_is_known();
-        let at_edge = known && h.view.edge > START && h.view.edge < h.next + u64::from(size);
+        let at_edge = known && h.view.edge > START && h.view.edge < h.space.next() + u64::from(size);
         if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
             return State::Known(Limit::ReceiveWindow);
         }
@@ -156,7 +155,8 @@ impl Connection {
     fn has_room(&self, dir: usize) -> bool {
         let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
         p.window.scale_is_known()
-            || p.window.without_least_scale() > u64::from(h.in_flight().max(h.peak)) + u64::from(h.sizes.largest())
+            || p.window.without_least_scale()
+                > u64::from(h.in_flight().max(h.space.peak())) + u64::from(h.sizes.largest())
     }
 
     /// Gives the time since the last packet to what limited it, in the light of the packet that

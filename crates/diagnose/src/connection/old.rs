@@ -59,9 +59,9 @@ impl<'a> Old<'a> {
     pub(super) fn take_probe(&self, h: &mut Half) -> Option<Data> {
         let is_probe = self.s.payload <= 1
             && !self.s.flags.contains(Flags::FIN)
-            && self.end == h.next
-            && self.start >= h.una.saturating_sub(1)
-            && (h.una == h.next || self.window_closed);
+            && self.end == h.space.next()
+            && self.start >= h.space.una().saturating_sub(1)
+            && (h.space.una() == h.space.next() || self.window_closed);
         if !is_probe {
             return None;
         }
@@ -102,7 +102,7 @@ impl<'a> Old<'a> {
         // pause.
         let unseen = self.distance != Distance::Near
             && hole.is_some_and(|o| o.at.saturating_sub(h.una_at) <= self.rtt.unwrap_or(0));
-        self.start == h.una
+        self.start == h.space.una()
             && (again && overdue(h.una_at)
                 || h.scoreboard.suspected_since().is_some_and(overdue)
                 || unseen && overdue(h.una_at))
@@ -116,7 +116,7 @@ impl<'a> Old<'a> {
         self.distance != Distance::Near
             && self.sack_in_use
             && h.scoreboard.suspected_since().is_some()
-            && (self.start > h.una
+            && (self.start > h.space.una()
                 || informed_at > 0 && self.now - informed_at.min(self.now) >= self.loaded_lag.saturating_mul(3) / 4)
     }
 
@@ -156,7 +156,7 @@ impl<'a> Old<'a> {
             self.now
         };
         let point = if class == Class::Timeout { None } else { h.flight.sent_by(due) };
-        let (point, number, una) = (point.unwrap_or(h.next), self.s.number, h.una);
+        let (point, number, una) = (point.unwrap_or(h.space.next()), self.s.number, h.space.una());
         h.recovery = Some(Box::new(Recovery { point, class, began, number, original, una }));
         h.rounds.leave_level();
         if class != Class::TailLossProbe {
@@ -178,7 +178,7 @@ pub(super) fn note_probing(h: &mut Half, class: Class, signs: &Signs, start: u64
         signs.by_timer() && signs.recovery.is_none() && !(signs.again || signs.sacked_above || signs.duplicates > 0);
     if unheard && signs.sack_in_use && !signs.alone {
         match class {
-            Class::Timeout if start == h.una => h.repairs.probed(false),
+            Class::Timeout if start == h.space.una() => h.repairs.probed(false),
             Class::TailLossProbe if signs.tail => h.repairs.probed(true),
             _ => {}
         }

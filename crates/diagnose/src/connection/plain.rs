@@ -60,12 +60,12 @@ impl Connection {
         if s.payload > 0 && h.has_paused(now, SHORTEST_TIMEOUT) {
             return false;
         }
-        let (pure, repeats, ack) = (s.payload == 0, h.window.is_repeated_by(s), p.place(s.ack));
+        let (pure, repeats, ack) = (s.payload == 0, h.window.is_repeated_by(s), p.space.place(s.ack));
         // What acknowledges nothing new may be a duplicate ACK or a new window, and after a silence
         // the path may have stood still.
         let silence = p.unheard_for(now);
-        let moves_on = ack > p.una && silence < SHORTEST;
-        if !repeats && (ack > p.next || !moves_on && (pure || ack != p.una)) {
+        let moves_on = ack > p.space.una() && silence < SHORTEST;
+        if !repeats && (ack > p.space.next() || !moves_on && (pure || ack != p.space.una())) {
             return false;
         }
         let Some(packet) = h.datagrams.new_packet(s, now) else { return false };
@@ -75,7 +75,7 @@ impl Connection {
         if let Some((_, Some(echo))) = s.options.timestamps {
             p.rtt.value_echoed(echo, now);
         }
-        let advanced = if repeats { 0 } else { ack - p.una };
+        let advanced = if repeats { 0 } else { ack - p.space.una() };
         let is_away = !beside && h.is_away();
         if !repeats {
             h.window.take_known(s, scale);
@@ -83,7 +83,7 @@ impl Connection {
             if advanced > 0 {
                 p.heard_at = now;
                 if let Some(late) = advance(p, h, s, (ack, now, silence), pure, advanced, &mut None)
-                    && p.next == ack
+                    && p.space.next() == ack
                 {
                     // What comes next shows whether something had waited for it.
                     p.late = Some(Box::new(late));
@@ -94,7 +94,7 @@ impl Connection {
         }
         let edge = ack.saturating_add(h.window.size());
         if is_away || peer_lag > 0 || !beside && !p.knows_all() {
-            p.passed_to(s, now, (p.una.max(ack), edge), advanced > 0, is_away);
+            p.passed_to(s, now, (p.space.una().max(ack), edge), advanced > 0, is_away);
             p.acknowledged_to(now, edge, peer_lag);
         } else if !repeats {
             p.acknowledged_beside(now, edge);
@@ -102,7 +102,7 @@ impl Connection {
         let held_up = !beside && self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
         h.datagrams.skips_ids(s, h.sizes.limit());
-        let (start, was_filled) = (h.next, h.rare.filled == h.next);
+        let (start, was_filled) = (h.space.next(), h.rare.filled == h.space.next());
         let data = if pure { Data::None } else { Data::New };
         if !pure {
             h.count_payload(s.payload.into());
@@ -143,7 +143,7 @@ fn is_undisturbed(h: &Half) -> bool {
     let in_order = h.recovery.is_none() && h.scoreboard.suspected_since().is_none() && !h.scoreboard.is_disordered();
     let open = h.window.scale_is_known() && !h.window.is_closed() && h.fin.is_none();
     let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
-    let opened = h.offered.seen && h.una > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some();
+    let opened = h.offered.seen && h.space.una() > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some();
     let believed = !h.datagrams.copies_are_expected() && !h.checksums.found_damage && !h.repairs.may_be_needless();
     in_order && open && unhurried && opened && believed
 }

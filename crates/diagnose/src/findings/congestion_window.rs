@@ -42,7 +42,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         text: format!(
             "the {}'s {name} (at most {} bytes were in flight) set the rate for {cost} ({}){why}",
             case.sender_name(dir),
-            h.peak,
+            h.space.peak(),
             quantity::percent(share),
         ),
         worth: format!("{remedy}, for up to {} of the time", quantity::percent(share)),

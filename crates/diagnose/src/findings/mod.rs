@@ -222,7 +222,7 @@ impl<'a> Case<'a> {
     fn carries(&self, dir: usize, anywhere: bool) -> bool {
         let data = |d: usize| {
             let h = &self.c.halves[d];
-            h.count.payload_packets > 0 || h.count.packets == 0 && h.una > START + 1
+            h.count.payload_packets > 0 || h.count.packets == 0 && h.space.una() > START + 1
         };
         if anywhere { data(0) || data(1) } else { data(dir) }
     }
@@ -233,7 +233,7 @@ impl<'a> Case<'a> {
         const LARGEST: u32 = 65_535;
         (0..2).any(|dir| {
             let (h, p) = (self.sender(dir), self.receiver(dir));
-            let near = h.peak <= LARGEST && h.peak.saturating_add(h.sizes.largest()) > LARGEST;
+            let near = h.space.peak() <= LARGEST && h.space.peak().saturating_add(h.sizes.largest()) > LARGEST;
             self.vantage.from_the_middle
                 && near
                 && p.window.least_scale() == 0
