@@ -1,12 +1,13 @@
 //! One direction of a connection: what its sender did, and what the peer's answers say of it.
 
+mod bursts;
 mod datagrams;
 mod scoreboard;
 mod sizes;
 mod space;
+mod view;
 mod window;
 
-use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use record::SeqNumber;
@@ -22,11 +23,13 @@ use crate::rounds::{Release, Rounds, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
+use bursts::Bursts;
 use datagrams::{Datagrams, Passed};
 use record::conversation::Limit;
 use scoreboard::Scoreboard;
 use sizes::Sizes;
 use space::SequenceSpace;
+use view::View;
 use window::Window;
 
 /// A sender less than this from the capture, there and back, cannot be distinguished from one
@@ -88,35 +91,6 @@ pub(crate) struct Counters {
     pub(crate) small_bursts: u32,
 }
 
-/// What the sender can know at a moment, given that ACKs reach it some time after they passed the
-/// capture.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct View {
-    pub(crate) una: u64,
-    pub(crate) edge: u64,
-    /// When the newest of these ACKs passed the capture.
-    heard: u64,
-    /// There once an ACK had a way to go.
-    #[expect(clippy::box_collection, reason = "8 bytes rather than 32 where there is none")]
-    on_the_way: Option<Box<VecDeque<PassedAck>>>,
-}
-
-/// An ACK on its way from the capture to the sender.
-#[derive(Clone, Copy, Debug)]
-struct PassedAck {
-    /// When it passed the capture.
-    at: u64,
-    una: u64,
-    edge: u64,
-}
-
-impl PassedAck {
-    /// Whether a sender that is `lag` away has it by `now`.
-    const fn is_there(&self, now: u64, lag: u64) -> bool {
-        self.at.saturating_add(lag) <= now
-    }
-}
-
 /// What there is from its first use on.
 #[inline(always)]
 pub(crate) fn made<T: Default>(place: &mut Option<Box<T>>) -> &mut T {
@@ -128,84 +102,6 @@ pub(crate) fn made<T: Default>(place: &mut Option<Box<T>>) -> &mut T {
         Some(value) => value,
         none => first(none),
     }
-}
-
-/// ACKs between the capture and the sender; when more are on the way, the newest is overwritten.
-const ON_THE_WAY: usize = 128;
-
-impl View {
-    /// An ACK passed the capture at `at`; the sender is `lag` away.
-    #[inline]
-    fn pass(&mut self, at: u64, una: u64, edge: u64, lag: u64) {
-        if lag == 0 {
-            (self.una, self.edge, self.heard) = (una, edge, at);
-            return;
-        }
-        let queue = made(&mut self.on_the_way);
-        let ack = PassedAck { at, una, edge };
-        if queue.len() < ON_THE_WAY {
-            queue.push_back(ack);
-        } else if let Some(last) = queue.back_mut() {
-            *last = ack;
-        }
-    }
-
-    /// What was acknowledged by the ACKs that passed the capture `lag` ago or earlier, or that
-    /// echoes show as received.
-    pub(crate) fn una_at(&self, now: u64, lag: u64) -> u64 {
-        let queue = self.on_the_way.iter().flat_map(|queue| queue.iter());
-        queue.take_while(|ack| ack.is_there(now, lag)).last().map_or(self.una, |ack| ack.una)
-    }
-
-    #[inline]
-    fn catch_up(&mut self, now: u64, lag: u64) {
-        let Some(queue) = &mut self.on_the_way else { return };
-        while let Some(ack) = queue.pop_front_if(|ack| ack.is_there(now, lag)) {
-            (self.una, self.edge, self.heard) = (ack.una, ack.edge, ack.at);
-        }
-    }
-}
-
-/// What ends a burst even on the shortest path, ns.
-const SHORTEST_PAUSE: u64 = 200_000;
-
-/// The fastest that bytes were seen to go by, over 16 segments at a time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Burst {
-    since: u64,
-    last: u64,
-    bytes: u64,
-    /// Bytes a second; 0 where no burst was long enough.
-    pub(crate) best: u64,
-}
-
-impl Burst {
-    /// `bytes` went by at `now`; a quarter of `rtt` without anything ends a burst. The first bytes
-    /// only set the clock going.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
-        let pause = now - self.last.min(now);
-        if pause > SHORTEST_PAUSE && pause > rtt / 4 || self.since == 0 {
-            (self.since, self.bytes) = (now.max(1), 0);
-        } else {
-            self.bytes += bytes;
-            let took = now - self.since.min(now);
-            // Under 20 µs it is the clock's grain or the offload that is measured.
-            if self.bytes >= 16 * u64::from(size) && took >= 20_000 {
-                self.best = self.best.max((self.bytes as f64 * 1e9 / took as f64) as u64);
-                (self.since, self.bytes) = (now, 0);
-            }
-        }
-        self.last = now;
-    }
-}
-
-/// Both ways to see how fast data goes. Kept from the fourth data packet on: many connections never
-/// have as many.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Bursts {
-    pub(crate) arrivals: Burst,
-    pub(crate) delivered: Burst,
 }
 
 /// After a pause: how the sender began again.
@@ -291,7 +187,7 @@ impl Half {
     pub(crate) fn begin(&mut self, seq: SeqNumber) {
         if !self.space.is_begun() {
             self.space.begin(seq);
-            self.view.una = START;
+            self.view.begin();
         }
     }
 
@@ -304,7 +200,7 @@ impl Half {
             ^ self.heard_at
             ^ self.rtt.variation()
             ^ self.rtt.handshake
-            ^ self.view.una
+            ^ self.view.una()
             ^ u64::from(self.space.peak())
             ^ u64::from(self.rounds.peak)
             ^ u64::from(self.rounds.threshold)
@@ -470,13 +366,13 @@ impl Half {
     /// no echoes show which arrived.
     #[inline]
     pub(crate) fn knows_all(&self) -> bool {
-        self.sender.is_none() && self.view.on_the_way.is_none()
+        self.sender.is_none() && self.view.is_up_to_date()
     }
 
     /// An ACK for this direction passed the capture, and its sender, which is beside that, has it.
     #[inline(always)]
     pub(crate) fn acknowledged_beside(&mut self, now: u64, edge: u64) {
-        (self.view.una, self.view.edge, self.view.heard) = (self.space.una(), edge, now);
+        self.view.arrive(now, self.space.una(), edge);
     }
 
     /// Whether the peer, which answers this direction's data, is away from the capture, as far as is
@@ -524,14 +420,13 @@ impl Half {
     #[inline]
     pub(crate) fn echoed(&mut self, (value, echo): (u32, u32), now: u64, s: &Segment) -> Heard {
         let Some(sender) = &mut self.sender else { return Heard::InTime };
-        let flight = u32::try_from(self.space.next().saturating_sub(self.view.una)).unwrap_or(u32::MAX);
+        let flight = self.view.in_flight(self.space.next());
         // While a loss is being repaired, the sender may have to wait before it may send.
         let undisturbed = self.recovery.is_none() && !self.scoreboard.is_disordered();
         let loaded = undisturbed && flight >= self.sizes.largest().saturating_mul(4);
         let learnt = sender.echoed(echo, now, flight, loaded);
         if let Some(ack) = learnt.filter(|_| sender.is_known()) {
-            (self.view.una, self.view.edge, self.view.heard) = (self.view.una.max(ack.una), ack.edge(), ack.at);
-            self.view.on_the_way = None;
+            self.view.learn(ack.at, ack.una, ack.edge());
         }
         let is_next = self.last_data_at > 0 && self.space.is_next(s.seq);
         sender.held_up(value, now, is_next.then_some(s.number))
@@ -540,7 +435,7 @@ impl Half {
     /// Bytes that the sender itself takes to be unacknowledged.
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
-        u32::try_from(self.space.next().saturating_sub(self.view.una)).unwrap_or(u32::MAX)
+        self.view.in_flight(self.space.next())
     }
 
     pub(crate) fn outstanding(&self) -> bool {
@@ -566,14 +461,14 @@ impl Half {
         let is_known = lag.is_some();
         let lag = lag.unwrap_or(0);
         self.view.catch_up(now, lag);
-        let flight = u32::try_from(end.saturating_sub(self.view.una)).unwrap_or(u32::MAX);
+        let flight = self.view.in_flight(end);
         self.space.take_flight(flight);
         if is_known {
-            if self.rounds.is_over(self.view.una) {
+            if self.rounds.is_over(self.view.una()) {
                 if self.rounds.has_data() {
                     self.close_round(now, lag > 0);
                 }
-                self.rounds.begin(now, end, self.view.una);
+                self.rounds.begin(now, end, self.view.una());
             }
             let bytes = (end - start) as u32;
             let release = self.release(now, lag);
@@ -587,7 +482,7 @@ impl Half {
     /// else.
     #[inline(always)]
     fn release(&self, now: u64, lag: u64) -> Release {
-        let since = now.saturating_sub(self.view.heard.saturating_add(lag));
+        let since = now.saturating_sub(self.view.heard_at().saturating_add(lag));
         let pause = now - self.last_data_at.min(now);
         let eighth = self.rtt.base().unwrap_or(u64::MAX).saturating_add(lag) / 8;
         let (prompted, follows) = (since <= PROMPT.min(eighth) + lag / 16, pause <= AT_ONCE.min(eighth));
@@ -599,7 +494,7 @@ impl Half {
     /// that either, any time may be that.
     #[cold]
     fn late_release(&self, since: u64, pause: u64, lag: u64, eighth: u64) -> Release {
-        let best = self.bursts.as_ref().map_or(0, |b| b.arrivals.best);
+        let best = self.bursts.as_ref().map_or(0, |b| b.passing());
         let two = (2 * u64::from(self.sizes.largest()) * 1_000_000_000).checked_div(best);
         let crossing = two.unwrap_or(if lag > 0 { u64::MAX } else { 0 });
         let within = (PROMPT.min(eighth) + lag / 16).saturating_add(crossing);
@@ -613,9 +508,9 @@ impl Half {
             now,
             &Surroundings {
                 away,
-                una: self.view.una,
+                una: self.view.una(),
                 size: self.sizes.largest(),
-                window: (self.view.edge > START).then(|| self.view.edge.saturating_sub(self.view.una)),
+                window: self.view.window(),
                 in_recovery: self.recovery.is_some(),
             },
         );

@@ -208,7 +208,7 @@ pub(super) fn advance(
         }
     }
     if let Some(bursts) = &mut p.bursts {
-        bursts.delivered.add(now, advanced, p.sizes.largest().max(1), p.rtt.base().unwrap_or(0));
+        bursts.acknowledged(now, advanced, p.sizes.largest().max(1), p.rtt.base().unwrap_or(0));
     }
     p.space.acknowledge(ack);
     p.una_at = now;

@@ -137,7 +137,7 @@ impl Connection {
             }
             if h.count.payload_packets >= 4 {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
-                made(&mut h.bursts).arrivals.add(now, payload, h.sizes.largest(), rtt);
+                made(&mut h.bursts).arrived(now, payload, h.sizes.largest(), rtt);
             }
             let (answered_at, question) = (self.halves[1 - dir].last_data_at, self.halves[1 - dir].last_data_number);
             if answered_at > 0 && answered_at >= self.halves[dir].last_data_at {
@@ -354,16 +354,16 @@ impl Connection {
     pub(super) fn full_window(&mut self, dir: usize, number: u64, now: u64) {
         let (known, largest) = (self.halves[1 - dir].window.scale_is_known(), self.halves[1 - dir].window.largest());
         let h = &mut self.halves[dir];
-        let room = h.view.edge.saturating_sub(h.space.next());
+        let room = h.view.edge().saturating_sub(h.space.next());
         if !known
-            || h.view.edge <= START
+            || h.view.edge() <= START
             || room >= u64::from(h.sizes.largest())
             || u64::from(h.in_flight()) < 2 * u64::from(h.sizes.largest())
         {
             return;
         }
         h.rare.filled = h.space.next();
-        let window = h.view.edge.saturating_sub(h.view.una);
+        let window = h.view.edge().saturating_sub(h.view.una());
         if h.rare.full_windows == 0 {
             h.rare.full_least = window;
         }

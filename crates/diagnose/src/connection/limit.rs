@@ -86,7 +86,7 @@ impl Connection {
         // The last segment up to the window's edge is part-filled more often than not, so the edge
         // is looked at first.
         let known = undisturbed || p.window.scale_is_known();
-        let at_edge = known && h.view.edge > START && h.view.edge < h.space.next() + u64::from(size);
+        let at_edge = known && h.view.edge() > START && h.view.edge() < h.space.next() + u64::from(size);
         if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
             return State::Known(Limit::ReceiveWindow);
         }

@@ -245,7 +245,7 @@ impl<'a> Case<'a> {
     fn burst_rate(&self, dir: usize) -> Option<Rate> {
         let h = self.sender(dir);
         let bursts = h.bursts.as_ref()?;
-        let best = match (bursts.arrivals.best, bursts.delivered.best) {
+        let best = match (bursts.passing(), bursts.delivered()) {
             (0, _) | (_, 0) => return None,
             (a, b) => a.min(b),
         };
