@@ -24,7 +24,7 @@ use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
 use bursts::Bursts;
-use datagrams::{Datagrams, Passed};
+use datagrams::Datagrams;
 use record::conversation::Limit;
 use scoreboard::Scoreboard;
 use sizes::Sizes;
@@ -223,8 +223,8 @@ impl Half {
         // The first packet of all, a SYN mostly, is no copy, and is among the latest still when the
         // second comes.
         let begins_amid = !self.offered.seen && (1..64).contains(&self.count.packets);
-        let packet = Passed::new(s, now);
-        if self.datagrams.is_copy(packet, s, far, begins_amid) || self.datagrams.is_other_ttl(s) && self.repeats(s) {
+        let packet = self.datagrams.packet(s, now);
+        if self.datagrams.is_copy(packet, s, far, begins_amid) || packet.has_other_ttl() && self.repeats(s) {
             self.rare.capture_copies += 1;
             return true;
         }

@@ -17,13 +17,14 @@ pub(crate) struct Passed {
     digest: u32,
     at: u32,
     ttl: u8,
+    /// The TTL is another than the first packet's.
+    other_ttl: bool,
 }
 
 impl Passed {
     #[inline(always)]
-    pub(super) fn new(s: &Segment, now: u64) -> Self {
-        // A time is never 0, which stands for none.
-        Self { digest: digest(s), at: ((now >> 16) as u32).max(1), ttl: s.network.ttl }
+    pub(crate) fn has_other_ttl(self) -> bool {
+        self.other_ttl
     }
 }
 
@@ -86,10 +87,13 @@ impl Datagrams {
         self.first_ttl
     }
 
-    /// Whether `s` has another TTL than the first packet.
+    /// What `s` is recognised by.
     #[inline(always)]
-    pub(crate) fn is_other_ttl(&self, s: &Segment) -> bool {
-        s.network.ttl != self.first_ttl && self.first_ttl != 0
+    pub(crate) fn packet(&self, s: &Segment, now: u64) -> Passed {
+        let ttl = s.network.ttl;
+        let other_ttl = ttl != self.first_ttl && self.first_ttl != 0;
+        // A time is never 0, which stands for none.
+        Passed { digest: digest(s), at: ((now >> 16) as u32).max(1), ttl, other_ttl }
     }
 
     /// Whether `s` has the TTL that copies have, which is not the first packet's.
@@ -123,7 +127,7 @@ impl Datagrams {
     /// of those.
     #[inline(always)]
     pub(crate) fn new_packet(&self, s: &Segment, now: u64) -> Option<Passed> {
-        let packet = Passed::new(s, now);
+        let packet = self.packet(s, now);
         (!self.is_among_latest(packet, COPY_WITHIN)).then_some(packet)
     }
 
@@ -149,7 +153,7 @@ impl Datagrams {
         const SYN_WITHIN: u32 = 500_000_000 / 65_536;
         const SAME_MOMENT: u32 = 100_000 / 65_536 + 1;
         let id = s.network.id.unwrap_or(0);
-        let other_ttl = self.is_other_ttl(s);
+        let other_ttl = packet.other_ttl;
         let within = if other_ttl && (id != 0 || self.is_ttl_of_copies(s)) {
             TWO_SECONDS
         } else if other_ttl && s.flags.contains(Flags::SYN) {
@@ -185,7 +189,9 @@ impl Datagrams {
         let Self { digests, at, oldest, first_ttl, .. } = self;
         self.kept.get_or_insert_with(|| {
             let oldest_first = (0..4).map(|i| usize::from(oldest.wrapping_add(i) & 3)).filter(|&i| at[i] > 0);
-            let packets = oldest_first.map(|i| Passed { digest: digests[i], at: at[i], ttl: *first_ttl }).collect();
+            let packets = oldest_first
+                .map(|i| Passed { digest: digests[i], at: at[i], ttl: *first_ttl, other_ttl: false })
+                .collect();
             Box::new(Kept { copies_expected: false, packets })
         })
     }
@@ -195,8 +201,7 @@ impl Datagrams {
     #[cold]
     fn is_among_kept(&mut self, packet: Passed, has_id: bool, alike_within: u32) -> bool {
         const KEPT: usize = 512;
-        let Passed { digest, at, ttl } = packet;
-        let other_ttl = ttl != self.first_ttl && self.first_ttl != 0;
+        let Passed { digest, at, ttl, other_ttl } = packet;
         let alike = self.alike && alike_within > 0;
         let sought = (has_id || ttl == self.copies_ttl) && other_ttl || alike;
         let kept = self.kept();
