@@ -208,7 +208,7 @@ impl Connection {
     /// The side that ended it first by FIN or RST; the client where none did.
     pub(crate) fn ended_by(&self) -> usize {
         let first = |h: &Half| {
-            h.fin.map(NonZeroU64::get).into_iter().chain(h.rare.reset.map(|r| r.0)).min().unwrap_or(u64::MAX)
+            h.fin.map(NonZeroU64::get).into_iter().chain(h.anomalies.reset.map(|r| r.0)).min().unwrap_or(u64::MAX)
         };
         usize::from(first(&self.halves[TO_CLIENT]) < first(&self.halves[TO_SERVER]))
     }
@@ -277,7 +277,7 @@ impl Connection {
             return;
         }
         if s.integrity == Integrity::Wrong {
-            self.halves[dir].rare.damage.get_or_insert_default().unclear += 1;
+            self.halves[dir].anomalies.damage.get_or_insert_default().unclear += 1;
         }
         let elapsed = now - self.last_at;
         if steps::may_be(elapsed) || self.steps.as_ref().is_some_and(|s| s.waits_for(dir)) {
@@ -295,7 +295,7 @@ impl Connection {
         if syn {
             self.first_syn_at.get_or_insert(now);
             if !s.flags.contains(Flags::ACK) && dir == TO_CLIENT && self.halves[TO_SERVER].offered.seen {
-                self.halves[dir].rare.simultaneous = true;
+                self.halves[dir].anomalies.simultaneous = true;
             }
         }
         let fresh = !self.halves[dir].space.is_begun();
@@ -312,12 +312,12 @@ impl Connection {
         let held_up = self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
         let ids_skipped = h.datagrams.skips_ids(s, h.sizes.limit());
-        let was_filled =
-            self.halves[dir].rare.filled > START && self.halves[dir].rare.filled == self.halves[dir].space.next();
+        let was_filled = self.halves[dir].anomalies.filled > START
+            && self.halves[dir].anomalies.filled == self.halves[dir].space.next();
         let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
-        if s.flags.contains(Flags::RST) && self.halves[dir].rare.reset.is_none() {
-            self.halves[dir].rare.reset = Some((s.number, now));
-            self.halves[dir].rare.reset_ttl = s.network.ttl;
+        if s.flags.contains(Flags::RST) && self.halves[dir].anomalies.reset.is_none() {
+            self.halves[dir].anomalies.reset = Some((s.number, now));
+            self.halves[dir].anomalies.reset_ttl = s.network.ttl;
         }
         let released = data == Data::New && self.halves[dir].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
         let facts = Facts { data, advanced, opens_hole, was_filled, knows_lag, ids_skipped, held_up, released };

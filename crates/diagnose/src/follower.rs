@@ -6,11 +6,11 @@ use hashbrown::HashTable;
 use wire::Segment;
 
 use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
 use crate::report::{self, Report};
 use crate::trains::Trains;
-use crate::young::Young;
 
 /// What to follow, and how much may be kept.
 #[derive(Clone, Copy, Debug)]
@@ -77,14 +77,14 @@ impl Totals {
 /// A connection, as far as it has come.
 #[derive(Debug)]
 enum Held {
-    Young(Young),
+    Handshake(Handshake),
     Followed(Box<Connection>),
 }
 
 impl Held {
     fn key(&self) -> Key {
         match self {
-            Self::Young(young) => young.key(),
+            Self::Handshake(handshake) => handshake.key(),
             Self::Followed(c) => c.key,
         }
     }
@@ -92,14 +92,14 @@ impl Held {
     #[inline]
     fn is_of(&self, key: &Key) -> bool {
         match self {
-            Self::Young(young) => young.key() == *key,
+            Self::Handshake(handshake) => handshake.key() == *key,
             Self::Followed(c) => c.key == *key,
         }
     }
 
     fn first_number(&self) -> u64 {
         match self {
-            Self::Young(young) => young.first_number(),
+            Self::Handshake(handshake) => handshake.first_number(),
             Self::Followed(c) => c.first_number,
         }
     }
@@ -114,7 +114,7 @@ impl Held {
     /// With what its packets so far have shown.
     fn with<T>(&self, look: impl FnOnce(&Connection) -> T) -> T {
         match self {
-            Self::Young(young) => look(&young.followed(None)),
+            Self::Handshake(handshake) => look(&handshake.followed(None)),
             Self::Followed(c) => look(c),
         }
     }
@@ -264,11 +264,11 @@ impl Follower {
     #[inline(always)]
     fn follow(&mut self, i: usize, key: &Key, low: bool, s: &Segment) -> Option<usize> {
         let held = &mut self.connections[i];
-        if let Held::Young(young) = held {
-            if young.admits(s) {
+        if let Held::Handshake(handshake) = held {
+            if handshake.admits(s) {
                 return Some(i);
             }
-            *held = Held::Followed(young.followed(None));
+            *held = Held::Followed(handshake.followed(None));
         }
         let Held::Followed(c) = held else { return Some(i) };
         if c.followed_by_uncounted {
@@ -343,8 +343,8 @@ impl Follower {
             Keep::First(n, limit) if index < n => Some(limit),
             _ => None,
         };
-        let held = match Young::new(s).filter(|_| recorder.is_none()) {
-            Some(young) => Held::Young(young),
+        let held = match Handshake::new(s).filter(|_| recorder.is_none()) {
+            Some(handshake) => Held::Handshake(handshake),
             None => {
                 let recorder = recorder.map(|limit| Box::new(Recorder::new(limit)));
                 let mut c = Box::new(Connection::new(key, low, s, recorder));
@@ -401,14 +401,14 @@ impl Follower {
     /// Counts over everything.
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals;
-        let more = |held: &&Held| !matches!(held, Held::Young(young) if young.counts_for_nothing());
+        let more = |held: &&Held| !matches!(held, Held::Handshake(handshake) if handshake.counts_for_nothing());
         for held in self.connections.iter().filter(more) {
             held.with(|c| {
                 totals.backwards += c.steps.as_ref().map_or(0, |s| u64::from(s.backwards));
                 for h in &c.halves {
-                    totals.capture_copies += h.rare.capture_copies;
-                    totals.damaged += h.rare.damage.as_ref().map_or(0, |d| u64::from(d.count));
-                    totals.wrong_checksums += h.rare.damage.as_ref().map_or(0, |d| u64::from(d.unclear));
+                    totals.capture_copies += h.anomalies.capture_copies;
+                    totals.damaged += h.anomalies.damage.as_ref().map_or(0, |d| u64::from(d.count));
+                    totals.wrong_checksums += h.anomalies.damage.as_ref().map_or(0, |d| u64::from(d.unclear));
                 }
             });
         }
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_was_only_asked_for_takes_a_twentieth_of_one_that_is_followed() {
-        let bytes = size_of::<Held>() + size_of::<crate::young::Slim>();
+        let bytes = size_of::<Held>() + size_of::<crate::handshake::PlainSyn>();
         assert!(bytes <= 96, "{bytes}");
     }
 

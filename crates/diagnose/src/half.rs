@@ -14,10 +14,10 @@ use record::SeqNumber;
 use wire::{Ecn, Flags, Segment};
 
 use crate::acks::Habits;
+use crate::anomalies::{Anomalies, Headers};
 use crate::checksums::Checksums;
 use crate::flight::{Flight, Sent};
 use crate::ranges::{Range, Ranges, START};
-use crate::rare::{Headers, Rare};
 use crate::retransmission::{Class, Recovery, Repairs};
 use crate::rounds::{Release, Rounds, Surroundings};
 use crate::rtt::Rtt;
@@ -154,7 +154,7 @@ pub(crate) struct Half {
 
     // For every packet.
     pub(crate) count: Counters,
-    pub(crate) rare: Rare,
+    pub(crate) anomalies: Anomalies,
     pub(crate) headers: Headers,
     pub(crate) datagrams: Datagrams,
     pub(crate) space: SequenceSpace,
@@ -225,7 +225,7 @@ impl Half {
         let begins_amid = !self.offered.seen && (1..64).contains(&self.count.packets);
         let packet = self.datagrams.packet(s, now);
         if self.datagrams.is_copy(packet, s, far, begins_amid) || packet.has_other_ttl() && self.repeats(s) {
-            self.rare.capture_copies += 1;
+            self.anomalies.capture_copies += 1;
             return true;
         }
         self.datagrams.keep(packet);
@@ -288,7 +288,7 @@ impl Half {
     pub(crate) fn count_packet(&mut self, s: &Segment) {
         self.count.packets += 1;
         if !self.headers.add(s.header_bytes) {
-            self.rare.headers[usize::from(s.header_bytes >> 2) & 15] += 1;
+            self.anomalies.headers[usize::from(s.header_bytes >> 2) & 15] += 1;
         }
     }
 
@@ -297,28 +297,28 @@ impl Half {
         self.count_packet(s);
         self.datagrams.take_ttl(s.network.ttl);
         if s.network.ecn == Ecn::Ce {
-            self.rare.ce_marks += 1;
-            if self.rare.first_ce == 0 {
-                self.rare.first_ce = s.number;
+            self.anomalies.ce_marks += 1;
+            if self.anomalies.first_ce == 0 {
+                self.anomalies.first_ce = s.number;
             }
         }
         if s.options.mptcp.is_some() && !s.flags.contains(Flags::SYN) {
-            self.rare.multipath += 1;
+            self.anomalies.multipath += 1;
         }
         if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::CWR | Flags::SYN) {
             return;
         }
         if s.flags.contains(Flags::RST) {
-            self.rare.resets += 1;
+            self.anomalies.resets += 1;
         }
         if s.flags.contains(Flags::ECE) && !s.flags.contains(Flags::SYN) {
-            self.rare.ece += 1;
-            if self.rare.first_ece == 0 {
-                self.rare.first_ece = s.number;
+            self.anomalies.ece += 1;
+            if self.anomalies.first_ece == 0 {
+                self.anomalies.first_ece = s.number;
             }
         }
         if s.flags.contains(Flags::CWR) && !s.flags.contains(Flags::SYN) {
-            self.rare.cwr += 1;
+            self.anomalies.cwr += 1;
         }
         if s.flags.contains(Flags::SYN) && !self.offered.seen {
             let o = &s.options;

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod acks;
+mod anomalies;
 mod between;
 mod checksums;
 mod connection;
@@ -27,12 +28,12 @@ mod follower;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 mod half;
+mod handshake;
 mod idle;
 mod kept;
 mod key;
 mod next;
 mod ranges;
-mod rare;
 mod report;
 mod retransmission;
 mod rounds;
@@ -44,7 +45,6 @@ mod steps;
 mod trains;
 mod unclear;
 mod vantage;
-mod young;
 
 pub use between::{Between, Crossing};
 pub use distribution::Distribution;

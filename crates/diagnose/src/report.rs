@@ -115,7 +115,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
     let step = next::step(&case, &limits, &findings);
     let duration = case.duration;
     let [client, server] = &c.halves;
-    let reset = client.rare.reset.is_some() || server.rare.reset.is_some();
+    let reset = client.anomalies.reset.is_some() || server.anomalies.reset.is_some();
     let ending = match (client.fin.is_some(), server.fin.is_some()) {
         _ if reset => Ending::Reset,
         (true, true) => Ending::Closed,
@@ -135,7 +135,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         unclear: case.unclear(),
         idle: case.idle,
         handshake_seen: client.offered.seen && server.offered.seen,
-        simultaneous_open: c.halves.iter().any(|h| h.rare.simultaneous),
+        simultaneous_open: c.halves.iter().any(|h| h.anomalies.simultaneous),
         ending,
         vantage: case.vantage,
         window_scaling: option(c, |h| h.offered.window_scale.is_some()),
@@ -337,14 +337,14 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
     let (h, p) = (&halves[dir], &halves[1 - dir]);
     let c = &h.count;
     let in_use = scale(h, p);
-    let by = |class: Class| h.rare.by_class[class as usize];
+    let by = |class: Class| h.anomalies.by_class[class as usize];
     Direction {
         packets: c.packets,
         payload_packets: c.payload_packets,
         unique_bytes: c.unique_bytes,
-        retransmitted_bytes: h.rare.retransmitted_bytes,
-        retransmitted_packets: h.rare.retransmitted_packets,
-        spurious_retransmissions: h.rare.spurious,
+        retransmitted_bytes: h.anomalies.retransmitted_bytes,
+        retransmitted_packets: h.anomalies.retransmitted_packets,
+        spurious_retransmissions: h.anomalies.spurious,
         retransmissions: Retransmissions {
             timeout: by(Class::Timeout),
             fast: by(Class::Fast),
@@ -354,18 +354,18 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
             syn: by(Class::Syn),
             unclear: by(Class::Unclear),
         },
-        lost_before_capture: h.rare.unseen_original,
-        out_of_order_packets: h.rare.out_of_order,
-        reordered_beyond: h.rare.reordered_beyond,
-        reorder_extent_bytes: h.rare.reorder_extent,
+        lost_before_capture: h.anomalies.unseen_original,
+        out_of_order_packets: h.anomalies.out_of_order,
+        reordered_beyond: h.anomalies.reordered_beyond,
+        reorder_extent_bytes: h.anomalies.reorder_extent,
         pure_acks: c.pure_acks,
-        duplicate_acks: h.rare.duplicate_acks,
-        sack_acks: h.rare.sack_acks,
-        zero_window_packets: h.rare.zero_windows,
-        keep_alives: h.rare.keep_alives,
-        window_probes: h.rare.window_probes,
-        larger_than_mss: h.rare.larger_than_mss,
-        capture_copies: h.rare.capture_copies,
+        duplicate_acks: h.anomalies.duplicate_acks,
+        sack_acks: h.anomalies.sack_acks,
+        zero_window_packets: h.anomalies.zero_windows,
+        keep_alives: h.anomalies.keep_alives,
+        window_probes: h.anomalies.window_probes,
+        larger_than_mss: h.anomalies.larger_than_mss,
+        capture_copies: h.anomalies.capture_copies,
         unseen_bytes: h.unseen_bytes(),
         mss: h.offered.mss,
         segment_bytes: h.sizes.largest(),
@@ -377,11 +377,11 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         timestamps: h.offered.timestamps,
         mptcp: h.offered.mptcp,
         fast_open: h.offered.fast_open,
-        ce_marks: h.rare.ce_marks,
-        damaged_packets: h.rare.damage.as_ref().map_or(0, |d| d.count),
-        wrong_checksums: h.rare.damage.as_ref().map_or(0, |d| d.unclear),
+        ce_marks: h.anomalies.ce_marks,
+        damaged_packets: h.anomalies.damage.as_ref().map_or(0, |d| d.count),
+        wrong_checksums: h.anomalies.damage.as_ref().map_or(0, |d| d.unclear),
         checksum_offload: h.checksums.offloaded,
-        header_bytes: HeaderBytes(h.headers.with(&h.rare)),
+        header_bytes: HeaderBytes(h.headers.with(&h.anomalies)),
         max_window: h.window.largest(),
         max_in_flight: h.space.peak(),
         rtt: h.rtt.samples.summary(),
@@ -395,13 +395,13 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
             quick_ack_phases: h.habits.phases,
             longest_quick_ack_phase: h.habits.longest_phase,
         },
-        idle_times: h.rare.idle.0,
-        idle_ns: Nanos(h.rare.idle.1),
-        longest_idle_ns: Nanos(h.rare.idle.2),
-        window_full_packets: h.rare.full_windows,
+        idle_times: h.anomalies.idle.0,
+        idle_ns: Nanos(h.anomalies.idle.1),
+        longest_idle_ns: Nanos(h.anomalies.idle.2),
+        window_full_packets: h.anomalies.full_windows,
         rounds: h.rounds.count,
-        ecn_echoes: h.rare.ece,
-        window_reductions: h.rare.cwr,
+        ecn_echoes: h.anomalies.ece,
+        window_reductions: h.anomalies.cwr,
         rtt_to_sender: h.sender.as_ref().filter(|s| s.is_known()).map(|s| s.samples.summary()).unwrap_or_default(),
     }
 }

@@ -180,7 +180,7 @@ impl Vantage {
             missed_bytes: missed,
             whole_bytes: whole,
             unknown_permille: 0,
-            is_subflow: c.halves.iter().any(|h| h.rare.multipath > 0),
+            is_subflow: c.halves.iter().any(|h| h.anomalies.multipath > 0),
             distance: [TO_SERVER, TO_CLIENT].map(|dir| c.distance(dir)),
         }
     }
@@ -262,7 +262,7 @@ impl Vantage {
     fn lacks_damage(&self, c: &Connection, dir: usize) -> Option<&'static str> {
         let h = &c.halves[dir];
         let near_receiver = [Place::NearServer, Place::NearClient][dir];
-        if h.rare.retransmitted_packets == 0 {
+        if h.anomalies.retransmitted_packets == 0 {
             None
         } else if !h.checksums.verified_data() {
             Some("the capture holds no data with a checksum that can be verified, so damage on the way looks like loss")

@@ -39,14 +39,14 @@ impl Connection {
             // was under way.
             let on_the_way = h.under_way_at_least(s, now);
             let cost = (now - since).saturating_sub(on_the_way);
-            let occurrence = Occurrence { at: since, cost, packets: [h.rare.zero_number, s.number, 0], detail: 0 };
+            let occurrence = Occurrence { at: since, cost, packets: [h.anomalies.zero_number, s.number, 0], detail: 0 };
             self.events.add(Event::ZeroWindow, dir, occurrence);
         }
         let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
         if pure {
             h.count.pure_acks += 1;
-            if p.space.next() == START + 1 && ack == p.space.next() && p.rare.by_class[Class::Syn as usize] > 0 {
-                h.rare.syn_acks = h.rare.syn_acks.saturating_add(1);
+            if p.space.next() == START + 1 && ack == p.space.next() && p.anomalies.by_class[Class::Syn as usize] > 0 {
+                h.anomalies.syn_acks = h.anomalies.syn_acks.saturating_add(1);
             }
         }
         if ack > p.space.next() {
@@ -67,12 +67,12 @@ impl Connection {
             && !s.flags.contains(Flags::SYN);
         let (suspected, sacks) = (p.scoreboard.suspected_since().is_some(), s.options.sack.as_slice());
         if !sacks.is_empty() {
-            h.rare.sack_acks += 1;
+            h.anomalies.sack_acks += 1;
             take_sack(p, s, ack, now, &mut self.events, 1 - dir);
         }
         if duplicate {
-            h.rare.duplicate_acks += 1;
-            p.rare.disordered_at = now;
+            h.anomalies.duplicate_acks += 1;
+            p.anomalies.disordered_at = now;
             p.scoreboard.take_duplicate(now);
         }
         let advanced = ack.saturating_sub(p.space.una());
@@ -90,9 +90,9 @@ impl Connection {
             if suspected && p.recovery.is_none() {
                 // Duplicate ACKs or SACK blocks, but no retransmission was needed: packets changed
                 // places beyond the capture.
-                p.rare.reordered_beyond += 1;
+                p.anomalies.reordered_beyond += 1;
                 let extent = p.scoreboard.highest().unwrap_or(ack).saturating_sub(p.space.una());
-                p.rare.reorder_extent = p.rare.reorder_extent.max(extent);
+                p.anomalies.reorder_extent = p.anomalies.reorder_extent.max(extent);
             }
             let late = advance(p, h, s, (ack, now, silence), pure, advanced, &mut stood_still);
             if p.space.next() == ack {
@@ -116,7 +116,7 @@ impl Connection {
                 if p.scoreboard.has_blocks() {
                     p.repairs.renewed(now);
                 }
-                let (time, bytes) = &mut p.rare.recoveries;
+                let (time, bytes) = &mut p.anomalies.recoveries;
                 *time = time.saturating_add(now - r.began.min(now));
                 *bytes = bytes.saturating_add(ack.saturating_sub(r.una));
                 // The window that it leaves is another one: what was in flight before says nothing
@@ -158,9 +158,9 @@ fn take_window(h: &mut Half, p: &Half, s: &Segment, now: u64, ack: u64) {
         if known.is_none() && p.count.packets > 8 { p.space.next().saturating_sub(p.space.una().max(ack)) } else { 0 };
     h.window.take(s, known, out.saturating_sub(p.sizes.largest().into()));
     if s.window == 0 && !syn {
-        h.rare.zero_windows += 1;
+        h.anomalies.zero_windows += 1;
         if h.window.close(now) {
-            h.rare.zero_number = s.number;
+            h.anomalies.zero_number = s.number;
         }
     }
 }
@@ -257,13 +257,13 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
     if double && left < right {
         match p.repairs.named(left, right) {
             Some(repair) => convict(p, repair, s.number, now, events, dir),
-            None => p.rare.needless_unmatched += 1,
+            None => p.anomalies.needless_unmatched += 1,
         }
     }
     for (start, end) in spans.into_iter().skip(usize::from(double)) {
         if start > ack && end > start && end <= p.space.next() {
             // A DSACK alone speaks of data that came twice, and of none that is missing.
-            p.rare.disordered_at = now;
+            p.anomalies.disordered_at = now;
             delivered(p, start, end);
             p.scoreboard.take_block(start, end, now);
         }
@@ -272,7 +272,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
 
 /// A retransmission was not needed.
 fn convict(p: &mut Half, r: Repair, number: u64, now: u64, events: &mut Events, dir: usize) {
-    p.rare.spurious += 1;
+    p.anomalies.spurious += 1;
     let occurrence =
         Occurrence { at: r.at, cost: now - r.at.min(now), packets: [r.number, number, 0], detail: r.class as u64 };
     events.add(Event::NeedlessRecovery, dir, occurrence);

@@ -14,7 +14,7 @@ impl Connection {
         let lag = self.knows_lag(dir).then(|| self.lag(dir));
         let h = &mut self.halves[dir];
         h.count_packet(s);
-        h.rare.damage.get_or_insert_default().add(s.number, now);
+        h.anomalies.damage.get_or_insert_default().add(s.number, now);
         if s.payload > 0 && h.space.is_begun() && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
             let start = h.space.place(s.seq);
             let end = start + u64::from(s.payload);
@@ -23,7 +23,7 @@ impl Connection {
                 h.space.reach(end);
                 h.sent(start, end, now, s.number, lag);
                 (h.last_data_at, h.last_data_number) = (now, s.number);
-                h.rare.damage.get_or_insert_default().open(start, end);
+                h.anomalies.damage.get_or_insert_default().open(start, end);
             } else if end <= h.space.next() {
                 h.flight.retransmit(start, end, now);
             }
@@ -44,7 +44,7 @@ pub(super) fn delivered(h: &mut Half, start: u64, end: u64) {
 
 #[cold]
 fn believe_peer(h: &mut Half, start: u64, end: u64) {
-    let Some(damage) = h.rare.damage.as_mut().filter(|d| d.has_open()) else { return };
+    let Some(damage) = h.anomalies.damage.as_mut().filter(|d| d.has_open()) else { return };
     let intact = damage.delivered(start, end);
     if intact.is_empty() {
         return;

@@ -45,10 +45,10 @@ impl Connection {
                 && established
             {
                 return if peer_window_zero {
-                    h.rare.window_probes += 1;
+                    h.anomalies.window_probes += 1;
                     Data::Probe.into()
                 } else {
-                    h.rare.keep_alives += 1;
+                    h.anomalies.keep_alives += 1;
                     Data::KeepAlive.into()
                 };
             }
@@ -79,9 +79,9 @@ impl Connection {
             let again = h.space.next().saturating_sub(first.max(START)).min(payload).saturating_sub(filled);
             h.count.unique_bytes -= again;
             if again > 0 {
-                h.rare.retransmitted_bytes += again;
-                h.rare.retransmitted_packets += 1;
-                h.rare.by_class[Class::Unclear as usize] += 1;
+                h.anomalies.retransmitted_bytes += again;
+                h.anomalies.retransmitted_packets += 1;
+                h.anomalies.by_class[Class::Unclear as usize] += 1;
             }
         }
         if s.flags.contains(Flags::FIN) && h.fin.is_none() {
@@ -91,7 +91,7 @@ impl Connection {
         self.released(dir, s, now, knows.then_some(lag));
         self.take_new(dir, s, now, knows.then_some(lag), lag, (start, end));
         if peer_window_zero && payload == 1 {
-            self.halves[dir].rare.window_probes += 1;
+            self.halves[dir].anomalies.window_probes += 1;
             self.halves[dir].late = None;
             return Data::Probe.into();
         }
@@ -125,7 +125,7 @@ impl Connection {
                 h.sizes.infer_limit(s);
             }
             if s.payload > h.sizes.of_one(s.payload) {
-                h.rare.larger_than_mss += 1;
+                h.anomalies.larger_than_mss += 1;
             }
             let unanswered = h.last_data_at > h.heard_at;
             h.sizes.take(s, unanswered);
@@ -160,11 +160,11 @@ impl Connection {
         let old = Old::new(self, dir, s, (now, lag), (start, end));
         let h = &mut self.halves[dir];
         let payload = u64::from(s.payload);
-        let was_damaged = h.rare.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
+        let was_damaged = h.anomalies.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
         h.count.unique_bytes += filled;
         if payload > filled {
-            h.rare.retransmitted_bytes += payload - filled;
+            h.anomalies.retransmitted_bytes += payload - filled;
         }
         if s.flags.contains(Flags::SYN) {
             return self.take_syn_again(dir, &old);
@@ -177,12 +177,12 @@ impl Connection {
             && !was_damaged
         {
             if old.was_overtaken(&hole) {
-                h.rare.out_of_order += 1;
-                h.rare.reorder_extent = h.rare.reorder_extent.max(h.space.next() - end);
+                h.anomalies.out_of_order += 1;
+                h.anomalies.reorder_extent = h.anomalies.reorder_extent.max(h.space.next() - end);
                 h.sent(start, end, now, s.number, None);
                 return Data::OutOfOrder;
             }
-            h.rare.unseen_original += 1;
+            h.anomalies.unseen_original += 1;
         }
         self.take_retransmission(dir, &old, hole)
     }
@@ -190,7 +190,7 @@ impl Connection {
     /// A SYN or SYN-ACK that came before.
     fn take_syn_again(&mut self, dir: usize, old: &Old<'_>) -> Data {
         let (h, now, number) = (&mut self.halves[dir], old.now, old.s.number);
-        h.rare.by_class[Class::Syn as usize] += 1;
+        h.anomalies.by_class[Class::Syn as usize] += 1;
         let original = h.flight.retransmit(old.start, old.end, now);
         let last = self.events.of(Event::SynRetry, dir).and_then(|e| e.worst.first());
         // One that was answered is no longer in flight; the client's is the first packet.
@@ -239,10 +239,10 @@ impl Connection {
         } else {
             retransmission::classify(&signs)
         };
-        h.rare.retransmitted_packets += 1;
+        h.anomalies.retransmitted_packets += 1;
         let reported = retransmission::reported(class, &signs, h.repairs.knows_probes());
-        h.rare.by_class[reported as usize] += 1;
-        h.rare.retransmitted_fins += u32::from(s.payload == 0);
+        h.anomalies.by_class[reported as usize] += 1;
+        h.anomalies.retransmitted_fins += u32::from(s.payload == 0);
         let value = s.options.timestamps.and_then(|t| t.0);
         h.repairs.add(Repair { start, end, at: now, number: s.number, class, value });
         note_probing(h, class, &signs, start);
@@ -290,9 +290,9 @@ impl Connection {
         if gap < SHORTEST_TIMEOUT || gap < h.timeout(lag) {
             return;
         }
-        h.rare.idle.0 += 1;
-        h.rare.idle.1 = h.rare.idle.1.saturating_add(gap);
-        h.rare.idle.2 = h.rare.idle.2.max(gap);
+        h.anomalies.idle.0 += 1;
+        h.anomalies.idle.1 = h.anomalies.idle.1.saturating_add(gap);
+        h.anomalies.idle.2 = h.anomalies.idle.2.max(gap);
         let prior = h.rounds.recent_peak();
         h.restart = Some(Box::new(Restart {
             at: now,
@@ -335,7 +335,7 @@ impl Connection {
         // What comes sooner than an ACK can bring it about was on its way already; and where the
         // window had been full, that was waited for.
         let since = now - late.at;
-        let filled = h.rare.filled > START && h.rare.filled == h.space.next();
+        let filled = h.anomalies.filled > START && h.anomalies.filled == h.space.next();
         if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
@@ -362,16 +362,16 @@ impl Connection {
         {
             return;
         }
-        h.rare.filled = h.space.next();
+        h.anomalies.filled = h.space.next();
         let window = h.view.edge().saturating_sub(h.view.una());
-        if h.rare.full_windows == 0 {
-            h.rare.full_least = window;
+        if h.anomalies.full_windows == 0 {
+            h.anomalies.full_least = window;
         }
-        h.rare.full_windows += 1;
-        h.rare.full_shrunk += u64::from(window < largest / 2);
-        h.rare.full_least = h.rare.full_least.min(window);
-        h.rare.full_most = h.rare.full_most.max(window);
-        if h.rare.full_windows <= 8 {
+        h.anomalies.full_windows += 1;
+        h.anomalies.full_shrunk += u64::from(window < largest / 2);
+        h.anomalies.full_least = h.anomalies.full_least.min(window);
+        h.anomalies.full_most = h.anomalies.full_most.max(window);
+        if h.anomalies.full_windows <= 8 {
             self.events.add(
                 Event::WindowFull,
                 dir,

@@ -91,7 +91,7 @@ impl Connection {
             return State::Known(Limit::ReceiveWindow);
         }
         // An unknown window that shrinks or closes may be what makes ACKs late.
-        let open = known || p.rare.zero_windows == 0 && p.window.size() >= p.window.largest() / 2;
+        let open = known || p.anomalies.zero_windows == 0 && p.window.size() >= p.window.largest() / 2;
         let queue = || if open { self.queue(dir, beside) } else { Queue::None };
         if !h.sizes.is_full(h.sizes.last()) || !undisturbed && h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what
@@ -295,7 +295,7 @@ impl Connection {
     fn charge(&mut self, of: usize, (limit, why): (Limit, Option<Unclear>), time: u64) {
         self.budgets[of].add(limit, time);
         if let Some(why) = why {
-            self.halves[of].rare.add_unclear(why, time);
+            self.halves[of].anomalies.add_unclear(why, time);
         }
     }
 
@@ -321,7 +321,7 @@ impl Connection {
         let on_the_way = !facts.knows_lag && (first || h.sizes.is_full(h.sizes.previous()) || facts.was_filled);
         // A window of unknown scale that was closed now and then may have held the data back.
         let window = !self.halves[1 - dir].window.scale_is_known()
-            && self.halves[1 - dir].rare.zero_windows > 0
+            && self.halves[1 - dir].anomalies.zero_windows > 0
             && !self.has_room(dir);
         if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
     }
@@ -342,7 +342,7 @@ impl Connection {
     /// The wait for a FIN or RST that no data came before, in a connection that did not close in
     /// peace: away from a side, data of its that were lost before the capture look the same.
     pub(crate) fn unexplained_end(&self) -> u64 {
-        let closed = self.halves.iter().all(|h| h.fin.is_some() && h.rare.reset.is_none());
+        let closed = self.halves.iter().all(|h| h.fin.is_some() && h.anomalies.reset.is_none());
         let beside_both = (0..2).all(|d| self.distance(d) == Distance::Near);
         if closed || beside_both { 0 } else { self.closing_wait }
     }

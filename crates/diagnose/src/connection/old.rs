@@ -49,7 +49,7 @@ impl<'a> Old<'a> {
             end,
             distance: c.distance(dir),
             answers_seen: p.count.packets > 0,
-            sack_in_use: c.halves.iter().all(|h| h.offered.sack) || p.rare.sack_acks > 0,
+            sack_in_use: c.halves.iter().all(|h| h.offered.sack) || p.anomalies.sack_acks > 0,
             window_closed: p.window.is_closed(),
         }
     }
@@ -66,10 +66,10 @@ impl<'a> Old<'a> {
             return None;
         }
         if self.window_closed {
-            h.rare.window_probes += 1;
+            h.anomalies.window_probes += 1;
             return Some(Data::Probe);
         }
-        h.rare.keep_alives += 1;
+        h.anomalies.keep_alives += 1;
         Some(Data::KeepAlive)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Old<'a> {
         let rtt = self.rtt.unwrap_or(0);
         let since = |at: u64| self.now - at.min(self.now);
         let last = h.repairs.latest().filter(|l| since(l.at) <= rtt);
-        let disordered = h.rare.disordered_at > 0 && since(h.rare.disordered_at) <= rtt.saturating_mul(2);
+        let disordered = h.anomalies.disordered_at > 0 && since(h.anomalies.disordered_at) <= rtt.saturating_mul(2);
         Belated { silent: since(sent_last), last: last.map(|l| l.class), disordered }
     }
 

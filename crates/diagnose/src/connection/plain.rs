@@ -102,7 +102,7 @@ impl Connection {
         let held_up = !beside && self.echoed(dir, s, now);
         let h = &mut self.halves[dir];
         h.datagrams.skips_ids(s, h.sizes.limit());
-        let (start, was_filled) = (h.space.next(), h.rare.filled == h.space.next());
+        let (start, was_filled) = (h.space.next(), h.anomalies.filled == h.space.next());
         let data = if pure { Data::None } else { Data::New };
         if !pure {
             h.count_payload(s.payload.into());

@@ -21,7 +21,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if cost < case.unclear_time(dir) {
         return None;
     }
-    let (losses, marks) = (h.rare.retransmitted_packets, h.rare.cwr);
+    let (losses, marks) = (h.anomalies.retransmitted_packets, h.anomalies.cwr);
     let (name, why) = match (losses, marks) {
         (0, 0) => ("congestion window, or its send buffer,", "; nothing was lost".into()),
         (0, _) => ("congestion window", format!(", after congestion marks had cut it {}", super::times(marks.into()))),

@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
-    let damage = h.rare.damage.as_ref().filter(|d| d.count > 0)?;
+    let damage = h.anomalies.damage.as_ref().filter(|d| d.count > 0)?;
     Some(Drawn {
         packets: damage.numbers.into_iter().filter(|n| *n > 0).collect(),
         at: damage.first_at,

@@ -15,14 +15,15 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, p) = (case.sender(dir), case.receiver(dir));
-    let (marked, echoed, reduced) = (u64::from(h.rare.ce_marks), u64::from(p.rare.ece), u64::from(h.rare.cwr));
+    let (marked, echoed, reduced) =
+        (u64::from(h.anomalies.ce_marks), u64::from(p.anomalies.ece), u64::from(h.anomalies.cwr));
     // Accurate ECN (RFC 9768) counts in the same bits; of those only the marks themselves are
     // plain.
     if marked == 0 && (echoed == 0 || case.is_accurate_ecn()) {
         return None;
     }
     Some(Drawn {
-        packets: [h.rare.first_ce, p.rare.first_ece].into_iter().filter(|n| *n > 0).collect(),
+        packets: [h.anomalies.first_ce, p.anomalies.first_ece].into_iter().filter(|n| *n > 0).collect(),
         at: case.c.first_at,
         count: echoed.max(marked),
         cost: record::Nanos::ZERO,

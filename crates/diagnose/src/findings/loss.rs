@@ -20,8 +20,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let h = case.sender(dir);
     let count = &h.count;
     // A FIN is no data, and what was needless was not lost.
-    let data = h.rare.retransmitted_packets.saturating_sub(u64::from(h.rare.retransmitted_fins));
-    let needed = data.saturating_sub(u64::from(h.rare.spurious)).min(count.payload_packets);
+    let data = h.anomalies.retransmitted_packets.saturating_sub(u64::from(h.anomalies.retransmitted_fins));
+    let needed = data.saturating_sub(u64::from(h.anomalies.spurious)).min(count.payload_packets);
     if needed == 0 {
         return None;
     }
@@ -32,19 +32,19 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if one_sided && needed < 3 {
         return None;
     }
-    if !one_sided && cost == Nanos::ZERO && needed == u64::from(h.rare.by_class[Class::Unclear as usize]) {
+    if !one_sided && cost == Nanos::ZERO && needed == u64::from(h.anomalies.by_class[Class::Unclear as usize]) {
         // Bytes that came again, such as a window probe's, while nothing was being repaired.
         return None;
     }
     let classes: Vec<String> = Class::ALL
         .into_iter()
-        .filter(|c| *c != Class::Syn && h.rare.by_class[*c as usize] > 0)
-        .map(|c| format!("{} {}", h.rare.by_class[c as usize], c.words()))
+        .filter(|c| *c != Class::Syn && h.anomalies.by_class[*c as usize] > 0)
+        .map(|c| format!("{} {}", h.anomalies.by_class[c as usize], c.words()))
         .collect();
     let classes = classes.join(", ");
     let unfinished = h.recovery.is_some() && !one_sided;
     let slowest = recoveries.and_then(|e| e.costliest());
-    let timeouts = h.rare.by_class[Class::Timeout as usize];
+    let timeouts = h.anomalies.by_class[Class::Timeout as usize];
     let rate = needed as f64 / count.payload_packets.max(1) as f64;
     Some(Drawn {
         packets: recoveries.map(|e| e.packets()).unwrap_or_default(),
@@ -57,11 +57,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             case.receiver_name(dir),
             quantity::percent_to(rate, 3),
             // The classes are those of all of them.
-            match h.rare.spurious {
+            match h.anomalies.spurious {
                 0 => format!(": {classes}"),
                 needless => format!("), {needless} more needlessly (by class: {classes}"),
             },
-            h.rare
+            h.anomalies
                 .damage
                 .as_ref()
                 .filter(|d| d.count > 0)
@@ -101,7 +101,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
 /// the rate outside of them. All of them where that rate is not known.
 pub(super) fn saving(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> {
     let h = case.sender(dir);
-    let (time, bytes) = h.rare.recoveries;
+    let (time, bytes) = h.anomalies.recoveries;
     let busy: u64 =
         [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::PathRate, Limit::AckWaiting]
             .map(|l| case.time(dir, l).0)

@@ -187,13 +187,13 @@ impl<'a> Case<'a> {
     pub(crate) fn unclear(&self) -> Option<Unclear> {
         let unknown = self.budgets[0].of(Limit::Unknown) + self.budgets[1].of(Limit::Unknown);
         let [server, client] = &self.c.halves;
-        server.rare.unclear().plus(&client.rare.unclear()).most(unknown)
+        server.anomalies.unclear().plus(&client.anomalies.unclear()).most(unknown)
     }
 
     /// How long it was unclear what limited a direction, because several causes look the same. A
     /// window that is named for less time than that may have been none.
     fn unclear_time(&self, dir: usize) -> Nanos {
-        self.sender(dir).rare.unclear().total()
+        self.sender(dir).anomalies.unclear().total()
     }
 
     fn time(&self, dir: usize, limit: Limit) -> Nanos {

@@ -16,9 +16,9 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
     if share < 0.10
-        || h.rare.full_windows == 0
-        || h.rare.full_shrunk * 4 > h.rare.full_windows
-        || case.receiver(dir).rare.zero_windows > 0
+        || h.anomalies.full_windows == 0
+        || h.anomalies.full_shrunk * 4 > h.anomalies.full_windows
+        || case.receiver(dir).anomalies.zero_windows > 0
     {
         return None;
     }
@@ -28,7 +28,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let rtt = case.rtt(dir)?;
     let cost = case.time(dir, Limit::ReceiveWindow);
     let full = case.c.events.of(Event::WindowFull, dir)?;
-    let ceiling = Rate(h.rare.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
+    let ceiling = Rate(h.anomalies.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
     let now = case.rate(dir);
     let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
         Some(burst) => format!(
@@ -40,12 +40,12 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: full.packets(),
         at: full.first_at(),
-        count: h.rare.full_windows,
+        count: h.anomalies.full_windows,
         cost,
         text: format!(
             "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {rtt} it lets no more than {ceiling} through",
             case.receiver_name(dir),
-            h.rare.full_most,
+            h.anomalies.full_most,
             quantity::percent(share)
         ),
         worth,

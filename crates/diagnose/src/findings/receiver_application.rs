@@ -17,7 +17,8 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
     let largest = case.receiver(dir).window.largest();
-    let shrank = h.rare.full_shrunk * 4 > h.rare.full_windows || case.receiver(dir).rare.zero_windows > 0;
+    let shrank =
+        h.anomalies.full_shrunk * 4 > h.anomalies.full_windows || case.receiver(dir).anomalies.zero_windows > 0;
     if share < 0.10 || !shrank {
         return None;
     }
@@ -26,12 +27,12 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: full.map(|e| e.packets()).unwrap_or_default(),
         at: full.map_or(case.c.first_at, |e| e.first_at()),
-        count: h.rare.full_windows,
+        count: h.anomalies.full_windows,
         cost,
         text: format!(
             "the {}'s application reads more slowly than data comes: its window shrank from {largest} bytes to {} while the sender stood at its edge for {cost} ({})",
             case.receiver_name(dir),
-            if case.receiver(dir).rare.zero_windows > 0 { 0 } else { h.rare.full_least },
+            if case.receiver(dir).anomalies.zero_windows > 0 { 0 } else { h.anomalies.full_least },
             quantity::percent(share)
         ),
         worth: format!(

@@ -23,14 +23,14 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         .filter(|e| e.detail == Class::Fast as u64 || e.detail == Class::SackRecovery as u64)
         .count();
     // Few among many are as likely copies that the path made of retransmissions.
-    let driven = case.sender(dir).rare.by_class;
+    let driven = case.sender(dir).anomalies.by_class;
     let driven = driven[Class::Fast as usize] + driven[Class::SackRecovery as usize];
     if fast == 0 || needless.count * 4 < u64::from(driven) {
         return None;
     }
     let h = case.sender(dir);
     // Where packets arrive twice, the path makes copies, of retransmissions too.
-    if h.rare.capture_copies >= needless.count {
+    if h.anomalies.capture_copies >= needless.count {
         return None;
     }
     Some(Drawn {
@@ -38,7 +38,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
             needless.count,
             case.receiver_name(dir),
-            h.rare.reorder_extent.max(u64::from(h.sizes.largest()))
+            h.anomalies.reorder_extent.max(u64::from(h.sizes.largest()))
         ),
         worth: format!(
             "a path that keeps order, or a sender with RACK's adaptive window, keeps its rate; {} in recoveries",

@@ -17,8 +17,10 @@ const LONG_IDLE: u64 = 60_000_000_000;
 
 fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let (h, p) = (case.sender(dir), case.receiver(dir));
-    let (number, at) = h.rare.reset?;
-    if p.rare.reset.is_some_and(|(_, first)| first < at) || (h.fin.is_some() && p.fin.is_some() && !p.outstanding()) {
+    let (number, at) = h.anomalies.reset?;
+    if p.anomalies.reset.is_some_and(|(_, first)| first < at)
+        || (h.fin.is_some() && p.fin.is_some() && !p.outstanding())
+    {
         return None;
     }
     // Whether the peer had closed as well, one direction does not show.
@@ -29,15 +31,15 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let who = case.sender_name(dir);
     let last = h.last_data_at.max(p.last_data_at);
     let ttl = h.datagrams.first_ttl();
-    let hops = ttl.abs_diff(h.rare.reset_ttl);
+    let hops = ttl.abs_diff(h.anomalies.reset_ttl);
     let text = if h.count.packets == 1 && !case.c.established {
         format!(
             "the {who} refused the connection: it answered the SYN with a RST; nothing listens there, or a firewall rejects"
         )
-    } else if h.rare.reset_ttl != 0 && ttl != 0 && hops > 2 {
+    } else if h.anomalies.reset_ttl != 0 && ttl != 0 && hops > 2 {
         format!(
             "a RST in the {who}'s name ended it, but its TTL ({}) is not the {who}'s ({}): a box on the way sent it",
-            h.rare.reset_ttl, ttl
+            h.anomalies.reset_ttl, ttl
         )
     } else if !case.c.established && !one_sided {
         format!("the {who} broke the handshake off with a RST")
@@ -67,7 +69,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets: vec![number],
         at,
-        count: u64::from(h.rare.resets),
+        count: u64::from(h.anomalies.resets),
         cost: record::Nanos::ZERO,
         text: format!("{text} (packet {number})"),
         worth: "what was not acknowledged before it is lost".into(),

@@ -19,8 +19,10 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
     if share <= 0.5 || cost.0 < 100_000_000 {
         return None;
     }
-    let (count, longest) =
-        (case.c.halves[0].rare.idle.0 + case.c.halves[1].rare.idle.0, case.idle.longest.first().map_or(0, |p| p.ns.0));
+    let (count, longest) = (
+        case.c.halves[0].anomalies.idle.0 + case.c.halves[1].anomalies.idle.0,
+        case.idle.longest.first().map_or(0, |p| p.ns.0),
+    );
     let trips: u64 = [0, 1].iter().filter_map(|&d| (super::dialogue::RULE.find)(case, d)).map(|f| f.cost.0).sum();
     Some(Drawn {
         packets: case.c.halves.iter().map(|h| h.last_data_number).filter(|n| *n > 0).collect(),

@@ -22,8 +22,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     // The SYN came through where the capture holds an answer to it.
     let was_answered = dir == 0 && retries.worst.iter().all(|e| e.detail == 1);
     // The client acknowledged each SYN-ACK, also those that were retransmitted: none was lost.
-    let again = case.c.halves[1].rare.by_class[Class::Syn as usize];
-    let held_up = again > 0 && case.c.halves[0].rare.syn_acks > again && (dir == 1 || was_answered);
+    let again = case.c.halves[1].anomalies.by_class[Class::Syn as usize];
+    let held_up = again > 0 && case.c.halves[0].anomalies.syn_acks > again && (dir == 1 || was_answered);
     Some(Drawn {
         packets: retries.packets(),
         at: retries.first_at(),

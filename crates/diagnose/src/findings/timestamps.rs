@@ -45,7 +45,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         _ => "server",
     };
     let wrapped = h.count.unique_bytes > u64::from(u32::MAX);
-    let blind = h.rare.by_class[crate::Class::Timeout as usize] >= 3;
+    let blind = h.anomalies.by_class[crate::Class::Timeout as usize] >= 3;
     if !wrapped && !blind {
         return None;
     }

@@ -33,13 +33,13 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     };
     let (h, rtt) = (case.sender(dir), case.rtt(dir)?);
     // A receiver with a window far below the ceiling would not gain by a scale.
-    if h.rare.full_windows == 0 || h.rare.full_most < CEILING / 2 {
+    if h.anomalies.full_windows == 0 || h.anomalies.full_most < CEILING / 2 {
         return None;
     }
     // A closed window is the reader's doing, and would be with scaling too.
     let closed = case.c.events.of(Event::ZeroWindow, 1 - dir).map_or(Nanos::ZERO, |e| e.total);
     let held = case.time(dir, Limit::ReceiveWindow).saturating_sub(closed);
-    if h.rare.full_windows < 10 && held.0 < case.duration.0 / 20 {
+    if h.anomalies.full_windows < 10 && held.0 < case.duration.0 / 20 {
         return None;
     }
     let ceiling = Rate(CEILING as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
@@ -60,14 +60,14 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     Some(Drawn {
         packets,
         at: case.c.first_at,
-        count: h.rare.full_windows,
+        count: h.anomalies.full_windows,
         cost: held,
         text: format!(
             "window scaling is off because the {} left it out ({}; or a box on the way took it out): the window cannot pass 65,535 bytes, so over an RTT of {} no more than {ceiling} can flow; the sender filled the window {} times and waited {held} for it ({}), closed windows not counted",
             culprit.0,
             culprit.1,
             Nanos(rtt.0),
-            h.rare.full_windows,
+            h.anomalies.full_windows,
             quantity::percent(held.0 as f64 / case.duration.0.max(1) as f64),
         ),
         worth,

@@ -17,14 +17,14 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let receiver = case.receiver(dir);
     let closed = case.c.events.of(Event::ZeroWindow, 1 - dir);
     // One that never opened again counts to the end of the connection.
-    let still_closed = receiver.window.closed_since().filter(|_| receiver.rare.reset.is_none());
+    let still_closed = receiver.window.closed_since().filter(|_| receiver.anomalies.reset.is_none());
     let open_end = still_closed.map_or(0, |since| case.c.last_at.saturating_sub(since));
     if closed.is_none() && open_end == 0 {
         return None;
     }
     let mut packets = closed.map(|e| e.packets()).unwrap_or_default();
     if open_end > 0 {
-        packets.insert(0, receiver.rare.zero_number);
+        packets.insert(0, receiver.anomalies.zero_number);
     }
     let total = closed.map_or(record::Nanos::ZERO, |e| e.total) + record::Nanos(open_end);
     let longest = closed.and_then(|e| e.costliest()).map_or(0, |e| e.cost).max(open_end);

@@ -18,16 +18,16 @@ const MOST: usize = 3;
 
 /// The first packets, beginning with the client's SYN.
 #[derive(Debug)]
-pub(crate) enum Young {
+pub(crate) enum Handshake {
     /// A SYN as nearly all are: all that there is of a connection of a flood.
-    One(Box<Slim>),
+    One(Box<PlainSyn>),
     #[expect(clippy::box_collection, reason = "8 bytes rather than 24 in every connection")]
     Several(Box<Vec<Segment>>),
 }
 
 /// A SYN over IPv4 in a third of the room: no data, no SACK blocks, whole timestamps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slim {
+pub(crate) struct PlainSyn {
     number: u64,
     at: u64,
     source: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Slim {
     has: u8,
 }
 
-impl Slim {
+impl PlainSyn {
     /// `None` where something of it has no place here.
     fn new(s: &Segment) -> Option<Self> {
         let (SocketAddr::V4(source), SocketAddr::V4(destination)) = (s.source, s.destination) else { return None };
@@ -68,7 +68,7 @@ impl Slim {
             o.cut,
             o.malformed,
         ];
-        let slim = Self {
+        let syn = Self {
             number: s.number,
             at: s.at.as_nanos(),
             source: (*source.ip()).into(),
@@ -90,7 +90,7 @@ impl Slim {
             integrity: s.integrity,
             has: has.iter().rev().fold(0, |bits, is| bits << 1 | u8::from(*is)),
         };
-        (slim.whole() == *s).then_some(slim)
+        (syn.whole() == *s).then_some(syn)
     }
 
     fn ends(&self) -> [SocketAddr; 2] {
@@ -131,12 +131,12 @@ impl Slim {
     }
 }
 
-impl Young {
+impl Handshake {
     /// Begins with `first`, where that is a SYN without data.
     pub(crate) fn new(first: &Segment) -> Option<Self> {
         let opens = first.flags.contains(Flags::SYN) && !first.flags.contains(Flags::ACK);
-        let kept = || match Slim::new(first) {
-            Some(slim) => Self::One(Box::new(slim)),
+        let kept = || match PlainSyn::new(first) {
+            Some(syn) => Self::One(Box::new(syn)),
             None => Self::Several(Box::new(vec![*first])),
         };
         (opens && first.payload == 0).then(kept)
@@ -187,7 +187,7 @@ impl Young {
     #[cold]
     pub(crate) fn key(&self) -> Key {
         let [source, destination] = match self {
-            Self::One(slim) => slim.ends(),
+            Self::One(syn) => syn.ends(),
             Self::Several(packets) => [packets[0].source, packets[0].destination],
         };
         Key::new(&source, &destination).0
@@ -195,7 +195,7 @@ impl Young {
 
     fn first(&self) -> Segment {
         match self {
-            Self::One(slim) => slim.whole(),
+            Self::One(syn) => syn.whole(),
             Self::Several(packets) => packets[0],
         }
     }
@@ -210,7 +210,7 @@ impl Young {
     /// The number of its first packet.
     pub(crate) fn first_number(&self) -> u64 {
         match self {
-            Self::One(slim) => slim.number,
+            Self::One(syn) => syn.number,
             Self::Several(packets) => packets[0].number,
         }
     }
@@ -238,10 +238,10 @@ mod tests {
             timestamps: Some((Some(1), Some(0))),
             ..TcpOptions::default()
         };
-        assert_eq!(Slim::new(&s).map(|slim| slim.whole()), Some(s));
+        assert_eq!(PlainSyn::new(&s).map(|syn| syn.whole()), Some(s));
         let mut plain = s;
         (plain.network.id, plain.network.dont_fragment, plain.options) = (None, false, TcpOptions::default());
-        assert_eq!(Slim::new(&plain).map(|slim| slim.whole()), Some(plain));
+        assert_eq!(PlainSyn::new(&plain).map(|syn| syn.whole()), Some(plain));
         // What has no place in it.
         for change in [
             |s: &mut Segment| s.options.fast_open = Some(8),
@@ -253,8 +253,8 @@ mod tests {
         ] {
             let mut other = s;
             change(&mut other);
-            assert!(Slim::new(&other).is_none(), "{other:?}");
-            assert!(matches!(Young::new(&other), Some(Young::Several(packets)) if packets[0] == other));
+            assert!(PlainSyn::new(&other).is_none(), "{other:?}");
+            assert!(matches!(Handshake::new(&other), Some(Handshake::Several(packets)) if packets[0] == other));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::checksums::Damage;
 use crate::retransmission::Class;
 use crate::unclear::{Times, Unclear};
 
-/// Counters of what is rare. The names that differ from the report's are explained there.
+/// Counters of anomalies. The names that differ from the report's are explained there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) retransmitted_packets: u64,
@@ -113,7 +113,7 @@ static NOTHING: Counters = Counters {
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rare(Option<Box<Beside>>);
+pub(crate) struct Anomalies(Option<Box<Beside>>);
 
 /// What many a direction has beside the counters, by itself.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +122,7 @@ struct Beside {
     counters: Option<Box<Counters>>,
 }
 
-impl Rare {
+impl Anomalies {
     /// How long it was unclear what limited the direction.
     pub(crate) fn unclear(&self) -> Times {
         self.0.as_ref().map_or(Times::NONE, |beside| beside.unclear)
@@ -134,7 +134,7 @@ impl Rare {
     }
 }
 
-impl Deref for Rare {
+impl Deref for Anomalies {
     type Target = Counters;
 
     fn deref(&self) -> &Counters {
@@ -147,7 +147,7 @@ fn first(none: &mut Option<Box<Beside>>) -> &mut Counters {
     none.get_or_insert_default().counters.get_or_insert_default()
 }
 
-impl DerefMut for Rare {
+impl DerefMut for Anomalies {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Counters {
         match &mut self.0 {
@@ -165,7 +165,7 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Counts a header; false where it belongs among the rare ones.
+    /// Counts a header; false where it has no slot here and belongs among the anomalies.
     #[inline]
     pub(crate) fn add(&mut self, bytes: u8) -> bool {
         let words = bytes >> 2;
@@ -181,9 +181,9 @@ impl Headers {
     }
 
     /// Lengths in bytes with their counts, ascending.
-    pub(crate) fn with(&self, rare: &Rare) -> Vec<(u8, u32)> {
+    pub(crate) fn with(&self, anomalies: &Anomalies) -> Vec<(u8, u32)> {
         let mut all: Vec<(u8, u32)> = self.words.into_iter().zip(self.counts).filter(|c| c.1 > 0).collect();
-        all.extend((0u8..).zip(rare.headers).filter(|c| c.1 > 0));
+        all.extend((0u8..).zip(anomalies.headers).filter(|c| c.1 > 0));
         all.sort_unstable();
         all.into_iter().map(|(words, count)| (words * 4, count)).collect()
     }
@@ -195,19 +195,19 @@ mod tests {
 
     #[test]
     fn more_header_lengths_than_slots_are_all_counted() {
-        let (mut headers, mut rare) = (Headers::default(), Rare::default());
+        let (mut headers, mut anomalies) = (Headers::default(), Anomalies::default());
         for bytes in [40, 32, 32, 44, 52, 52, 60, 32] {
             if !headers.add(bytes) {
-                rare.headers[usize::from(bytes >> 2)] += 1;
+                anomalies.headers[usize::from(bytes >> 2)] += 1;
             }
         }
-        assert_eq!(headers.with(&rare), [(32, 3), (40, 1), (44, 1), (52, 2), (60, 1)]);
+        assert_eq!(headers.with(&anomalies), [(32, 3), (40, 1), (44, 1), (52, 2), (60, 1)]);
     }
 
     #[test]
     fn reading_takes_no_memory() {
-        let rare = Rare::default();
-        assert_eq!(rare.spurious, 0);
-        assert!(rare.0.is_none());
+        let anomalies = Anomalies::default();
+        assert_eq!(anomalies.spurious, 0);
+        assert!(anomalies.0.is_none());
     }
 }
