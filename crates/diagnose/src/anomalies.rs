@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use wire::{Ecn, Flags, Segment};
+
 use crate::checksums::Damage;
 use crate::retransmission::Class;
 use crate::unclear::{Times, Unclear};
@@ -126,6 +128,35 @@ impl Anomalies {
     /// How long it was unclear what limited the direction.
     pub(crate) fn unclear(&self) -> Times {
         self.0.as_ref().map_or(Times::NONE, |beside| beside.unclear)
+    }
+
+    /// Takes the marks, flags and options of a packet that few have.
+    #[inline(always)]
+    pub(crate) fn take_header(&mut self, s: &Segment) {
+        if s.network.ecn == Ecn::Ce {
+            self.ce_marks += 1;
+            if self.first_ce == 0 {
+                self.first_ce = s.number;
+            }
+        }
+        if s.options.mptcp.is_some() && !s.flags.contains(Flags::SYN) {
+            self.multipath += 1;
+        }
+        if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::CWR) {
+            return;
+        }
+        if s.flags.contains(Flags::RST) {
+            self.resets += 1;
+        }
+        if s.flags.contains(Flags::ECE) && !s.flags.contains(Flags::SYN) {
+            self.ece += 1;
+            if self.first_ece == 0 {
+                self.first_ece = s.number;
+            }
+        }
+        if s.flags.contains(Flags::CWR) && !s.flags.contains(Flags::SYN) {
+            self.cwr += 1;
+        }
     }
 
     /// It was unclear for so long, ns.

@@ -2,6 +2,7 @@
 
 mod bursts;
 mod datagrams;
+mod offered;
 mod scoreboard;
 mod sizes;
 mod space;
@@ -11,7 +12,7 @@ mod window;
 use std::num::NonZeroU64;
 
 use record::SeqNumber;
-use wire::{Ecn, Flags, Segment};
+use wire::{Flags, Segment};
 
 use crate::acks::Habits;
 use crate::anomalies::{Anomalies, Headers};
@@ -25,6 +26,7 @@ use crate::sender::Sender;
 use crate::stall::Heard;
 use bursts::Bursts;
 use datagrams::Datagrams;
+pub(crate) use offered::Offered;
 use record::conversation::Limit;
 use scoreboard::Scoreboard;
 use sizes::Sizes;
@@ -62,21 +64,6 @@ pub(crate) enum Data {
     KeepAlive,
     /// A probe of a closed window.
     Probe,
-}
-
-/// The handshake options of one side.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Offered {
-    pub(crate) seen: bool,
-    /// The capture or the dump cut the list short: what is missing may have been there.
-    pub(crate) cut: bool,
-    pub(crate) mss: Option<u16>,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack: bool,
-    pub(crate) timestamps: bool,
-    pub(crate) fast_open: Option<u8>,
-    pub(crate) mptcp: bool,
-    pub(crate) flags: Flags,
 }
 
 /// Counters of one direction that nearly every one has.
@@ -296,43 +283,9 @@ impl Half {
     pub(crate) fn take_header(&mut self, s: &Segment) {
         self.count_packet(s);
         self.datagrams.take_ttl(s.network.ttl);
-        if s.network.ecn == Ecn::Ce {
-            self.anomalies.ce_marks += 1;
-            if self.anomalies.first_ce == 0 {
-                self.anomalies.first_ce = s.number;
-            }
-        }
-        if s.options.mptcp.is_some() && !s.flags.contains(Flags::SYN) {
-            self.anomalies.multipath += 1;
-        }
-        if !s.flags.intersects(Flags::RST | Flags::ECE | Flags::CWR | Flags::SYN) {
-            return;
-        }
-        if s.flags.contains(Flags::RST) {
-            self.anomalies.resets += 1;
-        }
-        if s.flags.contains(Flags::ECE) && !s.flags.contains(Flags::SYN) {
-            self.anomalies.ece += 1;
-            if self.anomalies.first_ece == 0 {
-                self.anomalies.first_ece = s.number;
-            }
-        }
-        if s.flags.contains(Flags::CWR) && !s.flags.contains(Flags::SYN) {
-            self.anomalies.cwr += 1;
-        }
+        self.anomalies.take_header(s);
         if s.flags.contains(Flags::SYN) && !self.offered.seen {
-            let o = &s.options;
-            self.offered = Offered {
-                seen: true,
-                cut: o.cut,
-                mss: o.mss,
-                window_scale: o.window_scale,
-                sack: o.sack_permitted,
-                timestamps: o.timestamps.is_some(),
-                fast_open: o.fast_open,
-                mptcp: o.mptcp.is_some(),
-                flags: s.flags,
-            };
+            self.offered = Offered::new(s);
         }
     }
 
