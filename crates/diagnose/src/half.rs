@@ -199,9 +199,9 @@ impl Half {
     }
 
     /// The same IP packet seen twice: a mirror port that copies both ways, a capture on every
-    /// interface at once (see [`Datagrams::is_copy`]). What has another TTL is no second ACK either, as
-    /// what a sender retransmits goes the same way; and once copies with a TTL are known, all that
-    /// repeats with it is one.
+    /// interface at once (see [`Datagrams::is_copy`]). What has another TTL is no second ACK
+    /// either, as what a sender retransmits goes the same way; and once copies with a TTL are
+    /// known, all that repeats with it is one.
     #[inline]
     pub(crate) fn is_copy(&mut self, s: &Segment, now: u64, far: bool) -> bool {
         if s.network.id.is_none() && s.network.ttl == 0 {
@@ -328,8 +328,8 @@ impl Half {
         self.view.arrive(now, self.space.una(), edge);
     }
 
-    /// Whether the peer, which answers this direction's data, is away from the capture, as far as is
-    /// known.
+    /// Whether the peer, which answers this direction's data, is away from the capture, as far as
+    /// is known.
     #[inline(always)]
     pub(crate) fn is_away(&self) -> bool {
         self.rtt.base().is_none_or(|l| l >= AWAY)
