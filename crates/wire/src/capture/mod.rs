@@ -257,3 +257,10 @@ fn word(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
     let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).copied().unwrap_or_default();
     if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
 }
+
+/// How many bytes are zero before the first that is not.
+fn zeros(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 256;
+    let blocks = bytes.chunks_exact(BLOCK).take_while(|block| **block == [0; BLOCK]).count() * BLOCK;
+    blocks + bytes[blocks..].iter().take_while(|byte| **byte == 0).count()
+}

@@ -10,7 +10,7 @@ use record::{Instant, Realtime};
 use super::error::{CaptureError, Problem};
 use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
 use super::window::Window;
-use super::{Progress, word};
+use super::{Progress, word, zeros};
 
 /// How a pcap file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +153,11 @@ impl Pcap {
         progress.over = false;
         window.advance(1);
         while window.has(self.header_length)? {
+            let barren = self.barren(window.held());
+            if barren > 0 {
+                window.advance(barren);
+                continue;
+            }
             if self.records_agree(window)?
                 && let Some(record) = self.record(window.held())
             {
@@ -173,19 +178,40 @@ impl Pcap {
             if !window.has(at + self.header_length)? {
                 return Ok(found > 0 && window.held().len() == at);
             }
-            let Some(record) = window.held().get(at..).and_then(|held| self.record(held)) else { return Ok(false) };
-            let fraction = word(window.held(), at + 4, self.variant.big_endian);
-            let most = if self.variant.nanoseconds { 1_000_000_000 } else { 1_000_000 };
+            let Some(record) = window.held().get(at..).and_then(|held| self.plausible(held)) else { return Ok(false) };
             let seconds = word(window.held(), at, self.variant.big_endian);
-            let close = before.is_none_or(|b: u32| b.abs_diff(seconds) < 86_400);
-            let plausible = (14..=262_144).contains(&record.captured) && record.original_length <= 1 << 24;
-            if fraction >= most || !close || !plausible {
+            if before.is_some_and(|b: u32| b.abs_diff(seconds) >= 86_400) {
                 return Ok(false);
             }
             before = Some(seconds);
             at += record.length;
         }
         window.has(at)
+    }
+
+    /// The record at the start of `held`, where its header alone makes sense.
+    fn plausible(&self, held: &[u8]) -> Option<Record> {
+        let most = if self.variant.nanoseconds { 1_000_000_000 } else { 1_000_000 };
+        let record = self.record(held)?;
+        let lengths = (14..=262_144).contains(&record.captured) && record.original_length <= 1 << 24;
+        (lengths && word(held, 4, self.variant.big_endian) < most).then_some(record)
+    }
+
+    /// How many bytes at the start of `held` begin no record, by the headers that would begin there.
+    /// A hole may be gigabytes of zeros, which a small compressed file can stand for.
+    fn barren(&self, held: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(header) = held.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+            if *header == [0; 16] {
+                // The last 15 may belong to a header that ends behind them.
+                at += zeros(&held[at..]) - 15;
+            } else if self.plausible(header).is_some() {
+                break;
+            } else {
+                at += 1;
+            }
+        }
+        at
     }
 }
 

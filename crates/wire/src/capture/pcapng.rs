@@ -6,7 +6,7 @@ use super::error::{CaptureError, Problem};
 use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
 use super::pcapng_option::next_option;
 use super::window::Window;
-use super::{Progress, word};
+use super::{Progress, word, zeros};
 
 /// The type of a section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -173,12 +173,15 @@ impl Pcapng {
         progress.over = false;
         window.advance(4);
         while window.has(12)? {
+            let barren = self.barren(window.held());
+            if barren > 0 {
+                window.advance(barren);
+                continue;
+            }
             let start = window.held();
             let kind = word(start, 0, self.big_endian);
             let big = if kind == SECTION { self.byte_order(start) } else { Some(self.big_endian) };
-            if let Some(big) = big
-                && matches!(kind, SECTION | INTERFACE..=ENHANCED_PACKET)
-            {
+            if let Some(big) = big {
                 let length = word(start, 4, big);
                 if (12..=LONGEST_BLOCK).contains(&length)
                     && length.is_multiple_of(4)
@@ -192,6 +195,20 @@ impl Pcapng {
         }
         progress.over = true;
         Ok(false)
+    }
+
+    /// How many bytes at the start of `held`, in words of 4, begin no block of a known kind.
+    fn barren(&self, held: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(word) = held.get(at..).and_then(<[u8]>::first_chunk::<4>) {
+            let kind = if self.big_endian { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) };
+            match kind {
+                SECTION | INTERFACE..=ENHANCED_PACKET => break,
+                0 => at += zeros(&held[at..]) / 4 * 4,
+                _ => at += 4,
+            }
+        }
+        at
     }
 
     fn packet(&self, block: &[u8], kind: u32, offset: u64, progress: &mut Progress) -> Option<Record> {

@@ -193,9 +193,11 @@ impl<'a> Window<'a> {
                 *filled -= self.position;
                 self.base += self.position as u64;
                 self.position = 0;
-                // Room beyond what is needed keeps the bytes moved above few for each byte read.
-                if buffer.len() < need + READ_SIZE {
-                    buffer.resize(need + READ_SIZE, 0);
+                // Room beyond what is needed keeps the bytes moved above few for each byte read, also
+                // where a reader that looks for the end of damage asks for as much at every place.
+                let room = need + need.max(READ_SIZE);
+                if buffer.len() < room {
+                    buffer.resize(room, 0);
                 }
             }
             match reader.read(&mut buffer[*filled..]) {

@@ -1,6 +1,7 @@
 //! Damaged and hostile input: counted with its place, never a panic, and what follows is read where
 //! the format allows it.
 
+use std::io::{self, Read as _};
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
@@ -76,6 +77,28 @@ fn a_block_of_4_gib_is_named_and_reading_goes_on_behind_it() {
     let (kind, count) = capture.problems().iter().next().expect("one problem");
     assert_eq!((kind, count.count), (Problem::ImpossibleLength, 1));
     assert_eq!((count.first[0].packet, count.first[0].offset), (10, offsets[9] as u64));
+}
+
+#[test]
+fn a_hole_of_a_gigabyte_is_passed_in_seconds_and_reading_goes_on_behind_it() {
+    for bytes in [pcap(20), pcapng(20)] {
+        let mut capture = Capture::from_bytes(&bytes).expect("a capture");
+        let mut offset = 0;
+        for _ in 0..10 {
+            offset = capture.next_frame().expect("memory").expect("20 frames").offset;
+        }
+        drop(capture);
+        let (before, behind) = bytes.split_at(offset as usize);
+        let hole = io::repeat(0).take(1 << 30);
+        let began = std::time::Instant::now();
+        let mut capture = Capture::from_reader(before.chain(hole).chain(behind)).expect("a capture");
+        while capture.next_frame().expect("memory").is_some() {}
+        // Place by place that were 20 seconds and more.
+        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+        assert_eq!(capture.packets(), 20);
+        let (_, count) = capture.problems().iter().next().expect("one problem");
+        assert_eq!((count.count, count.first[0].packet, count.first[0].offset), (1, 10, offset));
+    }
 }
 
 #[test]
