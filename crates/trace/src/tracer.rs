@@ -161,11 +161,9 @@ impl Tracer {
         let ring = &self.ring;
         let ended = ring.deliver(sink).and_then(|_| self.passes.end(&mut || ring.deliver(sink).map(drop)));
         self.ring.probes().all_mut().for_each(|probe| probe.detach());
-        ended?;
-        self.ring.deliver(sink)?;
-        self.ring.probes().give_up()?;
-        self.ring.deliver(sink)?;
-        Ok(())
+        // Also where the sockets could not be walked: what came is delivered, and the rest counted.
+        let delivered = ring.deliver(sink).and_then(|_| ring.probes().give_up()).and_then(|()| ring.deliver(sink));
+        ended.and(delivered.map(drop))
     }
 
     /// Follows a process, its children and its connections from now on.
@@ -319,14 +317,13 @@ impl Tracer {
     }
 
     /// Ends the trace: delivers what is still on its way, without an ACK, disarms the sockets
-    /// (unless another tracer of this machine is at work on them) and detaches everything.
-    ///
-    /// # Errors
-    /// [`Error`] where the kernel part could not be asked for the last time.
-    pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> Result<Summary, Error> {
-        self.suspend(sink)?;
+    /// (unless another tracer of this machine is at work on them) and detaches everything. The
+    /// balance is of what was delivered also where the kernel part could not be asked for the last
+    /// time, which the error says.
+    pub fn finish(mut self, sink: &mut dyn FnMut(Event)) -> (Summary, Result<(), Error>) {
+        let asked = self.suspend(sink);
         let coverage = self.ring.probes().sends.closed();
-        Ok(Summary { lost: self.lost(), coverage })
+        (Summary { lost: self.lost(), coverage }, asked)
     }
 }
 

@@ -103,7 +103,8 @@ impl Trace {
     }
 
     pub fn finish(mut self) -> (Vec<Event>, Summary) {
-        let summary = self.tracer.finish(&mut |event| self.events.push(event)).unwrap();
+        let (summary, asked) = self.tracer.finish(&mut |event| self.events.push(event));
+        asked.unwrap();
         (self.events, summary)
     }
 }

@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     gauge.at = None;
     let last = gauge.read(&mut tracer)?;
-    tracer.finish(&mut |event| agent.event(&event)).context("the end of the trace cannot be had")?;
+    tracer.finish(&mut |event| agent.event(&event)).1.context("the end of the trace cannot be had")?;
     agent.finish(last, unix_ns(), timestamping::now());
     Ok(())
 }

@@ -186,7 +186,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
     }
-    tracer.finish(&mut |_| ()).map(drop).context("the trace did not end as it should")
+    tracer.finish(&mut |_| ()).1.context("the trace did not end as it should")
 }
 
 fn config(args: &Args, target: Target) -> Config {

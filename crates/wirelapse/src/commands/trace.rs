@@ -23,10 +23,10 @@ use trace::command::Stopped;
 use trace::{Memory, Tracer};
 
 use crate::criteria::Criteria;
-use crate::exit::{BadInput, is_closed_pipe};
+use crate::exit::{BadInput, is_closed_pipe, message};
 use crate::interrupt::Interrupt;
 use crate::options::{self, For, Json, Output, Ready, heading};
-use crate::output::{Shown, note};
+use crate::output::{Shown, complain, note};
 use crate::{hosts, memory, privileges, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
@@ -208,12 +208,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         false => HashMap::new(),
     };
-    let finished = tracer.finish(&mut |event| outputs.event(&event)).context("the end of the trace cannot be had");
+    let (last, asked) = tracer.finish(&mut |event| outputs.event(&event));
     // Where the trace failed before, that is the cause.
-    let last = match finished {
-        Ok(last) => last,
-        Err(error) => return Err(failure.unwrap_or(error)),
-    };
+    let failure = failure.or_else(|| asked.context("the end of the trace cannot be had").err());
     outputs.end_requests();
     facts.lost = last.lost + outputs.lost();
     facts.coverage = last.coverage;
@@ -226,9 +223,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .and_then(|()| Ok(tell_memory(&request, kernel)?))
         .and_then(|()| Ok(tell_end_of_command(&request, ended)?));
     // CMD's exit status is its own, whoever reads the report.
-    match reported.err().into_iter().chain(failure).find(|error| !is_closed_pipe(error)) {
-        Some(error) => Err(error),
-        None => Ok(ended.map_or(ExitCode::SUCCESS, passed_on)),
+    let [unreported, failure] = [reported.err(), failure].map(|error| error.filter(|error| !is_closed_pipe(error)));
+    match (unreported, failure) {
+        (Some(unreported), Some(failure)) => {
+            complain!("{}", message(&unreported));
+            Err(failure)
+        }
+        (Some(error), None) | (None, Some(error)) => Err(error),
+        (None, None) => Ok(ended.map_or(ExitCode::SUCCESS, passed_on)),
     }
 }
 

@@ -72,7 +72,8 @@ impl Watch {
             .into_iter()
             .map(|One { tracer, mut events }| {
                 let (backend, clock) = (tracer.backend(), tracer.clock());
-                let summary = tracer.finish(&mut |event| events.push(event)).unwrap();
+                let (summary, asked) = tracer.finish(&mut |event| events.push(event));
+                asked.unwrap();
                 let seen = sends_of(&events, end);
                 let (id, sends) = seen.unwrap_or_else(|| panic!("{end:?} is not in the {} events", events.len()));
                 Seen { backend, id, sends, events, summary, clock }

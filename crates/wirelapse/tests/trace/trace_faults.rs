@@ -246,11 +246,19 @@ fn once_it_runs_a_trace_has_no_rights_and_misses_nothing() {
 }
 
 #[test]
-fn a_trace_ends_and_names_the_cause_where_its_keeper_was_killed() {
+fn a_trace_whose_keeper_was_killed_shows_what_it_has_and_names_the_cause() {
     tier::needs!(Need::Root, BTF);
-    let child = tracing(&["--port", "1", "--for", "60s"]).spawn().unwrap();
+    let (listener, port) = loopback();
+    let child = tracing(&["--port", &port.to_string(), "--for", "60s"]).spawn().unwrap();
     let pid = child.id();
     assert!(tier::wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
+    let server = count(listener);
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    for _ in 0..10 {
+        socket.write_all(b"x").unwrap();
+    }
+    drop(socket);
+    assert_eq!(server.join().unwrap(), 10);
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let keeper: u32 = children.trim().parse().unwrap();
     // SAFETY: a signal to a process that the tracer, its parent, has not waited for.
@@ -258,6 +266,9 @@ fn a_trace_ends_and_names_the_cause_where_its_keeper_was_killed() {
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains(&format!("process {keeper}, was ended by SIGKILL")), "{}", text(&out.stderr));
+    // The report is of what was gathered.
+    assert!(text(&out.stdout).contains("What was not seen"), "{}", text(&out.stdout));
+    assert!(text(&out.stdout).contains("10 sends"), "{}", text(&out.stdout));
 }
 
 #[test]

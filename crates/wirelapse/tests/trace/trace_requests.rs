@@ -81,7 +81,7 @@ fn requests(lab: &Lab, v6: bool, both: bool) -> (Vec<Request>, Vec<Told>) {
     while read(&events) < all && Instant::now() < deadline {
         tracer.poll(Duration::from_millis(20), &mut |event| events.push(event)).unwrap();
     }
-    tracer.finish(&mut |event| events.push(event)).unwrap();
+    tracer.finish(&mut |event| events.push(event)).1.unwrap();
     assert_eq!(read(&events), all, "as many bytes as were read");
     let mut requests = Requests::default();
     let mut found = Vec::new();
@@ -228,7 +228,7 @@ fn a_client_knows_by_the_acks_that_answers_overlap_its_requests() {
     answering.join().unwrap();
     let mut found = Vec::new();
     let mut requests = Requests::default();
-    tracer.finish(&mut |event| requests.event(&event, &mut |request| found.push(request))).unwrap();
+    tracer.finish(&mut |event| requests.event(&event, &mut |request| found.push(request))).1.unwrap();
     requests.finish(&mut |request| found.push(request));
     assert!(found.iter().any(|r| r.overlapping == Some(true)), "{found:?}");
     assert!(found.iter().all(|r| r.overlapping == Some(false) || r.components.is_none()), "{found:?}");

@@ -14,7 +14,8 @@ use summary::{Requests, TraceSummary};
 use super::files::Opened;
 use super::request::Request;
 use super::slow::Slow;
-use crate::output;
+use crate::exit::{is_closed_pipe, message};
+use crate::output::{self, complain};
 
 /// An output beside the report.
 struct Output {
@@ -154,11 +155,11 @@ impl Outputs {
         let at = timestamping::now();
         facts.lasted = at.since(Instant::from_nanos(self.provenance.start_ns)).unwrap_or(Nanos::ZERO);
         let end = End { at, lost: &facts.lost, coverage: &facts.coverage, figures: &figures, path: path.as_ref() };
-        let (mut failed, mut written) = (self.failed, Vec::new());
+        let (mut failed, mut written) = (Vec::from_iter(self.failed.map(anyhow::Error::from)), Vec::new());
         for output in self.outputs {
             match output.sink.finish(&end) {
                 Ok(said) => written.extend(said.map(|said| format!("{}: {said}.", output.name))),
-                Err(error) => drop(failed.get_or_insert(error)),
+                Err(error) => failed.push(error.into()),
             }
         }
         if !request.json {
@@ -174,11 +175,14 @@ impl Outputs {
             });
             document.name_hosts(names);
             let mut out = output::stdout().lock();
-            out.write_all(output::drawn(&[document], request.shown).as_bytes())?;
-            out.flush()?;
+            let text = output::drawn(&[document], request.shown);
+            failed.extend(out.write_all(text.as_bytes()).and_then(|()| out.flush()).err().map(anyhow::Error::from));
         }
-        if let Some(error) = failed {
-            return Err(error.into());
+        // Each is said: the last one by whoever calls.
+        failed.retain(|error| !is_closed_pipe(error));
+        if let Some(last) = failed.pop() {
+            failed.iter().for_each(|error| complain!("{}", message(error)));
+            return Err(last);
         }
         if !written.is_empty() && !request.json {
             request.tell("")?;
