@@ -59,7 +59,10 @@ pub enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] DataFusionError),
-    /// Standard output or the terminal.
+    /// Standard output, or the file in its place.
+    #[error("cannot write the answer: {0}")]
+    Output(std::io::Error),
+    /// The terminal.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -70,6 +73,12 @@ impl Error {
         DataFusionError::External(Box::new(self))
     }
 
+    /// Whether the reader of the answer closed the pipe (`| head`): it has what it wanted. A pipe
+    /// to another process that breaks is an error.
+    pub fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(why) if why.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
     /// Whether the caller can correct it: exit status 2.
     pub fn is_wrong_use(&self) -> bool {
         matches!(self, Self::Place { .. } | Self::NoRuns { .. } | Self::Query(_) | Self::Wrong(_))
@@ -78,4 +87,17 @@ impl Error {
 
 fn problems(left_out: &[(String, String)]) -> String {
     left_out.iter().take(3).map(|(what, why)| format!("; {what}: {why}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_reader_of_the_answer_ends_a_query_quietly() {
+        let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(Error::Output(broken()).is_reader_gone());
+        assert!(!Error::from(broken()).is_reader_gone());
+        assert!(!Error::Output(std::io::ErrorKind::StorageFull.into()).is_reader_gone());
+    }
 }

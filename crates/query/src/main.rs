@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match cli.command {
-            Some(Command::Man) => manual::print().map_err(Error::from),
+            Some(Command::Man) => manual::print().map_err(Error::Output),
             Some(Command::Server(server)) => serve(server).await,
             Some(Command::Weeks(ask)) => tokio::select! {
                 done = weeks(&ask) => done,
@@ -53,11 +53,10 @@ fn main() -> ExitCode {
 
 fn code(done: Result<(), Error>) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
-    match &error {
-        // A reader that closed the pipe (`| head`) has what it wanted.
-        Error::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
-        _ => complain(&error.to_string()),
+    if error.is_reader_gone() {
+        return ExitCode::SUCCESS;
     }
+    complain(&error.to_string());
     match error {
         Error::Cancelled => ExitCode::from(130),
         error if error.is_wrong_use() => ExitCode::from(2),
@@ -217,8 +216,7 @@ fn named(name: &str) -> Result<String, Error> {
 
 fn say(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    out.write_all(harmless::text(text).as_bytes())?;
-    Ok(out.flush()?)
+    out.write_all(harmless::text(text).as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
 }
 
 /// Whether the engine has the thread of `main` alone, under a limit on threads.
@@ -341,7 +339,7 @@ async fn prompt(session: &Session, query: &Query) -> Result<(), Error> {
         };
         match done {
             Ok(()) => left_out(session),
-            Err(error @ Error::Io(_)) => return Err(error),
+            Err(error @ (Error::Output(_) | Error::Io(_))) => return Err(error),
             Err(error) => complain(&error.to_string()),
         }
     }

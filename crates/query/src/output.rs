@@ -130,7 +130,7 @@ impl<W: Write + Send> Output<W> {
     /// Writes rows.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::Engine`] for what the form cannot hold.
+    /// [`Error::Output`], or [`Error::Engine`] for what the form cannot hold.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         let done = self.write(batch);
         done.map_err(|error| typed(&self.failed, error))
@@ -197,7 +197,7 @@ impl<W: Write + Send> Output<W> {
 
 /// The writer's error where it failed, else the engine's.
 fn typed(failed: &Failed, error: Error) -> Error {
-    failed.get().map_or(error, |failed| Error::Io(alike(failed)))
+    failed.get().map_or(error, |failed| Error::Output(alike(failed)))
 }
 
 fn json<W: Write>(out: W) -> LineDelimitedWriter<W> {
