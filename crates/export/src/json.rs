@@ -14,7 +14,8 @@ impl<'a> Object<'a> {
         Self { out, empty: true }
     }
 
-    fn key(&mut self, key: &str) {
+    /// The key of a value that is written to [`Self::buffer`] next.
+    pub fn key(&mut self, key: &str) {
         if !self.empty {
             self.out.push(b',');
         }

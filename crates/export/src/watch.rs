@@ -35,7 +35,9 @@ pub fn histogram(out: &mut Vec<u8>, figures: &FieldFigures, by: Option<(&str, &s
     object.number_or_null(&key("max"), figures.max);
     object.number("below", figures.below);
     object.number("above", figures.above);
-    object.raw("rows", &serde_json::to_string(&figures.rows).unwrap_or_default());
+    object.key("rows");
+    let number = |out: &mut Vec<u8>, n: &u64| record::json::number(out, *n);
+    record::json::array(object.buffer(), &figures.rows, |out, row| record::json::array(out, row, number));
     object.end();
     out.push(b'\n');
 }

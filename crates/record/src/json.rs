@@ -186,6 +186,7 @@ mod tests {
         // The same by way of a tree.
         let tree = serde_json::to_value(crate::table::object::of(&outer)).unwrap();
         assert_eq!(tree["list"][1]["n_ns"], 12);
+        assert_eq!(tree, serde_json::Value::from(crate::table::object::of(&outer)));
         let Value::Json(value) = inner.value() else { panic!("a record is JSON") };
         assert_eq!(Inner::from_value(Value::Json(value)).unwrap(), inner);
     }

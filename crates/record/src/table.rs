@@ -331,7 +331,7 @@ pub trait Inside: Record {}
 /// The record as the value of a field.
 #[doc(hidden)]
 pub fn record_value<R: Record>(record: &R) -> Value<'_> {
-    Value::Json(Cow::Owned(serde_json::to_value(object::of(record)).unwrap_or_default()))
+    Value::Json(Cow::Owned(object::of(record).into()))
 }
 
 /// The record in the value of a field.
@@ -353,7 +353,7 @@ impl<R: Inside> Cell for Vec<R> {
     const KIND: Kind = Kind::Json;
     const INSIDE: Option<&'static str> = Some(R::TABLE);
     fn value(&self) -> Value<'_> {
-        Value::Json(Cow::Owned(self.iter().map(|r| serde_json::to_value(object::of(r)).unwrap_or_default()).collect()))
+        Value::Json(Cow::Owned(self.iter().map(|r| serde_json::Value::from(object::of(r))).collect()))
     }
     fn from_value(value: Value<'_>) -> Result<Self, &'static str> {
         match to_json(value) {
@@ -586,6 +586,18 @@ pub mod object {
                 }
             }
             map.end()
+        }
+    }
+
+    /// The object itself: its keys are text and its values JSON, so nothing can be refused.
+    impl From<Fields> for Json {
+        fn from(fields: Fields) -> Self {
+            let value = |field| match field {
+                Field::One(value) => value,
+                Field::Group(fields) if fields.is_null() => Self::Null,
+                Field::Group(fields) => fields.into(),
+            };
+            Self::Object(fields.0.into_iter().map(|(key, field)| (key.to_owned(), value(field))).collect())
         }
     }
 

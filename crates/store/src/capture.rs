@@ -48,12 +48,16 @@ columns! {
     segments = segments, null "an earlier version wrote it", "TCP segments among the packets";
     beyond_limit = beyond_limit, null "as `segments`", "segments of connections beyond the number that is followed";
     capture_copies = capture_copies, null "as `segments`", "segments that the capture itself had duplicated";
-    names = |p| serde_json::to_value(&p.names).ok(), set |p, v| {
+    names = |p| Some(by_address(&p.names)), set |p, v| {
         if let Some(names) = Option::<serde_json::Value>::from_value(v)? {
             p.names = serde_json::from_value(names).map_err(|_| "is no object of names by address")?;
         }
         Ok(())
     }, null "as `segments`", "names of hosts in a text, by the addresses that stand for them";
+}
+
+fn by_address(names: &BTreeMap<IpAddr, String>) -> serde_json::Value {
+    serde_json::Value::Object(names.iter().map(|(address, name)| (address.to_string(), name.clone().into())).collect())
 }
 
 #[derive(Serialize, Deserialize)]

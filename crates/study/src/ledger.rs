@@ -140,6 +140,14 @@ fn put(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     write().map_err(failed(path))
 }
 
+/// Writes `run.json`. A field of a table cannot refuse, so the study is tried first: one that JSON
+/// cannot hold is an error, and no run whose study is null.
+fn put_run(directory: &Path, provenance: &Provenance) -> Result<(), Error> {
+    let path = directory.join("run.json");
+    serde_json::to_value(&provenance.study).map_err(|why| failed(&path)(why.into()))?;
+    put(&path, &object::of(provenance))
+}
+
 /// A new journal of trials.
 fn journal(path: &Path) -> Result<Arc<File>, Error> {
     files::growing(path, false, Readers::Owner).map_err(|error| failed(path)(error.into()))
@@ -169,7 +177,7 @@ impl Ledger {
             },
             _ => Error::File { path: directory.into(), source },
         })?;
-        put(&directory.join("run.json"), &object::of(&provenance))?;
+        put_run(directory, &provenance)?;
         let path = directory.join("trials.ndjson");
         let trials = journal(&path)?;
         alone(&trials, directory)?;
@@ -218,7 +226,7 @@ impl Ledger {
     /// [`Error::File`] where the disk does not take it.
     pub fn go_on_until(&mut self, until: f64) -> Result<(), Error> {
         self.provenance.study.go_on_until(until);
-        put(&self.directory.join("run.json"), &object::of(&self.provenance))
+        put_run(&self.directory, &self.provenance)
     }
 
     /// Adds a trial, to the journal first.
@@ -248,7 +256,7 @@ impl Ledger {
         self.tables.close()?;
         store::study::write_comparisons(&self.directory, &crate::tables::comparisons(conclusion))?;
         self.provenance.state = if finished { store::State::Finished } else { store::State::Unfinished };
-        put(&self.directory.join("run.json"), &object::of(&self.provenance))
+        put_run(&self.directory, &self.provenance)
     }
 }
 

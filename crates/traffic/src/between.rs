@@ -131,7 +131,10 @@ struct Figure {
 }
 
 /// Compares two runs. `None` where they are of different workloads.
-pub fn compare(first: (&Run, &Provenance), second: (&Run, &Provenance)) -> Option<Between> {
+///
+/// # Errors
+/// As [`Run::asked`].
+pub fn compare(first: (&Run, &Provenance), second: (&Run, &Provenance)) -> serde_json::Result<Option<Between>> {
     let (figures, single) = match (first.0, second.0) {
         (Run::Stream(_, a), Run::Stream(_, b)) => (goodputs([(a, Nanos::ZERO), (b, Nanos::ZERO)]), Vec::new()),
         (Run::Load(ca, a), Run::Load(cb, b)) => {
@@ -146,15 +149,15 @@ pub fn compare(first: (&Run, &Provenance), second: (&Run, &Provenance)) -> Optio
         }
         (Run::Responsiveness(_, a), Run::Responsiveness(_, b)) => (responses([a, b]), Vec::new()),
         (Run::Udp(_, a), Run::Udp(_, b)) => (datagrams([a, b]), Vec::new()),
-        _ => return None,
+        _ => return Ok(None),
     };
     // How many intervals there are decides how wide each is (Bonferroni).
     let known = figures.iter().filter(|f| f.at(ALONE).is_some_and(|row| row.change.by.is_some())).count();
     let confidence = compare::confidence(known);
     let mut rows: Vec<Row> = figures.iter().filter_map(|f| f.at(confidence)).collect();
     rows.extend(single);
-    let differences = differences(first, second);
-    Some(Between { workload: first.0.workload(), rows, differences })
+    let differences = differences(first, second)?;
+    Ok(Some(Between { workload: first.0.workload(), rows, differences }))
 }
 
 impl Figure {
@@ -296,22 +299,21 @@ fn datagrams(runs: [&udp::Outcome; 2]) -> Vec<Figure> {
 }
 
 /// What was asked of the runs, and where, that is not the same.
-fn differences(first: (&Run, &Provenance), second: (&Run, &Provenance)) -> Vec<Differing> {
-    let [a, b] = [first, second].map(|(run, provenance)| {
+fn differences(first: (&Run, &Provenance), second: (&Run, &Provenance)) -> serde_json::Result<Vec<Differing>> {
+    let all = |(run, provenance): (&Run, &Provenance)| {
         let mut all = BTreeMap::from([
             ("version".to_owned(), provenance.version.clone()),
             ("kernel".to_owned(), provenance.kernel.clone()),
             ("machine".to_owned(), provenance.machine.clone()),
             ("CPUs".to_owned(), provenance.cpus.to_string()),
         ]);
-        flat(&run.asked(), "", &mut all);
-        all
-    });
+        run.asked().map(|asked| flat(&asked, "", &mut all))?;
+        serde_json::Result::Ok(all)
+    };
+    let (a, b) = (all(first)?, all(second)?);
     let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    keys.into_iter()
-        .filter(|key| a.get(*key) != b.get(*key))
-        .map(|key| Differing { what: key.clone(), of: [&a, &b].map(|all| all.get(key).cloned()) })
-        .collect()
+    let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+    Ok(differ.map(|key| Differing { what: key.clone(), of: [&a, &b].map(|all| all.get(key).cloned()) }).collect())
 }
 
 fn flat(value: &Value, path: &str, into: &mut BTreeMap<String, String>) {
@@ -388,14 +390,14 @@ mod tests {
     fn a_longer_queue_is_seen_under_load_alone_and_nothing_where_nothing_differs() {
         let p = provenance();
         let (a, b, c) = (run(100_000_000, 1), run(100_000_000, 2), run(150_000_000, 3));
-        let same = compare((&a, &p), (&b, &p)).unwrap();
+        let same = compare((&a, &p), (&b, &p)).unwrap().unwrap();
         assert!(
             same.rows
                 .iter()
                 .all(|row| !row.change.is_seen() && row.change.by.is_some() == (row.figure.ends_with("median")))
         );
         let other = Provenance { kernel: "6.12".into(), ..p.clone() };
-        let moved = compare((&a, &p), (&c, &other)).unwrap();
+        let moved = compare((&a, &p), (&c, &other)).unwrap().unwrap();
         let seen: Vec<&str> = moved.rows.iter().filter(|r| r.change.is_seen()).map(|r| r.figure.as_str()).collect();
         assert_eq!(seen, ["icmp round trip loaded, median"]);
         let e = moved.rows.iter().find(|r| r.change.is_seen()).and_then(|r| r.change.by).unwrap();
@@ -404,7 +406,7 @@ mod tests {
         assert_eq!(differing, ["kernel: 6.18 and 6.12"]);
         let Run::Load(config, outcome) = run(1, 1) else { unreachable!() };
         let stream = Run::Stream(stream::Config::new(config.target.clone()), Box::new(streamed()));
-        assert_eq!(compare((&Run::Load(config, outcome), &p), (&stream, &p)), None);
+        assert_eq!(compare((&Run::Load(config, outcome), &p), (&stream, &p)).unwrap(), None);
     }
 
     fn streamed() -> stream::Outcome {

@@ -258,7 +258,7 @@ impl Results {
 
     /// The server's own report, where it sent one.
     pub fn server_output(&self) -> Option<String> {
-        let json = self.server_output_json.as_ref().and_then(|json| serde_json::to_string_pretty(json).ok());
+        let json = self.server_output_json.as_ref().map(|json| format!("{json:#}"));
         self.server_output_text.clone().or(json)
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, to_value};
 use store::workload::{Head, Provenance, Writer};
 
 use crate::target::Target;
@@ -47,13 +47,16 @@ impl Run {
     }
 
     /// What was asked for, as `run.json` has it: without the server's token.
-    pub fn asked(&self) -> Value {
+    ///
+    /// # Errors
+    /// What JSON cannot hold.
+    pub fn asked(&self) -> serde_json::Result<Value> {
         match self {
             Self::Stream(config, _) => without_token(config, |c| &mut c.target),
             Self::Transactions(config, _) => without_token(config, |c| &mut c.target),
             Self::Udp(config, _) => without_token(config, |c| &mut c.target),
             Self::Load(config, _) => without_token(config, |c| &mut c.target),
-            Self::Responsiveness(config, _) => value(&responsiveness::Config { token: None, ..config.clone() }),
+            Self::Responsiveness(config, _) => to_value(responsiveness::Config { token: None, ..config.clone() }),
         }
     }
 
@@ -63,34 +66,37 @@ impl Run {
     /// [`store::Error::Exists`], [`store::Error::Create`], [`store::Error::Keep`].
     pub fn write(&self, path: &Path, provenance: Provenance) -> Result<(), store::Error> {
         let writer = Writer::create(path)?;
-        let mut rest = match self {
+        let refused = |why: serde_json::Error| store::Error::Keep { path: path.join("run.json"), why: why.into() };
+        let config = self.asked().map_err(refused)?;
+        let rest = match self {
             Self::Stream(_, outcome) => {
                 let mut rest = outcome.clone();
                 put_stream(&mut rest, &writer)?;
-                value(&rest)
+                to_value(rest)
             }
             Self::Transactions(_, outcome) => {
                 let mut rest = outcome.clone();
                 writer.table(&std::mem::take(&mut rest.series))?;
                 writer.table(&std::mem::take(&mut rest.slowest))?;
                 writer.table(&buckets(&std::mem::take(&mut rest.latency_buckets)))?;
-                value(&rest)
+                to_value(rest)
             }
             Self::Udp(_, outcome) => {
                 let mut rest = outcome.clone();
                 writer.table(&std::mem::take(&mut rest.series))?;
                 writer.table(&buckets(&std::mem::take(&mut rest.one_way_delay_buckets)))?;
-                value(&rest)
+                to_value(rest)
             }
             Self::Responsiveness(_, outcome) => {
                 let mut rest = outcome.clone();
                 writer.table(&std::mem::take(&mut rest.intervals))?;
                 writer.table(&std::mem::take(&mut rest.probes))?;
-                let mut rest = value(&rest);
-                rest.as_object_mut()
-                    .into_iter()
-                    .for_each(|o| o.retain(|key, _| !["intervals", "probes"].contains(&key.as_str())));
-                rest
+                to_value(rest).map(|mut rest| {
+                    rest.as_object_mut()
+                        .into_iter()
+                        .for_each(|o| o.retain(|key, _| !["intervals", "probes"].contains(&key.as_str())));
+                    rest
+                })
             }
             Self::Load(config, outcome) => {
                 let mut rest = outcome.clone();
@@ -108,11 +114,12 @@ impl Run {
                 if let Some(stream) = &mut rest.stream {
                     put_stream(stream, &writer)?;
                 }
-                value(&rest)
+                to_value(rest)
             }
         };
-        strip(&mut rest);
-        writer.finish(Head { provenance, workload: self.workload().into(), config: self.asked(), outcome: rest })
+        let mut outcome = rest.map_err(refused)?;
+        strip(&mut outcome);
+        writer.finish(Head { provenance, workload: self.workload().into(), config, outcome })
     }
 
     /// Reads it back, with what made it.
@@ -165,15 +172,10 @@ impl Run {
 }
 
 /// The configuration, without what the server wants to be shown.
-fn without_token<T: Clone + Serialize>(config: &T, target: fn(&mut T) -> &mut Target) -> Value {
+fn without_token<T: Clone + Serialize>(config: &T, target: fn(&mut T) -> &mut Target) -> serde_json::Result<Value> {
     let mut config = config.clone();
     target(&mut config).token = None;
-    value(&config)
-}
-
-fn value(of: &impl Serialize) -> Value {
-    // Keys are text and numbers are finite, so nothing is refused.
-    serde_json::to_value(of).unwrap_or_default()
+    to_value(config)
 }
 
 fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, String> {

@@ -373,7 +373,7 @@ fn environment(of: &Subject) -> Section {
         ],
     ));
     if let Some(path) = of.path {
-        let text = serde_json::to_string_pretty(path).unwrap_or_default();
+        let text = format!("{path:#}");
         section.blocks.push(Block::Code { title: "What the lab's path reports".into(), text });
     }
     section

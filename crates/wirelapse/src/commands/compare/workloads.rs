@@ -12,7 +12,7 @@ use crate::output;
 
 pub(super) fn run(args: &Args, second: &str) -> anyhow::Result<()> {
     let ((a, ours), (b, theirs)) = (Run::read(Path::new(args.first()))?, Run::read(Path::new(second))?);
-    let between = compare((&a, &ours), (&b, &theirs)).ok_or_else(|| {
+    let between = compare((&a, &ours), (&b, &theirs))?.ok_or_else(|| {
         BadInput(format!(
             "{} is a run of {} and {second} one of {}: two runs of the same workload compare",
             args.first(),
