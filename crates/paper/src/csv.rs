@@ -32,15 +32,22 @@ pub fn text(documents: &[Document]) -> String {
                 out.push_str("\r\n");
             }
             let title = if table.title.is_empty() { section.title.clone() } else { table.heading() };
-            out.push_str(&format!("# {title}\r\n{}", values(table)));
+            out.push_str(&format!("# {}\r\n{}", harmless(&title), values(table)));
         }
     }
     out
 }
 
+/// Text without what steers a terminal: names of processes and of files are in tables, and CSV is
+/// printed too. Line ends and tabs are values of their own right in a quoted cell.
+fn harmless(text: &str) -> String {
+    text.replace(|c| crate::steers(c) && !matches!(c, '\n' | '\r' | '\t'), "\u{fffd}")
+}
+
 fn cell(text: &str) -> String {
+    let text = harmless(text);
     let quoted = text.contains(['"', ',', '\n', '\r']);
-    if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {
@@ -73,7 +80,7 @@ mod tests {
     use crate::document::Row;
 
     #[test]
-    fn cells_with_commas_quotes_and_line_ends_are_quoted() {
+    fn cells_with_commas_quotes_and_line_ends_are_quoted_and_none_steers_a_terminal() {
         let mut table = Table::new("t", ["delay, ms", "goodput"]);
         table.push(["5", "9 \"and\" 8"]);
         table.push(Row::of(["7", "two\nlines"]).noted(["one.", "two."]));
@@ -81,6 +88,8 @@ mod tests {
             values(&table),
             "\"delay, ms\",goodput,notes\r\n5,\"9 \"\"and\"\" 8\",\r\n7,\"two\nlines\",one. two.\r\n"
         );
+        table.push(["\u{1b}[2J\u{9b}31m", "\u{202e}x"]);
+        assert!(values(&table).ends_with("\r\n\u{fffd}[2J\u{fffd}31m,\u{fffd}x,\r\n"));
         let bytes = STANDARD.decode(address(&table).split(',').nth(1).unwrap()).unwrap();
         assert_eq!(String::from_utf8(bytes).unwrap(), format!("\u{feff}{}", values(&table)));
     }

@@ -91,7 +91,7 @@ pub fn documents(documents: &[Document]) -> anyhow::Result<()> {
 /// is too small for the whole of it one screen, unless `--full`; else everything.
 pub fn drawn(documents: &[Document], shown: Shown) -> String {
     if shown.csv {
-        return without(&paper::csv::text(documents), &['\n', '\r', '\t']).into_owned();
+        return paper::csv::text(documents);
     }
     match terminal::rows().filter(|_| !shown.full) {
         Some(rows) => paper::terminal::screen(&terminal::canvas(), documents, rows),
@@ -157,7 +157,8 @@ pub fn tame_panics() {
 /// Text without what steers a terminal: it may hold names of files, refusals of servers, and words
 /// of other programs.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    without(text, &['\n', '\t'])
+    let steers = |c: char| ::paper::steers(c) && !matches!(c, '\n' | '\t');
+    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
 /// A line of a log, in which line feeds are escaped: foreign words in it begin no line of their
@@ -170,12 +171,6 @@ pub fn one_line(text: &str) -> String {
 /// foreign words can be taken for one of this program.
 pub fn message(text: &str) -> String {
     harmless(text).replace('\n', "\n  ")
-}
-
-/// Text without what steers a terminal, but for these.
-fn without<'a>(text: &'a str, but: &[char]) -> Cow<'a, str> {
-    let steers = |c: char| ::paper::steers(c) && !but.contains(&c);
-    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
 #[cfg(test)]
