@@ -35,7 +35,7 @@ pub struct Overview {
     pub findings: u64,
     /// Kinds of findings with their cost and number, in the order of their first.
     pub kinds: Vec<(String, Nanos, u64)>,
-    /// Those that a finding cost most, the first one most; in order once it is [`Overview::sorted`].
+    /// Those that a finding cost most, the worst first; in order once it is [`Overview::sorted`].
     pub hurt: Vec<Hurt>,
     /// The costliest findings; in order once it is [`Overview::sorted`].
     pub costliest: Vec<FindingRow>,

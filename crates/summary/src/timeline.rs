@@ -115,8 +115,8 @@ impl Timeline {
         &self.intervals
     }
 
-    /// How the totals lie over time: for each interval how many there are in each of so many ranges,
-    /// which are of one ratio and span all totals. Nothing where there is none.
+    /// How the totals lie over time: for each interval how many there are in each of `ranges`
+    /// ranges, which are of one ratio and span all totals. Nothing where there is none.
     pub fn heat(&self, ranges: u32) -> Vec<Heat> {
         let totals = || self.intervals.iter().map(|interval| &interval.totals);
         let least = totals().filter_map(Distribution::min).min();

@@ -35,8 +35,8 @@ impl Used {
     }
 }
 
-/// The way is in use where so much of what it can carry is: little is left to gain, and BBR stays below
-/// the whole.
+/// The way is in use where so much of what it can carry is: little is left to gain, and BBR stays
+/// below the whole.
 const FULL: f64 = 0.85;
 /// Looks at the way over less than this, ns, see only chance.
 const SHORTEST: u64 = 10_000_000;
@@ -68,7 +68,7 @@ impl Capacity {
         self.all.within(from, to) >= FULL * self.carries(from, to)
     }
 
-    /// Whether the connection with this port of its client had at least half of its fair share then.
+    /// Whether the connection of this client's port had at least half of its fair share then.
     pub(crate) fn has_its_share(&self, port: u16, at: u64, round_trip: u64) -> bool {
         let Some((from, to)) = self.around(at, round_trip) else { return false };
         let own = self.own.get(&port).map_or(0.0, |own| own.within(from, to));

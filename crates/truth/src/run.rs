@@ -26,8 +26,8 @@ use dump::Dump;
 /// How long the programs of a plan may take; then they close.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A path that delivers a hundredth of its packets later than this, ns, and than a fifth of the round
-/// trip is not the one that was planned.
+/// A path that delivers a hundredth of its packets later than this, ns, and than a fifth of the
+/// round trip is not the one that was planned.
 const LATEST: u64 = 3_000_000;
 
 /// What was seen of a plan that ran.

@@ -112,8 +112,8 @@ pub struct Worth {
     pub took: u64,
     /// How much of it was promised, at most, ns.
     pub promised: u64,
-    /// How much of it the remedy takes away by the true account, at most, ns. A check of the account:
-    /// it knows nothing of the second run.
+    /// How much of it the remedy takes away by the true account, at most, ns. A check of the
+    /// account: it knows nothing of the second run.
     pub due: u64,
     /// How much sooner it was over with the remedy, ns; negative where it took longer.
     pub saved: i64,

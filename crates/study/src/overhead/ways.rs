@@ -36,7 +36,7 @@ pub enum Key {
     Histograms100,
     /// Histograms of every send.
     Histograms,
-    /// Histograms with no stretch that is looked at: what is left of them between the stretches of a
+    /// Histograms while nothing is sampled: what is left of their cost between the stretches of a
     /// sample.
     HistogramsBetween,
     /// Every send, with the call that writes.

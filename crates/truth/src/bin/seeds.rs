@@ -1,7 +1,7 @@
 //! `seeds A..B`: runs the plans of these seeds, some at a time, and prints how right `analyze` is.
 //!
 //! - `seeds plan N` prints the plan of a seed, and runs nothing.
-//! - `seeds worth A..B` runs the plans of which a finding promises to save a tenth or more once more,
+//! - `seeds worth A..B` runs the plans again in which a finding promises to save a tenth or more,
 //!   with the remedy, and prints what it saved.
 //! - `--jobs N`: how many plans run at the same time; most of them wait most of the time.
 //! - `--cases FILE`: writes each verdict with its truth, one JSON object a line.
