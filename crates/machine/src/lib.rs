@@ -26,6 +26,7 @@ pub mod netlink;
 pub mod option;
 mod pressure;
 mod privileges;
+pub mod programs;
 mod scratch;
 mod settings;
 mod sockets;

@@ -1,4 +1,4 @@
-//! Other programs that commands start. docs/privileges.md names them all.
+//! Other programs that commands start: `docs/privileges.md` names them all.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,6 @@ mod memory;
 mod options;
 mod output;
 mod privileges;
-mod programs;
 mod provenance;
 mod server;
 mod socket_options;

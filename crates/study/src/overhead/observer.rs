@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use machine::programs;
 use trace::baselines::{Baseline, Loaded};
 use trace::{Config, Tracer};
 use traffic::pin_this_thread;
@@ -165,10 +166,17 @@ pub(super) struct Tcpdump {
 impl Tcpdump {
     /// Finds out whether it is there.
     pub fn find(cpu: usize) -> Result<Box<dyn Observer>, Error> {
-        let told = Command::new("tcpdump").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let told = program("tcpdump")
+            .and_then(|mut tcpdump| tcpdump.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status());
         told.map_err(|source| Error::System { step: "run tcpdump", source })?;
         Ok(Box::new(Self { cpu, running: None }))
     }
+}
+
+/// A program that is found where this process may take programs from.
+fn program(name: &str) -> std::io::Result<Command> {
+    let file = programs::find(name).ok_or(std::io::ErrorKind::NotFound)?;
+    Ok(programs::command(&file))
 }
 
 /// How long tcpdump may take until it listens.
@@ -178,7 +186,8 @@ impl Observer for Tcpdump {
     fn begin(&mut self) -> Result<(), Error> {
         let step = |source| Error::System { step: "run tcpdump", source };
         let cpu = self.cpu.to_string();
-        let mut child = Command::new("taskset")
+        let mut child = program("taskset")
+            .map_err(step)?
             .args(["-c", &cpu, "tcpdump", "-i", "lo", "-n", "--immediate-mode", "-w", "/dev/null"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

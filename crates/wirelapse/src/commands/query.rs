@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::Context as _;
+use machine::programs;
 use record::table::{Record, object};
 
 use crate::exit::BadInput;
-use crate::programs;
 
 /// The program that answers queries.
 const PROGRAM: &str = "wirelapse-query";

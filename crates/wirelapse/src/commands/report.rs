@@ -9,14 +9,15 @@ use ::paper::document::Document;
 use ::report::page;
 use ::study::reception::kept;
 use anyhow::Context as _;
+use machine::programs;
 use record::Nanos;
 use store::RunKind;
 
 use crate::exit::BadInput;
 use crate::files::{Images, inputs, name, readers, write_images, write_page};
+use crate::hosts;
 use crate::options::{FORCE, RESOLVE, heading};
 use crate::output::{self, Shown};
-use crate::{hosts, programs};
 use ::files::refuse;
 
 /// Show runs: on the terminal, as one HTML file, or as images

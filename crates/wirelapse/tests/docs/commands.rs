@@ -314,6 +314,55 @@ fn what_no_command_takes_is_refused() {
     assert_eq!(words("wirelapse trace --json | jq -c ."), ["wirelapse", "trace", "--json"]);
 }
 
+/// What follows `before` within quotes, each time that it stands in a text.
+fn quoted<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
+    text.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// The text of every source below a folder, without the tests at its end.
+fn sources(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            all.extend(sources(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            all.push(text.split("#[cfg(test)]").next().unwrap_or_default().to_owned());
+        }
+    }
+    all
+}
+
+#[test]
+fn programs_that_are_started_are_documented_and_found_where_root_may_find_them() {
+    let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let page = fs::read_to_string(workspace.join("docs/privileges.md")).expect("the page");
+    let (_, listed) = page.split_once("## Programs that are started").expect("its list");
+    let mut started = BTreeSet::new();
+    for folder in fs::read_dir(workspace.join("crates")).expect("the crates") {
+        let folder = folder.expect("a crate").path();
+        if ["tier", "truth", "synthetic"].iter().any(|tests| folder.ends_with(tests)) {
+            continue;
+        }
+        for text in sources(&folder.join("src")) {
+            // A name alone would be looked for in PATH, which may be a user's.
+            for program in quoted(&text, "Command::new(\"") {
+                assert!(program.starts_with('/'), "{}: {program} is started by PATH", folder.display());
+            }
+            if text.contains("programs::find(") {
+                for by in ["program(\"", "find(\""] {
+                    started.extend(quoted(&text, by).into_iter().map(str::to_owned));
+                }
+            }
+        }
+    }
+    assert!(started.len() >= 3, "{started:?}");
+    for program in &started {
+        assert!(listed.contains(&format!("`{program}`")), "docs/privileges.md does not list {program}");
+    }
+}
+
 #[test]
 fn names_of_others_steer_no_terminal() {
     for args in [["report", "/tmp/\u{1b}[2Jx"], ["analyze", "/tmp/\u{1b}]0;x\u{7}"], ["compare", "/tmp/\u{9b}31m"]] {
