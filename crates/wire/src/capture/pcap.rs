@@ -197,7 +197,7 @@ impl Pcap {
         (lengths && word(held, 4, self.variant.big_endian) < most).then_some(record)
     }
 
-    /// How many bytes at the start of `held` begin no record, by the headers that would begin there.
+    /// How many bytes at the start of `held` begin no record, by the headers that would be there.
     /// A hole may be gigabytes of zeros, which a small compressed file can stand for.
     fn barren(&self, held: &[u8]) -> usize {
         let mut at = 0;

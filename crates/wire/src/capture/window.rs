@@ -193,8 +193,8 @@ impl<'a> Window<'a> {
                 *filled -= self.position;
                 self.base += self.position as u64;
                 self.position = 0;
-                // Room beyond what is needed keeps the bytes moved above few for each byte read, also
-                // where a reader that looks for the end of damage asks for as much at every place.
+                // Room beyond what is needed keeps the bytes moved above few for each byte read,
+                // also where a reader that looks for the end of damage asks for as much everywhere.
                 let room = need + need.max(READ_SIZE);
                 if buffer.len() < room {
                     buffer.resize(room, 0);
