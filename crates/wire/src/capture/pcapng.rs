@@ -200,11 +200,12 @@ impl Pcapng {
     /// How many bytes at the start of `held`, in words of 4, begin no block of a known kind.
     fn barren(&self, held: &[u8]) -> usize {
         let mut at = 0;
-        while let Some(word) = held.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-            let kind = if self.big_endian { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) };
-            match kind {
+        // Fewer than 12 bytes at the end are the remains of a block.
+        let places = held.len().saturating_sub(11);
+        while at < places {
+            match word(held, at, self.big_endian) {
                 SECTION | INTERFACE..=ENHANCED_PACKET => break,
-                0 => at += zeros(&held[at..]) / 4 * 4,
+                0 => at += (zeros(&held[at..places]) / 4 * 4).max(4),
                 _ => at += 4,
             }
         }
