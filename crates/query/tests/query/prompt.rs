@@ -64,11 +64,14 @@ impl Terminal {
     fn until(&mut self, text: &str) {
         let end = Instant::now() + AT_MOST;
         loop {
-            let shown = String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned();
+            // Held until what was found is cut off: what comes in between would be lost.
+            let mut held = self.shown.lock().unwrap();
+            let shown = String::from_utf8_lossy(&held).into_owned();
             if let Some(at) = shown.find(text) {
-                *self.shown.lock().unwrap() = shown.as_bytes()[at + text.len()..].to_vec();
+                *held = shown.as_bytes()[at + text.len()..].to_vec();
                 return;
             }
+            drop(held);
             assert!(Instant::now() < end, "no {text:?} in {shown:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
