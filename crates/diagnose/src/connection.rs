@@ -25,11 +25,7 @@ use crate::ranges::START;
 use crate::stall::Heard;
 use crate::steps::{self, Steps};
 use crate::unclear::Unclear;
-use record::conversation::{Budget, Limit};
-
-/// The direction from the client to the server, and back.
-pub(crate) const TO_SERVER: usize = 0;
-pub(crate) const TO_CLIENT: usize = 1;
+use record::conversation::{Budget, Limit, Side, Way};
 
 /// State of the whole connection. Its fields stand in memory as they do here, for the reason that
 /// [`Half`] gives.
@@ -56,7 +52,7 @@ pub(crate) struct Connection {
     pub(crate) client_low: bool,
     /// There as long as plain packets may take the short way.
     undisturbed: Option<Undisturbed>,
-    held_for: (u8, bool),
+    held_for: (Way, bool),
     pub(crate) key: Key,
     pub(crate) steps: Option<Box<Steps>>,
     pub(crate) last_at: u64,
@@ -70,9 +66,9 @@ pub(crate) struct Connection {
     /// The limit of the direction's last bulk phase, for the time ACKs need to reach a distant
     /// sender.
     bulk: [(Limit, Option<Unclear>); 2],
-    last_data_of: u8,
+    last_data_of: Way,
     /// What limits it since the last packet, and in which direction.
-    state: (State, u8),
+    state: (State, Way),
     /// By direction of the data that was waited for.
     pub(crate) budgets: [Budget; 2],
     pub(crate) halves: [Half; 2],
@@ -134,10 +130,13 @@ impl Connection {
             idle: None,
             closing_wait: 0,
             last_data: 0,
-            last_data_of: 0,
-            state: (State::Known(if syn { Limit::Handshake } else { Limit::Unknown }), u8::from(!from_client)),
+            last_data_of: Way::ToServer,
+            state: (
+                State::Known(if syn { Limit::Handshake } else { Limit::Unknown }),
+                if from_client { Way::ToServer } else { Way::ToClient },
+            ),
             held: 0,
-            held_for: (0, false),
+            held_for: (Way::ToServer, false),
             bulk: [(Limit::Unknown, None); 2],
             turns: [Turns::default(); 2],
             events: Events::default(),
@@ -149,17 +148,17 @@ impl Connection {
 
     /// Whether a SYN with this sequence number opens another connection on the same pair of
     /// endpoints (RFC 6191).
-    pub(crate) fn is_reused_by(&self, dir: usize, s: &Segment) -> bool {
+    pub(crate) fn is_reused_by(&self, way: Way, s: &Segment) -> bool {
         if !s.flags.contains(Flags::SYN) || s.flags.contains(Flags::RST) {
             return false;
         }
-        let half = &self.halves[dir];
+        let half = &self.halves[way];
         if half.offered.seen {
             return half.space.place(s.seq) != START;
         }
         // A SYN where none was seen: the other side of a handshake, or a new connection on a
         // half-seen old one.
-        let other = &self.halves[1 - dir];
+        let other = &self.halves[!way];
         let answers = other.offered.seen && !half.begun_by_data();
         if s.flags.contains(Flags::ACK) {
             !(answers
@@ -180,49 +179,53 @@ impl Connection {
         self.key.end(!self.client_low)
     }
 
-    /// How far the sender of direction `dir` is from the capture, there and back: what the other
+    /// How far the sender of direction `way` is from the capture, there and back: what the other
     /// direction's packets take to be answered.
     #[inline]
-    fn lag(&self, dir: usize) -> u64 {
-        if let Some(base) = self.halves[dir].sender.as_ref().and_then(|s| s.base()) {
+    fn lag(&self, way: Way) -> u64 {
+        if let Some(base) = self.halves[way].sender.as_ref().and_then(|s| s.base()) {
             // A sender that always paused before it went on has that in all its echoes; in the
             // handshake no application pauses.
-            return base.min(self.halves[1 - dir].rtt.handshake);
+            return base.min(self.halves[!way].rtt.handshake);
         }
-        self.halves[1 - dir].rtt.base().filter(|l| *l >= AWAY).unwrap_or(0)
+        self.halves[!way].rtt.base().filter(|l| *l >= AWAY).unwrap_or(0)
     }
 
     /// Whether [`Connection::lag`] is more than a guess.
     #[inline]
-    fn knows_lag(&self, dir: usize) -> bool {
-        self.halves[1 - dir].rtt.base().is_some() || self.halves[dir].sender.as_ref().is_some_and(|s| s.is_known())
+    fn knows_lag(&self, way: Way) -> bool {
+        self.halves[!way].rtt.base().is_some() || self.halves[way].sender.as_ref().is_some_and(|s| s.is_known())
     }
 
-    /// Whether the capture holds the packets of direction `dir` only, although its sender's ACKs
+    /// Whether the capture holds the packets of direction `way` only, although its sender's ACKs
     /// show that the peer answered.
-    pub(crate) fn is_one_sided(&self, dir: usize) -> bool {
-        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+    pub(crate) fn is_one_sided(&self, way: Way) -> bool {
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
         h.count.packets > 0 && p.count.packets == 0 && p.space.is_begun()
     }
 
     /// The side that ended it first by FIN or RST; the client where none did.
-    pub(crate) fn ended_by(&self) -> usize {
+    pub(crate) fn ended_by(&self) -> Side {
         let first = |h: &Half| {
             h.fin.map(NonZeroU64::get).into_iter().chain(h.anomalies.reset.map(|r| r.0)).min().unwrap_or(u64::MAX)
         };
-        usize::from(first(&self.halves[TO_CLIENT]) < first(&self.halves[TO_SERVER]))
+        if first(&self.halves[Way::ToClient]) < first(&self.halves[Way::ToServer]) {
+            Side::Server
+        } else {
+            Side::Client
+        }
     }
 
-    /// How it is known what the sender of direction `dir` had learnt when it sent.
+    /// How it is known what the sender of direction `way` had learnt when it sent.
     #[inline]
-    pub(crate) fn distance(&self, dir: usize) -> Distance {
-        let far = self.halves[dir].rtt.base();
+    pub(crate) fn distance(&self, way: Way) -> Distance {
+        let far = self.halves[way].rtt.base();
         let near = |lag: u64| lag < AWAY || far.is_some_and(|far| lag <= far / 10);
-        let answered = self.halves[1 - dir].rtt.base();
+        let answered = self.halves[!way].rtt.base();
         if answered.is_some_and(near) {
             return Distance::Near;
         }
-        match (answered, self.halves[dir].sender.as_ref().and_then(|s| s.base())) {
+        match (answered, self.halves[way].sender.as_ref().and_then(|s| s.base())) {
             (_, Some(lag)) if near(lag) => Distance::Near,
             (_, Some(_)) => Distance::Echoes,
             (Some(_), None) => Distance::AtRest,
@@ -239,8 +242,8 @@ impl Connection {
 
     /// As [`Connection::take`], where that is not called for every packet.
     #[inline(never)]
-    pub(crate) fn take_first(&mut self, dir: usize, s: &Segment) {
-        self.take(dir, s);
+    pub(crate) fn take_first(&mut self, way: Way, s: &Segment) {
+        self.take(way, s);
     }
 
     /// Whether a round trip takes so long that what comes twice at the same moment is no
@@ -250,90 +253,90 @@ impl Connection {
         self.halves.iter().filter_map(|h| h.rtt.base()).sum::<u64>() > FAR
     }
 
-    /// Takes the next packet, of direction `dir`: most of them the short way, which comes to the
+    /// Takes the next packet, of direction `way`: most of them the short way, which comes to the
     /// same.
     #[inline(never)]
-    pub(crate) fn take(&mut self, dir: usize, s: &Segment) {
-        if !self.take_plain(dir, s) {
-            self.take_any(dir, s);
+    pub(crate) fn take(&mut self, way: Way, s: &Segment) {
+        if !self.take_plain(way, s) {
+            self.take_any(way, s);
             self.undisturbed = self.find_undisturbed();
         }
     }
 
     /// Takes any packet.
     #[inline(never)]
-    fn take_any(&mut self, dir: usize, s: &Segment) {
+    fn take_any(&mut self, way: Way, s: &Segment) {
         let at = s.at.as_nanos();
         if at < self.last_at {
             self.steps.get_or_insert_default().went_back(self.last_at - at);
         }
         let now = at.max(self.last_at);
         let far = s.network.id.is_none() && self.is_far();
-        if self.halves[dir].is_copy(s, now, far) {
+        if self.halves[way].is_copy(s, now, far) {
             return;
         }
-        if self.halves[dir].checksums.take(s) {
-            self.take_damaged(dir, s, now);
+        if self.halves[way].checksums.take(s) {
+            self.take_damaged(way, s, now);
             return;
         }
         if s.integrity == Integrity::Wrong {
-            self.halves[dir].anomalies.damage.get_or_insert_default().unclear += 1;
+            self.halves[way].anomalies.damage.get_or_insert_default().unclear += 1;
         }
         let elapsed = now - self.last_at;
-        if steps::may_be(elapsed) || self.steps.as_ref().is_some_and(|s| s.waits_for(dir)) {
-            self.compare_clocks(dir, s, now, elapsed);
+        if steps::may_be(elapsed) || self.steps.as_ref().is_some_and(|s| s.waits_for(way)) {
+            self.compare_clocks(way, s, now, elapsed);
         }
-        let knows_lag = self.knows_lag(dir);
-        let (lag, peer_lag) = (self.lag(dir), self.lag(1 - dir));
-        self.halves[dir].take_header(s);
-        if self.is_of_an_older_connection(dir, s) {
-            self.budgets[TO_SERVER].add(Limit::Handshake, elapsed);
+        let knows_lag = self.knows_lag(way);
+        let (lag, peer_lag) = (self.lag(way), self.lag(!way));
+        self.halves[way].take_header(s);
+        if self.is_of_an_older_connection(way, s) {
+            self.budgets[Way::ToServer].add(Limit::Handshake, elapsed);
             self.last_at = now;
             return;
         }
         let syn = s.flags.contains(Flags::SYN);
         if syn {
             self.first_syn_at.get_or_insert(now);
-            if !s.flags.contains(Flags::ACK) && dir == TO_CLIENT && self.halves[TO_SERVER].offered.seen {
-                self.halves[dir].anomalies.simultaneous = true;
+            if !s.flags.contains(Flags::ACK) && way == Way::ToClient && self.halves[Way::ToServer].offered.seen {
+                self.halves[way].anomalies.simultaneous = true;
             }
         }
-        let fresh = !self.halves[dir].space.is_begun();
-        self.halves[dir].begin(s.seq);
+        let fresh = !self.halves[way].space.is_begun();
+        self.halves[way].begin(s.seq);
         if fresh && !syn && s.sequence_length() > 0 {
             // Bytes from before the capture have been seen by no one: should they come, they are
             // new, not retransmitted.
-            self.halves[dir].open_hole(START - (1 << 30), START, 0, None);
+            self.halves[way].open_hole(START - (1 << 30), START, 0, None);
         }
-        let answered = !self.halves[TO_SERVER].offered.seen || self.halves[TO_CLIENT].count.packets > 0;
+        let answered = !self.halves[Way::ToServer].offered.seen || self.halves[Way::ToClient].count.packets > 0;
         self.established |= !syn && !s.flags.contains(Flags::RST) && answered;
         let (advanced, duplicate_ack) =
-            if s.flags.contains(Flags::ACK) { self.take_ack(dir, s, now, peer_lag) } else { (0, false) };
-        let held_up = self.echoed(dir, s, now);
-        let h = &mut self.halves[dir];
+            if s.flags.contains(Flags::ACK) { self.take_ack(way, s, now, peer_lag) } else { (0, false) };
+        let held_up = self.echoed(way, s, now);
+        let h = &mut self.halves[way];
         let ids_skipped = h.datagrams.skips_ids(s, h.sizes.limit());
-        let was_filled = self.halves[dir].anomalies.filled > START
-            && self.halves[dir].anomalies.filled == self.halves[dir].space.next();
-        let Taken { data, opens_hole } = self.take_data(dir, s, now, lag);
-        if s.flags.contains(Flags::RST) && self.halves[dir].anomalies.reset.is_none() {
-            self.halves[dir].anomalies.reset = Some((s.number, now));
-            self.halves[dir].anomalies.reset_ttl = s.network.ttl;
+        let was_filled = self.halves[way].anomalies.filled > START
+            && self.halves[way].anomalies.filled == self.halves[way].space.next();
+        let Taken { data, opens_hole } = self.take_data(way, s, now, lag);
+        if s.flags.contains(Flags::RST) && self.halves[way].anomalies.reset.is_none() {
+            self.halves[way].anomalies.reset = Some((s.number, now));
+            self.halves[way].anomalies.reset_ttl = s.network.ttl;
         }
-        let released = data == Data::New && self.halves[dir].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
+        let released = data == Data::New && self.halves[way].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
         let facts = Facts { data, advanced, opens_hole, was_filled, knows_lag, ids_skipped, held_up, released };
-        self.conclude(dir, s, now, lag, &facts);
+        self.conclude(way, s, now, lag, &facts);
         if data == Data::New {
-            self.halves[dir].late = None;
+            self.halves[way].late = None;
         }
         let (state, of) = self.limit_now();
         self.enter(state, of, s.number);
         if s.flags.contains(Flags::ECE) && !syn {
             // A queue on the path marked what this side received, and the sender is about to reduce
             // its window.
-            self.halves[1 - dir].rounds.note_mark();
+            self.halves[!way].rounds.note_mark();
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.add(dir, s, &self.halves, data, duplicate_ack);
+            recorder.add(way, s, &self.halves, data, duplicate_ack);
         }
     }
 }
@@ -341,47 +344,47 @@ impl Connection {
 impl Connection {
     /// Gives the time up to this packet to what limited the connection.
     #[inline(always)]
-    fn conclude(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, facts: &Facts) {
+    fn conclude(&mut self, way: Way, s: &Segment, now: u64, lag: u64, facts: &Facts) {
         let before = self.application();
-        self.share_out(dir, s, now - self.last_at, lag, facts);
+        self.share_out(way, s, now - self.last_at, lag, facts);
         let waited = self.application().saturating_sub(before);
         let ends = s.payload > 0 || s.flags.intersects(Flags::FIN | Flags::RST);
         if waited > 0 || ends && self.idle.as_ref().is_some_and(|i| i.is_open()) {
-            self.idle_until(dir, s, waited);
+            self.idle_until(way, s, waited);
             if s.payload == 0 && s.flags.intersects(Flags::FIN | Flags::RST) {
                 self.closing_wait = self.closing_wait.saturating_add(waited);
             }
         }
-        self.halves[dir].take_stamp(s, now);
+        self.halves[way].take_stamp(s, now);
         if s.payload > 0 {
-            (self.last_data, self.last_data_of) = (s.number, dir as u8);
+            (self.last_data, self.last_data_of) = (s.number, way);
         }
         self.last_at = now;
     }
 
     /// What limits direction `of` from this packet on.
     #[inline(always)]
-    fn enter(&mut self, state: State, of: usize, number: u64) {
+    fn enter(&mut self, state: State, of: Way, number: u64) {
         if state == State::Known(Limit::PathRate) {
             self.halves[of].rounds.note_queue();
         }
-        self.state = (state, of as u8);
+        self.state = (state, of);
         self.note_held(number);
     }
 
     /// Nothing came for so long before this packet, or none of its direction since such a time.
     #[cold]
-    fn compare_clocks(&mut self, dir: usize, s: &Segment, now: u64, elapsed: u64) {
+    fn compare_clocks(&mut self, way: Way, s: &Segment, now: u64, elapsed: u64) {
         // Without timestamps nothing shows a step, ever.
         if s.options.timestamps.is_none() {
             return;
         }
-        let under_way = self.halves[dir].under_way(s, now);
+        let under_way = self.halves[way].under_way(s, now);
         let steps = self.steps.get_or_insert_default();
         if steps::may_be(elapsed) {
             steps.silence(elapsed);
         }
-        if steps.waits_for(dir) && steps.heard(dir, under_way) {
+        if steps.waits_for(way) && steps.heard(way, under_way) {
             // Everything from here on would look late.
             self.halves.iter_mut().for_each(|h| h.habits.forget_clock());
         }
@@ -390,12 +393,12 @@ impl Connection {
     /// A challenge ACK (RFC 5961, section 4), with which the peer of a SYN speaks of an older
     /// connection that it still holds, or the RST that answers it.
     #[inline]
-    fn is_of_an_older_connection(&self, dir: usize, s: &Segment) -> bool {
+    fn is_of_an_older_connection(&self, way: Way, s: &Segment) -> bool {
         if self.established || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
             return false;
         }
         let asked = |h: &Half| h.offered.seen && h.space.next() == START + 1 && h.space.una() == START;
-        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
         let challenge =
             !s.flags.contains(Flags::RST) && asked(p) && !h.offered.seen && p.space.place(s.ack) != START + 1;
         let answer = s.flags.contains(Flags::RST) && asked(h) && !p.offered.seen && h.space.place(s.seq) != START + 1;
@@ -405,35 +408,35 @@ impl Connection {
     /// What the timestamps of a segment show of the way to its sender, where that is away; true
     /// where the path held the segment up, or the ACKs before it.
     #[inline(always)]
-    fn echoed(&mut self, dir: usize, s: &Segment, now: u64) -> bool {
+    fn echoed(&mut self, way: Way, s: &Segment, now: u64) -> bool {
         if s.payload > 0
             && let Some((Some(value), Some(echo))) = s.options.timestamps
-            && self.halves[dir].sender.is_some()
+            && self.halves[way].sender.is_some()
         {
-            match self.halves[dir].echoed((value, echo), now, s) {
+            match self.halves[way].echoed((value, echo), now, s) {
                 Heard::InTime => {}
                 Heard::HeldUp => return true,
-                Heard::StoodStill(occurrence) => self.stood_still(dir, occurrence),
+                Heard::StoodStill(occurrence) => self.stood_still(way, occurrence),
             }
         }
         false
     }
 
-    /// The path stood still with data of direction `dir` under way: the time is the path's,
+    /// The path stood still with data of direction `way` under way: the time is the path's,
     /// whatever it had been given to.
     #[cold]
-    fn stood_still(&mut self, dir: usize, occurrence: Occurrence) {
+    fn stood_still(&mut self, way: Way, occurrence: Occurrence) {
         if self.steps.as_ref().is_some_and(|s| s.unclear) {
-            self.events.add(Event::PossibleStall, dir, occurrence);
+            self.events.add(Event::PossibleStall, way, occurrence);
             return;
         }
         let given = [Limit::LossRecovery, Limit::Unknown, Limit::SlowStart, Limit::CongestionWindow];
-        let during_repair = self.halves[dir].repairs.latest().is_some_and(|r| r.at >= occurrence.at);
+        let during_repair = self.halves[way].repairs.latest().is_some_and(|r| r.at >= occurrence.at);
         // A probe goes out while nothing comes, and no other time is a repair's.
         let given = if during_repair { &given[..] } else { &given[1..] };
-        let budget = &mut self.budgets[dir];
+        let budget = &mut self.budgets[way];
         given.iter().fold(occurrence.cost, |left, limit| left - budget.shift(*limit, Limit::PathRate, left));
-        self.events.add(Event::PathStall, dir, occurrence);
+        self.events.add(Event::PathStall, way, occurrence);
     }
 
     /// The time that went to the applications so far.
@@ -444,44 +447,44 @@ impl Connection {
 
     /// `waited` is the applications' time, which this packet ended.
     #[inline(always)]
-    fn idle_until(&mut self, dir: usize, s: &Segment, waited: u64) {
+    fn idle_until(&mut self, way: Way, s: &Segment, waited: u64) {
         if s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
             // An ACK or a window is no answer: the next data show who was waited for.
             self.idle.get_or_insert_default().wait(waited);
         } else {
-            self.idle_until_data(dir, s, waited);
+            self.idle_until_data(way, s, waited);
         }
     }
 
     #[inline(never)]
-    fn idle_until_data(&mut self, dir: usize, s: &Segment, waited: u64) {
+    fn idle_until_data(&mut self, way: Way, s: &Segment, waited: u64) {
         let (last, from) = (self.last_data_of, self.last_data);
-        let asked = from > 0 && usize::from(last) != dir;
-        let path = self.halves[1 - dir].rtt.base().or(self.halves[dir].sender.as_ref().and_then(|s| s.base()));
+        let asked = from > 0 && last != way;
+        let path = self.halves[!way].rtt.base().or(self.halves[way].sender.as_ref().and_then(|s| s.base()));
         // What this packet was under way longer than others was no application's time, wherever it
         // was held up.
         let now = s.at.as_nanos().max(self.last_at);
-        let held_up = self.halves[dir].under_way_at_least(s, now).min(waited);
+        let held_up = self.halves[way].under_way_at_least(s, now).min(waited);
         let thinking = asked && s.payload > 0;
         // What answers a FIN comes a round trip after it, and its sender need not have paused.
-        let closes = s.payload == 0 && self.halves[1 - dir].fin.is_some();
+        let closes = s.payload == 0 && self.halves[!way].fin.is_some();
         let idle = self.idle.get_or_insert_default();
         if thinking {
-            idle.add(dir, true, waited, path.unwrap_or(0).saturating_add(held_up), [from, s.number]);
+            idle.add(way.sender(), true, waited, path.unwrap_or(0).saturating_add(held_up), [from, s.number]);
         } else {
             let trip = if closes { path.unwrap_or(0) } else { 0 };
-            idle.add(dir, false, waited - held_up, trip, [from, s.number]);
-            [dir, 1 - dir]
+            idle.add(way.sender(), false, waited - held_up, trip, [from, s.number]);
+            [way, !way]
                 .into_iter()
                 .fold(held_up, |left, of| left - self.budgets[of].shift(Limit::Application, Limit::Unknown, left));
         }
     }
 }
 
-/// The payload that a packet of direction `dir` may carry at most, where the handshake shows: the
+/// The payload that a packet of direction `way` may carry at most, where the handshake shows: the
 /// peer's MSS less the timestamp option, which every packet then carries (RFC 6691).
-pub(crate) fn segment_limit(halves: &[Half; 2], dir: usize) -> Option<u32> {
-    let mss = u32::from(halves[1 - dir].offered.mss?);
+pub(crate) fn segment_limit(halves: &[Half; 2], way: Way) -> Option<u32> {
+    let mss = u32::from(halves[!way].offered.mss?);
     let stamped = halves.iter().all(|h| h.offered.timestamps);
     Some(mss.saturating_sub(if stamped { 12 } else { 0 }).max(1))
 }

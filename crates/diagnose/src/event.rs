@@ -1,6 +1,7 @@
 //! Things that happened, as evidence: counted in full, the worst of them kept.
 
 use record::Nanos;
+use record::conversation::Way;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +49,7 @@ pub(crate) struct Occurrence {
 #[derive(Clone, Debug)]
 pub(crate) struct Occurrences {
     pub(crate) what: Event,
-    pub(crate) direction: usize,
+    pub(crate) direction: Way,
     pub(crate) count: u64,
     pub(crate) total: Nanos,
     /// The costliest, at most [`KEPT`].
@@ -64,7 +65,7 @@ const KEPT: usize = 8;
 pub(crate) struct Events(Option<Box<Vec<Occurrences>>>);
 
 impl Events {
-    pub(crate) fn add(&mut self, what: Event, direction: usize, occurrence: Occurrence) {
+    pub(crate) fn add(&mut self, what: Event, direction: Way, occurrence: Occurrence) {
         let events = self.0.get_or_insert_default();
         let i = events.iter().position(|e| e.what == what && e.direction == direction).unwrap_or_else(|| {
             events.push(Occurrences { what, direction, count: 0, total: Nanos::ZERO, worst: Vec::new() });
@@ -80,7 +81,7 @@ impl Events {
         }
     }
 
-    pub(crate) fn of(&self, what: Event, direction: usize) -> Option<&Occurrences> {
+    pub(crate) fn of(&self, what: Event, direction: Way) -> Option<&Occurrences> {
         self.0.as_deref()?.iter().find(|e| e.what == what && e.direction == direction)
     }
 }
@@ -118,10 +119,10 @@ mod tests {
     fn all_are_counted_and_the_worst_kept() {
         let mut events = Events::default();
         for n in 1..=100 {
-            events.add(Event::ZeroWindow, 0, Occurrence { at: n, cost: n, packets: [n, 0, 0], detail: 0 });
+            events.add(Event::ZeroWindow, Way::ToServer, Occurrence { at: n, cost: n, packets: [n, 0, 0], detail: 0 });
         }
-        let all = events.of(Event::ZeroWindow, 0).unwrap();
+        let all = events.of(Event::ZeroWindow, Way::ToServer).unwrap();
         assert_eq!((all.count, all.total, all.packets()[0], all.worst.len()), (100, Nanos(5_050), 100, KEPT));
-        assert!(events.of(Event::ZeroWindow, 1).is_none());
+        assert!(events.of(Event::ZeroWindow, Way::ToClient).is_none());
     }
 }

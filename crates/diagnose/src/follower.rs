@@ -3,9 +3,10 @@
 use std::hint::black_box;
 
 use hashbrown::HashTable;
+use record::conversation::Way;
 use wire::Segment;
 
-use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::connection::Connection;
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
@@ -275,9 +276,9 @@ impl Follower {
             self.totals.beyond_limit += 1;
             return Some(i);
         }
-        let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
-        if !c.is_reused_by(dir, s) {
-            c.take(dir, s);
+        let way = if low == c.client_low { Way::ToServer } else { Way::ToClient };
+        if !c.is_reused_by(way, s) {
+            c.take(way, s);
             return Some(i);
         }
         self.open_again(i, key, low, s)
@@ -348,8 +349,8 @@ impl Follower {
             None => {
                 let recorder = recorder.map(|limit| Box::new(Recorder::new(limit)));
                 let mut c = Box::new(Connection::new(key, low, s, recorder));
-                let dir = if low == c.client_low { TO_SERVER } else { TO_CLIENT };
-                c.take_first(dir, s);
+                let way = if low == c.client_low { Way::ToServer } else { Way::ToClient };
+                c.take_first(way, s);
                 Held::Followed(c)
             }
         };

@@ -6,10 +6,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use record::conversation::Way;
 use record::{Instant, SeqNumber};
 use wire::{Ecn, Flags, Integrity, Network, SackBlocks, Segment, TcpOptions};
 
-use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::connection::Connection;
 use crate::kept::Recorder;
 use crate::key::Key;
 
@@ -176,7 +177,8 @@ impl Handshake {
         let first = self.first();
         let (key, low) = Key::new(&first.source, &first.destination);
         let mut c = Box::new(Connection::new(key, low, &first, recorder));
-        let mut take = |s: &Segment| c.take_first(if s.source == first.source { TO_SERVER } else { TO_CLIENT }, s);
+        let mut take =
+            |s: &Segment| c.take_first(if s.source == first.source { Way::ToServer } else { Way::ToClient }, s);
         match self {
             Self::One(_) => take(&first),
             Self::Several(packets) => packets.iter().for_each(take),

@@ -119,16 +119,15 @@ impl Idle {
         self.open > 0
     }
 
-    /// `time` went by until a packet of the client (`who` 0) or the server, of which up to `path`
-    /// is the round trip.
-    pub(crate) fn add(&mut self, who: usize, thinking: bool, time: u64, path: u64, packets: [u64; 2]) {
+    /// `time` went by until a packet of side `who`, of which up to `path` is the round trip.
+    pub(crate) fn add(&mut self, who: Side, thinking: bool, time: u64, path: u64, packets: [u64; 2]) {
         let time = time.saturating_add(std::mem::take(&mut self.open));
         let trip = time.min(path);
         let rest = Nanos(time - trip);
         self.round_trips_ns += Nanos(trip);
         let sum = match (who, thinking) {
-            (0, true) => &mut self.client_thinking_ns,
-            (0, false) => &mut self.client_pausing_ns,
+            (Side::Client, true) => &mut self.client_thinking_ns,
+            (Side::Client, false) => &mut self.client_pausing_ns,
             (_, true) => &mut self.server_thinking_ns,
             (_, false) => &mut self.server_pausing_ns,
         };
@@ -140,27 +139,27 @@ impl Idle {
     }
 
     #[cold]
-    fn keep(&mut self, who: usize, thinking: bool, ns: Nanos, [from_packet, to_packet]: [u64; 2]) {
-        self.longest.0[2] = Some(Pause { who: Side::ALL[who], thinking, ns, from_packet, to_packet });
+    fn keep(&mut self, who: Side, thinking: bool, ns: Nanos, [from_packet, to_packet]: [u64; 2]) {
+        self.longest.0[2] = Some(Pause { who, thinking, ns, from_packet, to_packet });
         self.longest.sort();
     }
 
-    /// The time that the client (0) or the server thought, which is not known to be any: something
+    /// The time that side `who` thought, which is not known to be any: something
     /// nearer than it acknowledges, and the path beyond that is in it.
-    pub(crate) fn take_thinking(&mut self, who: usize) -> u64 {
-        let (thinking, side) = match who {
-            0 => (&mut self.client_thinking_ns, Side::Client),
-            _ => (&mut self.server_thinking_ns, Side::Server),
+    pub(crate) fn take_thinking(&mut self, who: Side) -> u64 {
+        let thinking = match who {
+            Side::Client => &mut self.client_thinking_ns,
+            Side::Server => &mut self.server_thinking_ns,
         };
-        self.longest.remove(|p| p.thinking && p.who == side);
+        self.longest.remove(|p| p.thinking && p.who == who);
         std::mem::take(&mut thinking.0)
     }
 
-    /// So much of the pauses is not known to be any: those of the client (0) or the server first,
-    /// the side that ended it.
-    pub(crate) fn take_pauses(&mut self, mut time: u64, ended_by: usize) {
+    /// So much of the pauses is not known to be any: first those of the side that
+    /// ended it.
+    pub(crate) fn take_pauses(&mut self, mut time: u64, ended_by: Side) {
         let mut sides = [&mut self.client_pausing_ns, &mut self.server_pausing_ns];
-        sides.rotate_left(ended_by);
+        sides.rotate_left(ended_by as usize);
         for pauses in sides {
             let taken = pauses.0.min(time);
             (pauses.0, time) = (pauses.0 - taken, time - taken);
@@ -170,7 +169,7 @@ impl Idle {
 
     /// Makes the parts add up to the application's share: what its last packets left open are
     /// pauses of the sender `who`, and what was found to be an ACK's delay afterwards is none.
-    pub(crate) fn add_up_to(&mut self, application: Nanos, who: usize) {
+    pub(crate) fn add_up_to(&mut self, application: Nanos, who: Side) {
         self.open = 0;
         let all: Nanos = self.parts().into_iter().map(|p| p.0).sum();
         self.add(who, false, application.saturating_sub(all).0, 0, [0, 0]);

@@ -1,5 +1,6 @@
 //! Packets kept on request, for a story, a dump, a comparison or a plot.
 
+use record::conversation::Way;
 use wire::Segment;
 
 use crate::half::{Data, Half};
@@ -81,7 +82,7 @@ impl Recorder {
         Self { records: Vec::new(), limit, left_out: 0 }
     }
 
-    pub(crate) fn add(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], data: Data, duplicate_ack: bool) {
+    pub(crate) fn add(&mut self, way: Way, s: &Segment, halves: &[Half; 2], data: Data, duplicate_ack: bool) {
         let mark = match data {
             Data::Retransmitted(class) => Mark::Retransmitted(class),
             Data::OutOfOrder => Mark::OutOfOrder,
@@ -91,22 +92,22 @@ impl Recorder {
             _ if duplicate_ack => Mark::DuplicateAck,
             _ => Mark::Plain,
         };
-        self.keep(dir, s, halves, mark);
+        self.keep(way, s, halves, mark);
     }
 
-    pub(crate) fn add_damaged(&mut self, dir: usize, s: &Segment, halves: &[Half; 2]) {
-        self.keep(dir, s, halves, Mark::Damaged);
+    pub(crate) fn add_damaged(&mut self, way: Way, s: &Segment, halves: &[Half; 2]) {
+        self.keep(way, s, halves, Mark::Damaged);
     }
 
-    fn keep(&mut self, dir: usize, s: &Segment, halves: &[Half; 2], mark: Mark) {
+    fn keep(&mut self, way: Way, s: &Segment, halves: &[Half; 2], mark: Mark) {
         if self.records.len() >= self.limit {
             self.left_out += 1;
             return;
         }
-        let (h, p) = (&halves[dir], &halves[1 - dir]);
+        let (h, p) = (&halves[way], &halves[!way]);
         self.records.push(Record {
             segment: *s,
-            to_server: dir == 0,
+            to_server: way == Way::ToServer,
             seq: h.space.place(s.seq).checked_sub(START),
             ack: s.flags.contains(wire::Flags::ACK).then(|| p.space.place(s.ack).checked_sub(START)).flatten(),
             window: h.window.size(),

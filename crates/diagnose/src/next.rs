@@ -3,7 +3,7 @@
 use std::fmt;
 
 use record::Nanos;
-use record::conversation::{Budget, Finding, FindingKind, Limit};
+use record::conversation::{Budget, Finding, FindingKind, Limit, Way};
 
 use crate::findings::Case;
 use crate::idle::Pause;
@@ -84,7 +84,7 @@ fn left_alone(largest: Limit) -> String {
 }
 
 fn never_opened(case: &Case<'_>, findings: &[Finding]) -> String {
-    let answered = case.c.halves[1].count.packets > 0;
+    let answered = case.c.halves[Way::ToClient].count.packets > 0;
     match findings.iter().find(|f| matches!(f.kind, FindingKind::SynRetries | FindingKind::Reset)) {
         Some(f) if f.kind == FindingKind::SynRetries => f.worth.clone(),
         Some(_) => "find what listens at the server's address and port, and which firewall is before it".into(),

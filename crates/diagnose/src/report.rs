@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use record::conversation::{
     Acknowledging, Budget, ConversationRow, Direction, Ending, Finding, FindingKind, FindingRow, HeaderBytes, Limit,
-    OptionState, Retransmissions, Side, Verdict, Withheld,
+    OptionState, Retransmissions, Side, Verdict, Way, Withheld,
 };
 use record::{Nanos, columns, json};
 use wire::Flags;
 
-use crate::connection::{Connection, TO_CLIENT, TO_SERVER, scale, segment_limit};
+use crate::connection::{Connection, scale, segment_limit};
 use crate::findings::{self, Case};
 use crate::half::Half;
 use crate::idle::Idle;
@@ -144,8 +144,8 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         ecn: ecn(c),
         accurate_ecn: case.is_accurate_ecn(),
         backwards: c.steps.as_ref().map_or(0, |s| s.backwards.into()),
-        to_server: Direction { rounds: rounds(&case, TO_SERVER), ..direction(&c.halves, TO_SERVER) },
-        to_client: Direction { rounds: rounds(&case, TO_CLIENT), ..direction(&c.halves, TO_CLIENT) },
+        to_server: Direction { rounds: rounds(&case, Way::ToServer), ..direction(&c.halves, Way::ToServer) },
+        to_client: Direction { rounds: rounds(&case, Way::ToClient), ..direction(&c.halves, Way::ToClient) },
         findings,
         withheld,
         records: c.recorder.as_ref().map(|r| r.records.clone()).unwrap_or_default(),
@@ -247,11 +247,11 @@ impl Report {
     }
 }
 
-/// Rounds of direction `dir` that there was time for: a round takes the path's round trip at least,
+/// Rounds of direction `way` that there was time for: a round takes the path's round trip at least,
 /// and one is under way at the end.
-fn rounds(case: &Case<'_>, dir: usize) -> u32 {
+fn rounds(case: &Case<'_>, way: Way) -> u32 {
     let possible = case.vantage.whole().map_or(u64::MAX, |rtt| (case.duration.0 / rtt.0.max(1)).saturating_add(1));
-    case.c.halves[dir].rounds.count.min(u32::try_from(possible).unwrap_or(u32::MAX))
+    case.c.halves[way].rounds.count.min(u32::try_from(possible).unwrap_or(u32::MAX))
 }
 
 /// Where it was captured, if that decides what can be said; the largest limit; then the finding
@@ -333,8 +333,8 @@ fn ecn(c: &Connection) -> OptionState {
     OptionState { client: asked, server: answered, in_use, left_out_by }
 }
 
-fn direction(halves: &[Half; 2], dir: usize) -> Direction {
-    let (h, p) = (&halves[dir], &halves[1 - dir]);
+fn direction(halves: &[Half; 2], way: Way) -> Direction {
+    let (h, p) = (&halves[way], &halves[!way]);
     let c = &h.count;
     let in_use = scale(h, p);
     let by = |class: Class| h.anomalies.by_class[class as usize];
@@ -369,7 +369,7 @@ fn direction(halves: &[Half; 2], dir: usize) -> Direction {
         unseen_bytes: h.unseen_bytes(),
         mss: h.offered.mss,
         segment_bytes: h.sizes.largest(),
-        segment_limit: segment_limit(halves, dir),
+        segment_limit: segment_limit(halves, way),
         window_scale: h.offered.window_scale,
         window_scale_in_use: in_use,
         window_scale_inferred: (in_use.is_none() && c.packets > 0).then_some(h.window.least_scale()),

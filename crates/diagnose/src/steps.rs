@@ -5,6 +5,7 @@
 //! holds up comes late from one side; beside the capture nothing holds up the other's.
 
 use crate::stall::SHORTEST;
+use record::conversation::Way;
 
 /// What is known of them, from the first time without a packet on that may have been one.
 #[derive(Clone, Debug, Default)]
@@ -35,20 +36,20 @@ impl Steps {
     }
 
     /// Whether a packet of this direction can show what the silence was.
-    pub(crate) fn waits_for(&self, dir: usize) -> bool {
-        self.gap > 0 && self.late[dir].is_none()
+    pub(crate) fn waits_for(&self, way: Way) -> bool {
+        self.gap > 0 && self.late[way].is_none()
     }
 
-    /// The first packet of direction `dir` was under way longer than others by this, at least and
+    /// The first packet of direction `way` was under way longer than others by this, at least and
     /// at most, ns; `None` where its clock is not known yet. True where the clock was set forward.
-    pub(crate) fn heard(&mut self, dir: usize, under_way: Option<[u64; 2]>) -> bool {
+    pub(crate) fn heard(&mut self, way: Way, under_way: Option<[u64; 2]>) -> bool {
         let half = self.gap / 2;
         if under_way.is_some_and(|[_, most]| most < half) {
             (self.gap, self.unclear) = (0, false);
             return false;
         }
         let late = under_way.is_some_and(|[least, _]| least >= half);
-        self.late[dir] = Some(late);
+        self.late[way] = Some(late);
         self.unclear |= !late;
         let set = self.late == [Some(true); 2];
         if set {
@@ -74,10 +75,10 @@ mod tests {
         let after = |heard: [Option<[u64; 2]>; 2]| {
             let mut steps = Steps::default();
             steps.silence(100 * MS);
-            assert!(steps.waits_for(0) && steps.waits_for(1));
+            assert!(Way::ALL.iter().all(|way| steps.waits_for(*way)));
             let mut set = false;
-            for (dir, under_way) in heard.into_iter().enumerate() {
-                set |= steps.waits_for(dir) && steps.heard(dir, under_way);
+            for (way, under_way) in Way::ALL.into_iter().zip(heard) {
+                set |= steps.waits_for(way) && steps.heard(way, under_way);
             }
             assert_eq!(set, steps.forward);
             (set, steps.unclear)

@@ -8,7 +8,7 @@ use std::fmt;
 use record::conversation::Way;
 use record::{Nanos, columns, inside, words};
 
-use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::connection::Connection;
 use crate::distance::Distance;
 use crate::event::Event;
 
@@ -140,14 +140,14 @@ const UNKNOWN_MOST: u64 = 200;
 
 impl Vantage {
     pub(crate) fn of(c: &Connection) -> Self {
-        let to = |dir: usize| c.halves[dir].rtt.base().map(Nanos);
-        let (server, client) = (to(TO_SERVER), to(TO_CLIENT));
+        let to = |way: Way| c.halves[way].rtt.base().map(Nanos);
+        let (server, client) = (to(Way::ToServer), to(Way::ToClient));
         // Where one side's answers are not in the capture, its timestamp echoes say how far away it
         // is.
-        let or_echoed = |known: Option<Nanos>, data: usize| {
+        let or_echoed = |known: Option<Nanos>, data: Way| {
             known.or_else(|| c.halves[data].sender.as_ref().and_then(|s| s.base()).map(Nanos))
         };
-        let (server, client) = (or_echoed(server, TO_CLIENT), or_echoed(client, TO_SERVER));
+        let (server, client) = (or_echoed(server, Way::ToClient), or_echoed(client, Way::ToServer));
         let place = match (server, client) {
             (Some(s), Some(k)) => {
                 let whole = s + k;
@@ -164,7 +164,7 @@ impl Vantage {
             }
             _ => Place::Unknown,
         };
-        let only_direction = [TO_SERVER, TO_CLIENT].into_iter().find(|&d| c.is_one_sided(d)).map(|d| Way::ALL[d]);
+        let only_direction = Way::ALL.into_iter().find(|way| c.is_one_sided(*way));
         let (mut missed, mut whole) = (0, 0);
         for h in c.halves.iter().filter(|h| h.count.packets > 0) {
             let bytes = h.unseen_bytes();
@@ -181,7 +181,7 @@ impl Vantage {
             whole_bytes: whole,
             unknown_permille: 0,
             is_subflow: c.halves.iter().any(|h| h.anomalies.multipath > 0),
-            distance: [TO_SERVER, TO_CLIENT].map(|dir| c.distance(dir)),
+            distance: Way::ALL.map(|way| c.distance(way)),
         }
     }
 
@@ -200,19 +200,19 @@ impl Vantage {
         self.only_direction.is_none() && self.missed_share() <= MISSED_MOST
     }
 
-    /// Why `view` is not to be had on the data of direction `dir`; `None` where it is.
-    pub(crate) fn lacks(&self, c: &Connection, dir: usize, view: View) -> Option<&'static str> {
-        let held = |d: usize| self.only_direction.is_none_or(|only| only == Way::ALL[d]);
+    /// Why `view` is not to be had on the data of direction `way`; `None` where it is.
+    pub(crate) fn lacks(&self, c: &Connection, way: Way, view: View) -> Option<&'static str> {
+        let held = |way: Way| self.only_direction.is_none_or(|only| only == way);
         let lacks = match view {
             View::BothDirections => self.only_direction.map(|_| "the capture holds one direction only"),
-            View::Data => (!held(dir)).then_some("the capture does not hold the direction of the data"),
-            View::Acks => (!held(1 - dir)).then_some("the capture does not hold the direction of the ACKs"),
-            View::Receiver => c.halves[dir].rtt.acknowledged_nearer().map(
+            View::Data => (!held(way)).then_some("the capture does not hold the direction of the data"),
+            View::Acks => (!held(!way)).then_some("the capture does not hold the direction of the ACKs"),
+            View::Receiver => c.halves[way].rtt.acknowledged_nearer().map(
                 |_| "something on the way acknowledges for the receiver, so windows and ACKs are not the receiver's",
             ),
             View::Handshake => (!c.halves.iter().all(|h| h.offered.seen && !h.offered.cut))
                 .then_some("the handshake is not in the capture, or its options are cut off"),
-            View::SenderAndQueue | View::Sender => match self.distance[dir] {
+            View::SenderAndQueue | View::Sender => match self.distance[way] {
                 Distance::Near | Distance::Echoes => None,
                 Distance::AtRest if view == View::Sender => None,
                 Distance::AtRest => Some(
@@ -222,7 +222,7 @@ impl Vantage {
                     "neither a handshake nor TCP timestamps show how far away the sender is, so what it had in flight is not known",
                 ),
             },
-            View::BeforeLoss => (self.distance[dir] != Distance::Near)
+            View::BeforeLoss => (self.distance[way] != Distance::Near)
                 .then_some("away from the sender, a packet that is lost before the capture is never seen"),
             View::Time => (self.unknown_permille > UNKNOWN_MOST)
                 .then_some("from here it is not known what much of the time went into"),
@@ -230,7 +230,7 @@ impl Vantage {
                 (self.missed_share() > MISSED_MOST).then_some("the capture misses too many of the connection's bytes")
             }
             View::SteadyPath => {
-                let of = |what: Event| c.events.of(what, dir).map_or(0, |e| e.total.0);
+                let of = |what: Event| c.events.of(what, way).map_or(0, |e| e.total.0);
                 let stalls = of(Event::PathStall).saturating_add(of(Event::PossibleStall));
                 let duration = c.last_at - c.first_at;
                 (stalls > 0 && stalls >= duration / 20)
@@ -243,13 +243,13 @@ impl Vantage {
                 "the capture's clock was set forward, as the timestamps of both hosts show, so times between packets are not known",
             ),
             View::HeldBack => {
-                let stalls = [Event::NagleStall, Event::DelayedAckStall].iter().any(|e| c.events.of(*e, dir).is_some());
-                let receiver = c.halves[dir].rtt.base();
-                (stalls && receiver.is_none_or(|r| r >= STEADY) && !c.halves[1 - dir].habits.shows_timer()).then_some(
+                let stalls = [Event::NagleStall, Event::DelayedAckStall].iter().any(|e| c.events.of(*e, way).is_some());
+                let receiver = c.halves[way].rtt.base();
+                (stalls && receiver.is_none_or(|r| r >= STEADY) && !c.halves[!way].habits.shows_timer()).then_some(
                     "away from the receiver, ACKs that came late only now and then, or not by the same time, may have been held up on the way",
                 )
             }
-            View::Damage => self.lacks_damage(c, dir),
+            View::Damage => self.lacks_damage(c, way),
             View::AllSubflows => self.is_subflow.then_some(
                 "this is a subflow of MPTCP: other subflows may carry data of the same applications, and they share one receive window",
             ),
@@ -257,11 +257,11 @@ impl Vantage {
         lacks.or_else(|| self.lacks_both(view, held))
     }
 
-    /// Why segments of direction `dir` that were retransmitted may have been damaged without a sign
+    /// Why segments of direction `way` that were retransmitted may have been damaged without a sign
     /// of it in the capture.
-    fn lacks_damage(&self, c: &Connection, dir: usize) -> Option<&'static str> {
-        let h = &c.halves[dir];
-        let near_receiver = [Place::NearServer, Place::NearClient][dir];
+    fn lacks_damage(&self, c: &Connection, way: Way) -> Option<&'static str> {
+        let h = &c.halves[way];
+        let near_receiver = [Place::NearServer, Place::NearClient][way];
         if h.anomalies.retransmitted_packets == 0 {
             None
         } else if !h.checksums.verified_data() {
@@ -274,9 +274,9 @@ impl Vantage {
     }
 
     /// What the sender has in flight takes both directions to know.
-    fn lacks_both(&self, view: View, held: impl Fn(usize) -> bool) -> Option<&'static str> {
+    fn lacks_both(&self, view: View, held: impl Fn(Way) -> bool) -> Option<&'static str> {
         let needs_both = matches!(view, View::SenderAndQueue | View::Sender);
-        (needs_both && !(held(0) && held(1))).then_some("the capture holds one direction only")
+        (needs_both && !Way::ALL.into_iter().all(held)).then_some("the capture holds one direction only")
     }
 
     /// What speaks for this place, and what is missing, in one sentence.

@@ -1,6 +1,7 @@
 //! What an ACK says: of the window of its sender, and of what became of the peer's data.
 
 use record::SeqNumber;
+use record::conversation::Way;
 use wire::{Flags, Segment};
 
 use super::damage::delivered;
@@ -15,12 +16,12 @@ use crate::stall::{SHORTEST, Stall, Verdict};
 
 impl Connection {
     #[inline]
-    pub(super) fn take_ack(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
-        let is_away = self.halves[dir].is_away();
+    pub(super) fn take_ack(&mut self, way: Way, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
+        let is_away = self.halves[way].is_away();
         let (left, right) = self.halves.split_at_mut(1);
         // `h` sent this ACK; `p` sent the data that it acknowledges, and is `lag` away from the
         // capture.
-        let (h, p) = if dir == 0 { (&mut left[0], &mut right[0]) } else { (&mut right[0], &mut left[0]) };
+        let (h, p) = if way == Way::ToServer { (&mut left[0], &mut right[0]) } else { (&mut right[0], &mut left[0]) };
         if s.flags.contains(Flags::RST) {
             return (0, false);
         }
@@ -40,7 +41,7 @@ impl Connection {
             let on_the_way = h.under_way_at_least(s, now);
             let cost = (now - since).saturating_sub(on_the_way);
             let occurrence = Occurrence { at: since, cost, packets: [h.anomalies.zero_number, s.number, 0], detail: 0 };
-            self.events.add(Event::ZeroWindow, dir, occurrence);
+            self.events.add(Event::ZeroWindow, way, occurrence);
         }
         let pure = s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN);
         if pure {
@@ -68,7 +69,7 @@ impl Connection {
         let (suspected, sacks) = (p.scoreboard.suspected_since().is_some(), s.options.sack.as_slice());
         if !sacks.is_empty() {
             h.anomalies.sack_acks += 1;
-            take_sack(p, s, ack, now, &mut self.events, 1 - dir);
+            take_sack(p, s, ack, now, &mut self.events, !way);
         }
         if duplicate {
             h.anomalies.duplicate_acks += 1;
@@ -101,7 +102,7 @@ impl Connection {
             // An echo of 0 says that the side has none (RFC 7323, section 3.2).
             let echo = s.options.timestamps.and_then(|t| t.1).filter(|e| *e != 0);
             if let Some(needless) = p.repairs.covered(ack, echo) {
-                convict(p, needless, s.number, now, &mut self.events, 1 - dir);
+                convict(p, needless, s.number, now, &mut self.events, !way);
             }
             if let Some(r) = p.recovery.as_deref().copied().filter(|r| ack >= r.point) {
                 let occurrence = Occurrence {
@@ -110,7 +111,7 @@ impl Connection {
                     packets: [r.original, r.number, s.number],
                     detail: r.class as u64,
                 };
-                self.events.add(Event::Recovery, 1 - dir, occurrence);
+                self.events.add(Event::Recovery, !way, occurrence);
                 p.recovery = None;
                 p.repairs.ended(r);
                 if p.scoreboard.has_blocks() {
@@ -142,8 +143,8 @@ impl Connection {
         p.acknowledged_to(now, edge, lag);
         h.window.note_ack(s);
         match stood_still {
-            Some((Event::PathStall, occurrence)) => self.stood_still(1 - dir, occurrence),
-            Some((possible, occurrence)) => self.events.add(possible, 1 - dir, occurrence),
+            Some((Event::PathStall, occurrence)) => self.stood_still(!way, occurrence),
+            Some((possible, occurrence)) => self.events.add(possible, !way, occurrence),
             None => {}
         }
         (advanced, duplicate)
@@ -247,7 +248,7 @@ fn suspect_stall(
     false
 }
 
-fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events, dir: usize) {
+fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events, way: Way) {
     let blocks = s.options.sack.as_slice();
     let place = |n: SeqNumber| p.space.place(n);
     let (left, right) = (place(blocks[0].0), place(blocks[0].1));
@@ -256,7 +257,7 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
     let double = right <= ack || inside;
     if double && left < right {
         match p.repairs.named(left, right) {
-            Some(repair) => convict(p, repair, s.number, now, events, dir),
+            Some(repair) => convict(p, repair, s.number, now, events, way),
             None => p.anomalies.needless_unmatched += 1,
         }
     }
@@ -271,9 +272,9 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
 }
 
 /// A retransmission was not needed.
-fn convict(p: &mut Half, r: Repair, number: u64, now: u64, events: &mut Events, dir: usize) {
+fn convict(p: &mut Half, r: Repair, number: u64, now: u64, events: &mut Events, way: Way) {
     p.anomalies.spurious += 1;
     let occurrence =
         Occurrence { at: r.at, cost: now - r.at.min(now), packets: [r.number, number, 0], detail: r.class as u64 };
-    events.add(Event::NeedlessRecovery, dir, occurrence);
+    events.add(Event::NeedlessRecovery, way, occurrence);
 }

@@ -1,5 +1,6 @@
 //! Segments that were damaged on the way: sent, and never delivered.
 
+use record::conversation::Way;
 use wire::{Flags, Segment};
 
 use super::Connection;
@@ -10,9 +11,9 @@ impl Connection {
     /// that of the next new byte, its sender had it in flight, and what was in it is a hole until
     /// it is retransmitted.
     #[cold]
-    pub(super) fn take_damaged(&mut self, dir: usize, s: &Segment, now: u64) {
-        let lag = self.knows_lag(dir).then(|| self.lag(dir));
-        let h = &mut self.halves[dir];
+    pub(super) fn take_damaged(&mut self, way: Way, s: &Segment, now: u64) {
+        let lag = self.knows_lag(way).then(|| self.lag(way));
+        let h = &mut self.halves[way];
         h.count_packet(s);
         h.anomalies.damage.get_or_insert_default().add(s.number, now);
         if s.payload > 0 && h.space.is_begun() && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
@@ -29,7 +30,7 @@ impl Connection {
             }
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.add_damaged(dir, s, &self.halves);
+            recorder.add_damaged(way, s, &self.halves);
         }
     }
 }

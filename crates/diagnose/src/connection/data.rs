@@ -3,10 +3,11 @@
 
 use std::num::NonZeroU64;
 
+use record::conversation::Way;
 use wire::{Flags, Segment};
 
 use super::old::{Old, note_probing};
-use super::{Connection, TO_SERVER, at_once, segment_limit};
+use super::{Connection, at_once, segment_limit};
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
 use crate::half::{Data, Half, Late, Restart, SHORTEST_TIMEOUT, made};
@@ -28,12 +29,12 @@ impl From<Data> for Taken {
 
 impl Connection {
     #[inline]
-    pub(super) fn take_data(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) -> Taken {
+    pub(super) fn take_data(&mut self, way: Way, s: &Segment, now: u64, lag: u64) -> Taken {
         // A window of zero is zero whatever its scale.
-        let peer_window_zero = self.halves[1 - dir].window.is_closed();
+        let peer_window_zero = self.halves[!way].window.is_closed();
         let established = self.established;
-        let knows = self.knows_lag(dir);
-        let h = &mut self.halves[dir];
+        let knows = self.knows_lag(way);
+        let h = &mut self.halves[way];
         let length = u64::from(s.sequence_length());
         let payload = u64::from(s.payload);
         if length == 0 || s.flags.contains(Flags::RST) {
@@ -62,7 +63,7 @@ impl Connection {
         // SYN comes before the payload, FIN after it.
         let first = start + u64::from(s.flags.contains(Flags::SYN));
         if end <= h.space.next() {
-            return self.take_old(dir, s, now, lag, (start, end), first).into();
+            return self.take_old(way, s, now, lag, (start, end), first).into();
         }
         if !h.offered.seen && (h.first_data == 0 || start > h.space.next() && h.is_first_flight()) {
             h.first_data = start;
@@ -87,12 +88,12 @@ impl Connection {
         if s.flags.contains(Flags::FIN) && h.fin.is_none() {
             h.fin = NonZeroU64::new(s.number);
         }
-        self.after_pause(dir, s, now, lag);
-        self.released(dir, s, now, knows.then_some(lag));
-        self.take_new(dir, s, now, knows.then_some(lag), lag, (start, end));
+        self.after_pause(way, s, now, lag);
+        self.released(way, s, now, knows.then_some(lag));
+        self.take_new(way, s, now, knows.then_some(lag), lag, (start, end));
         if peer_window_zero && payload == 1 {
-            self.halves[dir].anomalies.window_probes += 1;
-            self.halves[dir].late = None;
+            self.halves[way].anomalies.window_probes += 1;
+            self.halves[way].late = None;
             return Data::Probe.into();
         }
         Taken { data: Data::New, opens_hole }
@@ -103,7 +104,7 @@ impl Connection {
     #[inline(always)]
     pub(super) fn take_new(
         &mut self,
-        dir: usize,
+        way: Way,
         s: &Segment,
         now: u64,
         known_lag: Option<u64>,
@@ -111,16 +112,16 @@ impl Connection {
         (start, end): (u64, u64),
     ) {
         let payload = u64::from(s.payload);
-        let h = &mut self.halves[dir];
+        let h = &mut self.halves[way];
         let from = h.space.next().max(start);
         h.space.reach(end);
         h.sent(from, end, now, s.number, known_lag);
         if payload > 0 {
             if h.restart.is_some() {
-                follow_restart(h, s, now, lag, &mut self.events, dir);
+                follow_restart(h, s, now, lag, &mut self.events, way);
             }
-            self.find_limit(dir);
-            let h = &mut self.halves[dir];
+            self.find_limit(way);
+            let h = &mut self.halves[way];
             if s.payload > 1_460 && h.sizes.limit() == 0 {
                 h.sizes.infer_limit(s);
             }
@@ -139,16 +140,16 @@ impl Connection {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
                 made(&mut h.bursts).arrived(now, payload, h.sizes.largest(), rtt);
             }
-            let (answered_at, question) = (self.halves[1 - dir].last_data_at, self.halves[1 - dir].last_data_number);
-            if answered_at > 0 && answered_at >= self.halves[dir].last_data_at {
-                self.turns[dir].add(now - answered_at.min(now), question, s.number);
+            let (answered_at, question) = (self.halves[!way].last_data_at, self.halves[!way].last_data_number);
+            if answered_at > 0 && answered_at >= self.halves[way].last_data_at {
+                self.turns[way].add(now - answered_at.min(now), question, s.number);
             }
-            let h = &mut self.halves[dir];
+            let h = &mut self.halves[way];
             h.last_data_at = now;
             h.last_data_number = s.number;
-            self.full_window(dir, s.number, now);
+            self.full_window(way, s.number, now);
             if let Some((Some(value), _)) = s.options.timestamps {
-                self.halves[dir].rtt.value_sent(value, now);
+                self.halves[way].rtt.value_sent(value, now);
             }
         }
     }
@@ -156,9 +157,9 @@ impl Connection {
     /// A segment that lies wholly below what was seen before: it is asked in turn whether it is a
     /// retransmitted SYN, a probe, a packet that was overtaken, or else a retransmission.
     #[cold]
-    fn take_old(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, (start, end): (u64, u64), first: u64) -> Data {
-        let old = Old::new(self, dir, s, (now, lag), (start, end));
-        let h = &mut self.halves[dir];
+    fn take_old(&mut self, way: Way, s: &Segment, now: u64, lag: u64, (start, end): (u64, u64), first: u64) -> Data {
+        let old = Old::new(self, way, s, (now, lag), (start, end));
+        let h = &mut self.halves[way];
         let payload = u64::from(s.payload);
         let was_damaged = h.anomalies.damage.as_mut().is_some_and(|d| d.repaired(first, first + payload));
         let (filled, hole) = if payload > 0 { h.holes.remove(first, first + payload) } else { (0, None) };
@@ -167,7 +168,7 @@ impl Connection {
             h.anomalies.retransmitted_bytes += payload - filled;
         }
         if s.flags.contains(Flags::SYN) {
-            return self.take_syn_again(dir, &old);
+            return self.take_syn_again(way, &old);
         }
         if let Some(probe) = old.take_probe(h) {
             return probe;
@@ -184,27 +185,27 @@ impl Connection {
             }
             h.anomalies.unseen_original += 1;
         }
-        self.take_retransmission(dir, &old, hole)
+        self.take_retransmission(way, &old, hole)
     }
 
     /// A SYN or SYN-ACK that came before.
-    fn take_syn_again(&mut self, dir: usize, old: &Old<'_>) -> Data {
-        let (h, now, number) = (&mut self.halves[dir], old.now, old.s.number);
+    fn take_syn_again(&mut self, way: Way, old: &Old<'_>) -> Data {
+        let (h, now, number) = (&mut self.halves[way], old.now, old.s.number);
         h.anomalies.by_class[Class::Syn as usize] += 1;
         let original = h.flight.retransmit(old.start, old.end, now);
-        let last = self.events.of(Event::SynRetry, dir).and_then(|e| e.worst.first());
+        let last = self.events.of(Event::SynRetry, way).and_then(|e| e.worst.first());
         // One that was answered is no longer in flight; the client's is the first packet.
-        let begun = self.first_syn_at.filter(|_| dir == TO_SERVER).map(|at| (at, self.first_number));
+        let begun = self.first_syn_at.filter(|_| way == Way::ToServer).map(|at| (at, self.first_number));
         let first = last.map(|e| (e.at, e.packets[0])).or(original.map(|o| (o.at, o.number))).or(begun);
         let (from, first) = first.unwrap_or((now, number));
         let (cost, detail) = (now - from.min(now), u64::from(original.is_none()));
-        self.events.add(Event::SynRetry, dir, Occurrence { at: from, cost, packets: [first, number, 0], detail });
+        self.events.add(Event::SynRetry, way, Occurrence { at: from, cost, packets: [first, number, 0], detail });
         Data::Retransmitted(Class::Syn)
     }
 
     /// What brought a retransmission about, and the recovery that it begins.
-    fn take_retransmission(&mut self, dir: usize, old: &Old<'_>, hole: Option<Range>) -> Data {
-        let h = &mut self.halves[dir];
+    fn take_retransmission(&mut self, way: Way, old: &Old<'_>, hole: Option<Range>) -> Data {
+        let h = &mut self.halves[way];
         let Old { s, now, start, end, .. } = *old;
         let sent_last = h.last_data_at.max(h.repairs.latest().map_or(0, |l| l.at));
         let original = h.flight.retransmit(start, end, now);
@@ -269,18 +270,18 @@ impl Connection {
                 packets: [original.map_or(0, |o| o.number), s.number, 0],
                 detail: u64::from(one),
             };
-            self.events.add(Event::LargeRetransmission, dir, occurrence);
+            self.events.add(Event::LargeRetransmission, way, occurrence);
         }
         Data::Retransmitted(reported)
     }
 
     /// Looks at new data that comes after a pause.
     #[inline]
-    pub(super) fn after_pause(&mut self, dir: usize, s: &Segment, now: u64, lag: u64) {
+    pub(super) fn after_pause(&mut self, way: Way, s: &Segment, now: u64, lag: u64) {
         // What waits for a closed window is no pause of the sender's, and probes of it are no new
         // beginning.
-        let closed = self.halves[1 - dir].window.is_closed();
-        let h = &mut self.halves[dir];
+        let closed = self.halves[!way].window.is_closed();
+        let h = &mut self.halves[way];
         if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed {
             return;
         }
@@ -308,29 +309,29 @@ impl Connection {
     /// What the handshake lets a packet of this direction carry, as soon as both sides of it are
     /// known.
     #[inline(always)]
-    pub(super) fn find_limit(&mut self, dir: usize) {
-        if self.halves[dir].sizes.limit() == 0
-            && let Some(limit) = segment_limit(&self.halves, dir)
+    pub(super) fn find_limit(&mut self, way: Way) {
+        if self.halves[way].sizes.limit() == 0
+            && let Some(limit) = segment_limit(&self.halves, way)
         {
-            self.halves[dir].sizes.take_limit(limit);
+            self.halves[way].sizes.take_limit(limit);
         }
     }
 
     /// New data leaves, which may have stood waiting for a late ACK.
     #[inline]
-    fn released(&mut self, dir: usize, s: &Segment, now: u64, lag: Option<u64>) {
-        self.find_limit(dir);
-        if let (Some(late), Some(lag)) = (self.halves[dir].late.as_deref().copied(), lag) {
-            self.note_stall(dir, s, now, lag, &late);
+    fn released(&mut self, way: Way, s: &Segment, now: u64, lag: Option<u64>) {
+        self.find_limit(way);
+        if let (Some(late), Some(lag)) = (self.halves[way].late.as_deref().copied(), lag) {
+            self.note_stall(way, s, now, lag, &late);
         }
     }
 
     /// Data leaves right after a late ACK: it had stood waiting for it.
-    fn note_stall(&mut self, dir: usize, s: &Segment, now: u64, lag: u64, late: &Late) {
+    fn note_stall(&mut self, way: Way, s: &Segment, now: u64, lag: u64, late: &Late) {
         // What the peer sent behind its ACK: the application may have had nothing to send until
         // that came.
-        let question = self.halves[1 - dir].last_data_at;
-        let h = &self.halves[dir];
+        let question = self.halves[!way].last_data_at;
+        let h = &self.halves[way];
         let answers = question > late.at && now - question.min(now) >= lag - lag / 4;
         // What comes sooner than an ACK can bring it about was on its way already; and where the
         // window had been full, that was waited for.
@@ -347,13 +348,13 @@ impl Connection {
             packets: [late.data, late.ack, s.number],
             detail: u64::from(h.sizes.last()) << 32 | u64::from(s.payload),
         };
-        self.events.add(what, dir, occurrence);
+        self.events.add(what, way, occurrence);
     }
 
     #[inline(always)]
-    pub(super) fn full_window(&mut self, dir: usize, number: u64, now: u64) {
-        let (known, largest) = (self.halves[1 - dir].window.scale_is_known(), self.halves[1 - dir].window.largest());
-        let h = &mut self.halves[dir];
+    pub(super) fn full_window(&mut self, way: Way, number: u64, now: u64) {
+        let (known, largest) = (self.halves[!way].window.scale_is_known(), self.halves[!way].window.largest());
+        let h = &mut self.halves[way];
         let room = h.view.edge().saturating_sub(h.space.next());
         if !known
             || h.view.edge() <= START
@@ -374,7 +375,7 @@ impl Connection {
         if h.anomalies.full_windows <= 8 {
             self.events.add(
                 Event::WindowFull,
-                dir,
+                way,
                 Occurrence { at: now, cost: 0, packets: [number, 0, 0], detail: window },
             );
         }
@@ -383,7 +384,7 @@ impl Connection {
 
 /// After a pause: how many rounds it takes to come back to the former window.
 #[cold]
-fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Events, dir: usize) {
+fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Events, way: Way) {
     let (size, more) = (h.sizes.largest().max(1), h.sizes.is_full(s.payload));
     let (over, last_peak, peak) = (h.rounds.count, h.rounds.last_peak, h.rounds.recent_peak());
     let Some(r) = h.restart.as_deref_mut().filter(|r| over > r.rounds) else { return };
@@ -404,7 +405,7 @@ fn follow_restart(h: &mut Half, s: &Segment, now: u64, lag: u64, events: &mut Ev
             let rtt = h.rtt.smoothed().unwrap_or(0).saturating_add(lag);
             let cost = u64::from(rounds).saturating_mul(rtt).min(now - r.at.min(now));
             let detail = u64::from(r.prior) << 32 | u64::from(r.first);
-            events.add(Event::IdleRestart, dir, Occurrence { at: r.at, cost, packets: [r.number, 0, 0], detail });
+            events.add(Event::IdleRestart, way, Occurrence { at: r.at, cost, packets: [r.number, 0, 0], detail });
         }
     }
 }

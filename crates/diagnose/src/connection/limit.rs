@@ -2,14 +2,14 @@
 
 use wire::{Flags, Segment};
 
-use super::{Connection, TO_CLIENT, TO_SERVER, at_once};
+use super::{Connection, at_once};
 use crate::distance::Distance;
 use crate::half::{Data, Late};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::retransmission::Class;
 use crate::unclear::Unclear;
-use record::conversation::{Budget, Limit};
+use record::conversation::{Budget, Limit, Way};
 
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,49 +39,48 @@ enum Queue {
 
 impl Connection {
     #[inline]
-    pub(super) fn limit_now(&self) -> (State, usize) {
+    pub(super) fn limit_now(&self) -> (State, Way) {
         if !self.established {
-            return (State::Known(Limit::Handshake), TO_SERVER);
+            return (State::Known(Limit::Handshake), Way::ToServer);
         }
-        let out = |d: usize| self.halves[d].space.out();
-        let dir = if out(1) >= out(0) { 1 } else { 0 };
-        let h = &self.halves[dir];
-        let p = &self.halves[1 - dir];
-        if out(dir) == 0 {
+        let out = |way: Way| self.halves[way].space.out();
+        let way = if out(Way::ToClient) >= out(Way::ToServer) { Way::ToClient } else { Way::ToServer };
+        let h = &self.halves[way];
+        let p = &self.halves[!way];
+        if out(way) == 0 {
             // A closed window with everything acknowledged: the sender would go on if it could.
-            let waits = |d: usize| self.halves[1 - d].window.is_closed() && self.halves[d].fin.is_none();
-            return match (waits(1), waits(0)) {
-                (true, _) => (State::Known(Limit::ReceiveWindow), 1),
-                (false, true) => (State::Known(Limit::ReceiveWindow), 0),
-                (false, false) => (State::Quiet, dir),
+            let waits = |way: &Way| self.halves[!*way].window.is_closed() && self.halves[*way].fin.is_none();
+            return match [Way::ToClient, Way::ToServer].into_iter().find(waits) {
+                Some(way) => (State::Known(Limit::ReceiveWindow), way),
+                None => (State::Quiet, way),
             };
         }
         if h.recovery.is_some() {
-            return (State::Known(Limit::LossRecovery), dir);
+            return (State::Known(Limit::LossRecovery), way);
         }
         if h.scoreboard.is_disordered() {
-            return (State::Suspect, dir);
+            return (State::Suspect, way);
         }
         if p.window.is_closed() {
-            return (State::Known(Limit::ReceiveWindow), dir);
+            return (State::Known(Limit::ReceiveWindow), way);
         }
-        (self.limit_of_flight(dir, false, false), dir)
+        (self.limit_of_flight(way, false, false), way)
     }
 
     /// What [`Connection::limit_now`] is in a connection that is
     /// [`Undisturbed`](super::plain::Undisturbed).
     #[inline(always)]
-    pub(super) fn limit_undisturbed(&self, beside: bool) -> (State, usize) {
-        let out = |d: usize| self.halves[d].space.out();
-        let dir = if out(1) >= out(0) { 1 } else { 0 };
-        (if out(dir) == 0 { State::Quiet } else { self.limit_of_flight(dir, true, beside) }, dir)
+    pub(super) fn limit_undisturbed(&self, beside: bool) -> (State, Way) {
+        let out = |way: Way| self.halves[way].space.out();
+        let way = if out(Way::ToClient) >= out(Way::ToServer) { Way::ToClient } else { Way::ToServer };
+        (if out(way) == 0 { State::Quiet } else { self.limit_of_flight(way, true, beside) }, way)
     }
 
-    /// What limits direction `dir`, which has data out of which no loss is suspected. Where the
+    /// What limits direction `way`, which has data out of which no loss is suspected. Where the
     /// connection is `undisturbed`, windows are known; both sides may be `beside` the capture.
     #[inline(always)]
-    fn limit_of_flight(&self, dir: usize, undisturbed: bool, beside: bool) -> State {
-        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+    fn limit_of_flight(&self, way: Way, undisturbed: bool, beside: bool) -> State {
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
         let size = h.sizes.largest();
         // The last segment up to the window's edge is part-filled more often than not, so the edge
         // is looked at first.
@@ -92,7 +91,7 @@ impl Connection {
         }
         // An unknown window that shrinks or closes may be what makes ACKs late.
         let open = known || p.anomalies.zero_windows == 0 && p.window.size() >= p.window.largest() / 2;
-        let queue = || if open { self.queue(dir, beside) } else { Queue::None };
+        let queue = || if open { self.queue(way, beside) } else { Queue::None };
         if !h.sizes.is_full(h.sizes.last()) || !undisturbed && h.fin.is_some() {
             // The last of the data has been sent, but the bottleneck is still at work on what
             // stands in its queue.
@@ -102,22 +101,22 @@ impl Connection {
         let rounds = &h.rounds;
         match queue() {
             Queue::Stands => State::Known(Limit::PathRate),
-            _ if rounds.is_even() && !rounds.has_grown() && (undisturbed || self.has_room(dir)) => {
+            _ if rounds.is_even() && !rounds.has_grown() && (undisturbed || self.has_room(way)) => {
                 if rounds.is_at_paths_rate() { State::Known(Limit::PathRate) } else { State::Unclear(Unclear::Pace) }
             }
             Queue::Possible if !rounds.is_one_burst() => State::Unclear(Unclear::Bunches),
             _ if rounds.is_by_itself() => State::Unclear(Unclear::ByItself),
-            _ if !beside && !self.shows_window(dir) => State::Known(Limit::Unknown),
+            _ if !beside && !self.shows_window(way) => State::Known(Limit::Unknown),
             _ if rounds.past_slow_start => State::Known(Limit::CongestionWindow),
             _ => State::Known(Limit::SlowStart),
         }
     }
 
-    /// Whether data of direction `dir` wait on the path: both parts of it under load against both
+    /// Whether data of direction `way` wait on the path: both parts of it under load against both
     /// at rest. 1 ms and a quarter: what scheduling adds on a LAN.
     #[inline(always)]
-    fn queue(&self, dir: usize, beside: bool) -> Queue {
-        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+    fn queue(&self, way: Way, beside: bool) -> Queue {
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
         let echoed = h.sender.as_ref().filter(|s| !beside && s.is_known());
         let beyond = p.rtt.base().or(echoed.and_then(|s| s.base())).unwrap_or(0);
         let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
@@ -137,23 +136,23 @@ impl Connection {
     /// Whether a full flight can be said to be the congestion window's: what the sender had in
     /// flight is known, and that the receiver's window had room.
     #[inline]
-    fn shows_window(&self, dir: usize) -> bool {
-        let h = &self.halves[dir];
-        let seen = match self.distance(dir) {
+    fn shows_window(&self, way: Way) -> bool {
+        let h = &self.halves[way];
+        let seen = match self.distance(way) {
             Distance::Near | Distance::Echoes => true,
             // A window that is sent at once and then waited for leaves no queue, so the path at
             // rest is the path.
             Distance::AtRest => h.rounds.is_bursty(),
             Distance::Unknown => false,
         };
-        seen && self.has_room(dir)
+        seen && self.has_room(way)
     }
 
     /// Whether the receive window is known to have room beyond all that was ever in flight. Where
     /// the scale is not known, the window is at least what its field says.
     #[inline]
-    fn has_room(&self, dir: usize) -> bool {
-        let (h, p) = (&self.halves[dir], &self.halves[1 - dir]);
+    fn has_room(&self, way: Way) -> bool {
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
         p.window.scale_is_known()
             || p.window.without_least_scale()
                 > u64::from(h.in_flight().max(h.space.peak())) + u64::from(h.sizes.largest())
@@ -162,16 +161,16 @@ impl Connection {
     /// Gives the time since the last packet to what limited it, in the light of the packet that
     /// ended it.
     #[inline(always)]
-    pub(super) fn share_out(&mut self, dir: usize, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
-        let (state, of) = (self.state.0, usize::from(self.state.1 == TO_CLIENT as u8));
+    pub(super) fn share_out(&mut self, way: Way, s: &Segment, elapsed: u64, lag: u64, facts: &Facts) {
+        let (state, of) = self.state;
         let retransmitted = matches!(facts.data, Data::Retransmitted(c) if c != Class::Syn);
         let new = facts.data == Data::New;
         let handed_over = std::mem::take(&mut self.held);
-        let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
+        let released = if facts.released { self.halves[way].late.as_deref() } else { None };
         if let Some(&Late { excess, charged: Some((limit, time)), .. }) = released {
-            self.budgets[dir].shift(limit, Limit::AckWaiting, excess.min(time));
+            self.budgets[way].shift(limit, Limit::AckWaiting, excess.min(time));
         }
-        if retransmitted && dir == of {
+        if retransmitted && way == of {
             self.budgets[of].add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
             return;
         }
@@ -180,7 +179,7 @@ impl Connection {
             state => (state, None),
         };
         match state {
-            State::Known(Limit::Handshake) => self.budgets[TO_SERVER].add(Limit::Handshake, elapsed),
+            State::Known(Limit::Handshake) => self.budgets[Way::ToServer].add(Limit::Handshake, elapsed),
             State::Known(limit) => {
                 // New data after more than an RTT, and 2 ms, in which nothing happened: only the
                 // application released it.
@@ -188,7 +187,7 @@ impl Connection {
                 let by_itself = new
                     && facts.knows_lag
                     && elapsed > 2_000_000
-                    && dir == of
+                    && way == of
                     && elapsed > h.rtt.smoothed().unwrap_or(0).saturating_add(lag)
                     && matches!(limit, Limit::SlowStart | Limit::CongestionWindow | Limit::PathRate | Limit::Unknown);
                 // What the path held up is late without the application; and where ACKs of several
@@ -213,48 +212,48 @@ impl Connection {
             State::Quiet => {
                 // The last ACK needs `lag` to reach the sender and for the data it releases to come
                 // here; longer where ACKs are always held up.
-                let echoed = self.halves[dir].sender.as_ref().and_then(|s| s.base());
+                let echoed = self.halves[way].sender.as_ref().and_then(|s| s.base());
                 let travel = if new && s.payload > 0 { elapsed.min(lag.max(echoed.unwrap_or(0))) } else { 0 };
                 let bulk = if facts.was_filled {
                     (Limit::ReceiveWindow, None)
-                } else if self.halves[dir].sizes.is_full(self.halves[dir].sizes.previous()) {
-                    self.bulk[dir]
+                } else if self.halves[way].sizes.is_full(self.halves[way].sizes.previous()) {
+                    self.bulk[way]
                 } else {
                     (Limit::Application, None)
                 };
-                let silence = self.silence(dir, s, facts);
-                self.charge(dir, bulk, travel);
-                self.budgets[dir].add(silence, elapsed - travel);
+                let silence = self.silence(way, s, facts);
+                self.charge(way, bulk, travel);
+                self.budgets[way].add(silence, elapsed - travel);
             }
             State::Waiting | State::Answered
-                if dir != of && s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
+                if way != of && s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
             {
                 // A pure ACK: what comes after the last of them shows whether data stood waiting
                 // for it, or a segment was lost.
                 self.held = elapsed.saturating_add(handed_over);
                 let h = &self.halves[of];
                 let suspect = facts.advanced == 0 && h.scoreboard.is_disordered();
-                self.held_for = (of as u8, suspect);
+                self.held_for = (of, suspect);
             }
             State::Waiting => {
-                let limit = if dir == of { self.silence(dir, s, facts) } else { Limit::Application };
+                let limit = if way == of { self.silence(way, s, facts) } else { Limit::Application };
                 self.budgets[of].add(limit, elapsed.saturating_add(handed_over));
             }
             State::Answered => {
-                let knows_lag = if dir == of { facts.knows_lag } else { self.knows_lag(of) };
-                let (shows_window, silence) = (self.shows_window(of), self.silence(dir, s, facts));
+                let knows_lag = if way == of { facts.knows_lag } else { self.knows_lag(of) };
+                let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
                 let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
-                let waited = new && dir == of && elapsed <= at_once(lag);
+                let waited = new && way == of && elapsed <= at_once(lag);
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.
                 let no_room = waited && h.sizes.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.sizes.largest();
-                let released = if facts.released { self.halves[dir].late.as_deref() } else { None };
+                let released = if facts.released { self.halves[way].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
                     // What the ACK let go, and what came by itself, differ by the distance to the
                     // sender.
-                    _ if dir == of && new && !knows_lag => budget.add(Limit::Unknown, handed_over + elapsed),
+                    _ if way == of && new && !knows_lag => budget.add(Limit::Unknown, handed_over + elapsed),
                     (true, true) => {
                         budget.add(Limit::AckWaiting, late);
                         let window = match (facts.was_filled, shows_window) {
@@ -265,7 +264,7 @@ impl Connection {
                         budget.add(window, handed_over - late + elapsed);
                     }
                     (true, false) => budget.add(Limit::AckWaiting, handed_over + elapsed),
-                    (false, _) if dir == of => budget.add(silence, handed_over + elapsed),
+                    (false, _) if way == of => budget.add(silence, handed_over + elapsed),
                     (false, _) => budget.add(Limit::Application, handed_over + elapsed),
                 }
             }
@@ -273,18 +272,18 @@ impl Connection {
                 // Until a retransmission (loss) or an advance (reordering) decides.
                 let all = elapsed.saturating_add(handed_over);
                 let part_filled = !self.halves[of].sizes.is_full(self.halves[of].sizes.last());
-                if dir != of && facts.advanced > 0 && part_filled {
+                if way != of && facts.advanced > 0 && part_filled {
                     // No loss: an ACK of the last data, or an answer to them, as any other.
                     if s.payload == 0 {
-                        (self.held, self.held_for) = (all, (of as u8, false));
+                        (self.held, self.held_for) = (all, (of, false));
                     } else {
                         self.budgets[of].add(Limit::Application, all);
                     }
-                } else if dir != of && facts.advanced > 0 {
+                } else if way != of && facts.advanced > 0 {
                     self.charge(of, self.bulk[of], all);
                 } else {
                     self.held = all;
-                    self.held_for = (of as u8, true);
+                    self.held_for = (of, true);
                 }
             }
         }
@@ -292,7 +291,7 @@ impl Connection {
 
     /// Gives a time to a limit of direction `of`; where that is not known, with the reason.
     #[inline(always)]
-    fn charge(&mut self, of: usize, (limit, why): (Limit, Option<Unclear>), time: u64) {
+    fn charge(&mut self, of: Way, (limit, why): (Limit, Option<Unclear>), time: u64) {
         self.budgets[of].add(limit, time);
         if let Some(why) = why {
             self.halves[of].anomalies.add_unclear(why, time);
@@ -300,41 +299,41 @@ impl Connection {
     }
 
     /// What a time was in which nothing was outstanding, as the capture saw it, until this packet
-    /// of `dir`.
-    fn silence(&self, dir: usize, s: &Segment, facts: &Facts) -> Limit {
-        let h = &self.halves[dir];
+    /// of `way`.
+    fn silence(&self, way: Way, s: &Segment, facts: &Facts) -> Limit {
+        let h = &self.halves[way];
         if facts.data != Data::New || s.payload == 0 && !facts.opens_hole {
             // An ACK of data that the capture has not shows that there were some.
-            let unseen = facts.advanced > 0 && self.halves[1 - dir].is_first_flight();
+            let unseen = facts.advanced > 0 && self.halves[!way].is_first_flight();
             return if unseen { Limit::Unknown } else { Limit::Application };
         }
         // Near the receiver, what was sent and lost looks like nothing sent.
-        let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(dir) != Distance::Near;
+        let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(way) != Distance::Near;
         let first = h.sizes.previous() == 0 && !h.offered.seen;
         // Without timestamps, a path that stands still for less than the retransmission timer looks
         // like a sender that pauses, away from it.
         let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
         let blind = s.options.timestamps.is_none()
             && h.sizes.is_full(h.sizes.previous())
-            && elapsed < h.timeout(self.lag(dir))
-            && self.distance(dir) != Distance::Near;
+            && elapsed < h.timeout(self.lag(way))
+            && self.distance(way) != Distance::Near;
         let on_the_way = !facts.knows_lag && (first || h.sizes.is_full(h.sizes.previous()) || facts.was_filled);
         // A window of unknown scale that was closed now and then may have held the data back.
-        let window = !self.halves[1 - dir].window.scale_is_known()
-            && self.halves[1 - dir].anomalies.zero_windows > 0
-            && !self.has_room(dir);
+        let window = !self.halves[!way].window.scale_is_known()
+            && self.halves[!way].anomalies.zero_windows > 0
+            && !self.has_room(way);
         if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
     }
 
     /// The side of which the data were waited for last.
-    pub(crate) fn waiting_side(&self) -> usize {
-        usize::from(self.held_for.0)
+    pub(crate) fn waiting_side(&self) -> Way {
+        self.held_for.0
     }
 
     /// The budgets with the time in them that no packet will decide any more.
     pub(crate) fn settled(&self) -> [Budget; 2] {
         let mut budgets = self.budgets;
-        let (of, suspect) = (usize::from(self.held_for.0), self.held_for.1);
+        let (of, suspect) = self.held_for;
         budgets[of].add(if suspect { Limit::LossRecovery } else { Limit::Application }, self.held);
         budgets
     }
@@ -343,7 +342,7 @@ impl Connection {
     /// peace: away from a side, data of its that were lost before the capture look the same.
     pub(crate) fn unexplained_end(&self) -> u64 {
         let closed = self.halves.iter().all(|h| h.fin.is_some() && h.anomalies.reset.is_none());
-        let beside_both = (0..2).all(|d| self.distance(d) == Distance::Near);
+        let beside_both = Way::ALL.iter().all(|way| self.distance(*way) == Distance::Near);
         if closed || beside_both { 0 } else { self.closing_wait }
     }
 
@@ -361,7 +360,7 @@ impl Connection {
                 if !suspect {
                     // What it had sent last was part-filled, and nothing followed.
                     let packets = [self.last_data, number];
-                    self.idle.get_or_insert_default().add(usize::from(of), false, self.held, 0, packets);
+                    self.idle.get_or_insert_default().add(of.sender(), false, self.held, 0, packets);
                 }
                 self.held = 0;
             }

@@ -1,6 +1,7 @@
 //! A segment that lies wholly below what was seen before, and the signs of what it is, in the order
 //! in which they are asked.
 
+use record::conversation::Way;
 use wire::{Flags, Segment};
 
 use super::Connection;
@@ -32,12 +33,12 @@ pub(super) struct Old<'a> {
 impl<'a> Old<'a> {
     pub(super) fn new(
         c: &Connection,
-        dir: usize,
+        way: Way,
         s: &'a Segment,
         (now, lag): (u64, u64),
         (start, end): (u64, u64),
     ) -> Self {
-        let (h, p) = (&c.halves[dir], &c.halves[1 - dir]);
+        let (h, p) = (&c.halves[way], &c.halves[!way]);
         let loaded_lag = h.sender.as_ref().and_then(|s| s.loaded()).map_or(lag, |l| l.max(lag));
         Self {
             s,
@@ -47,7 +48,7 @@ impl<'a> Old<'a> {
             rtt: h.rtt.smoothed().map(|r| r.saturating_add(loaded_lag)),
             start,
             end,
-            distance: c.distance(dir),
+            distance: c.distance(way),
             answers_seen: p.count.packets > 0,
             sack_in_use: c.halves.iter().all(|h| h.offered.sack) || p.anomalies.sack_acks > 0,
             window_closed: p.window.is_closed(),

@@ -7,10 +7,11 @@
 //! connection has to be holds until a packet comes that takes the long way. A connection of which
 //! packets are kept takes the long way always, which is how the tests compare the two.
 
+use record::conversation::Way;
 use wire::{Ecn, Flags, Integrity, Segment};
 
 use super::ack::advance;
-use super::{Connection, TO_CLIENT, TO_SERVER, scale};
+use super::{Connection, scale};
 use crate::half::{AWAY, Data, Half, SHORTEST_TIMEOUT};
 use crate::kept::Facts;
 use crate::ranges::START;
@@ -33,7 +34,7 @@ impl Connection {
         if !(is_undisturbed(a) && is_undisturbed(b)) {
             return None;
         }
-        let no_step = self.steps.as_ref().is_none_or(|s| !(s.waits_for(0) || s.waits_for(1)));
+        let no_step = self.steps.as_ref().is_none_or(|s| !(Way::ALL.iter().any(|way| s.waits_for(*way))));
         if !self.established || self.recorder.is_some() || !no_step {
             return None;
         }
@@ -45,15 +46,13 @@ impl Connection {
     /// Takes a plain packet; false where it is none, or the connection is disturbed: then nothing
     /// has changed.
     #[inline(always)]
-    pub(super) fn take_plain(&mut self, dir: usize, s: &Segment) -> bool {
+    pub(super) fn take_plain(&mut self, way: Way, s: &Segment) -> bool {
         let Some(Undisturbed { scales, beside }) = self.undisturbed else { return false };
         let now = s.at.as_nanos();
-        // One of two, as the compiler then knows.
-        let dir = usize::from(dir == TO_CLIENT);
-        let (lag, peer_lag) = if beside { (0, 0) } else { (self.lag(dir), self.lag(1 - dir)) };
+        let (lag, peer_lag) = if beside { (0, 0) } else { (self.lag(way), self.lag(!way)) };
         let [a, b] = &mut self.halves;
         // `h` sent this packet, `p` what it acknowledges.
-        let (h, p, scale) = if dir == TO_SERVER { (a, b, scales[0]) } else { (b, a, scales[1]) };
+        let (h, p, scale) = if way == Way::ToServer { (a, b, scales[0]) } else { (b, a, scales[1]) };
         if now < self.last_at || steps::may_be(now - self.last_at) || !is_plain(s) || !h.continues(s) {
             return false;
         }
@@ -99,16 +98,16 @@ impl Connection {
         } else if !repeats {
             p.acknowledged_beside(now, edge);
         }
-        let held_up = !beside && self.echoed(dir, s, now);
-        let h = &mut self.halves[dir];
+        let held_up = !beside && self.echoed(way, s, now);
+        let h = &mut self.halves[way];
         h.datagrams.skips_ids(s, h.sizes.limit());
         let (start, was_filled) = (h.space.next(), h.anomalies.filled == h.space.next());
         let data = if pure { Data::None } else { Data::New };
         if !pure {
             h.count_payload(s.payload.into());
             h.count.unique_bytes += u64::from(s.payload);
-            self.find_limit(dir);
-            self.take_new(dir, s, now, Some(lag), lag, (start, start + u64::from(s.payload)));
+            self.find_limit(way);
+            self.take_new(way, s, now, Some(lag), lag, (start, start + u64::from(s.payload)));
         }
         let facts = Facts {
             data,
@@ -120,7 +119,7 @@ impl Connection {
             held_up,
             released: false,
         };
-        self.conclude(dir, s, now, lag, &facts);
+        self.conclude(way, s, now, lag, &facts);
         let (state, of) = self.limit_undisturbed(beside);
         self.enter(state, of, s.number);
         true

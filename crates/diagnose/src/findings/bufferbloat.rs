@@ -5,7 +5,7 @@ use record::Nanos;
 
 use crate::distribution::Distribution;
 use crate::rtt::Correlation;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::Bufferbloat,
@@ -16,10 +16,10 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::SenderAndQueue, View::Handshake, View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let h = case.sender(dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let h = case.sender(way);
     // A queue stands where the path's rate is used: late ACKs alone lengthen round trips too.
-    if case.share(dir, Limit::PathRate) < 0.1 {
+    if case.share(way, Limit::PathRate) < 0.1 {
         return None;
     }
     // The queue stands beyond the capture, or between it and the sender.
@@ -27,7 +27,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     let before = h.sender.as_ref().filter(|s| s.is_known()).and_then(|s| queue(&s.samples, &s.with_flight));
     let found = [beyond, before].into_iter().flatten().max_by_key(|q| q.high.saturating_sub(q.low));
     let Queue { r, low, high, samples } = found?;
-    let cost = case.time(dir, Limit::PathRate);
+    let cost = case.time(way, Limit::PathRate);
     Some(Drawn {
         packets: h
             .rtt
@@ -43,7 +43,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost,
         text: format!(
             "the RTT to the {} goes from {low} to {high} with the bytes in flight (r = {r:.2}, n = {}): a queue of up to {} stands at the bottleneck",
-            case.receiver_name(dir),
+            case.receiver_name(way),
             samples,
             high.saturating_sub(low)
         ),

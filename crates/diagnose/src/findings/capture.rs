@@ -1,5 +1,7 @@
 //! The capture itself is incomplete: the peers acknowledged bytes that it does not hold.
 
+use record::conversation::Way;
+
 use super::{Case, Drawn, FindingKind, Rule, View};
 
 pub(super) const RULE: Rule = Rule {
@@ -11,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[],
 };
 
-fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
+fn find(case: &Case<'_>, _: Way) -> Option<Drawn> {
     let bytes = case.c.halves.iter().map(|h| h.unseen_bytes()).sum::<u64>();
     if bytes == 0 {
         return None;

@@ -1,7 +1,7 @@
 //! The sender's congestion window held the transfer back while the path had room.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::CongestionWindow,
@@ -12,13 +12,13 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::SenderAndQueue, View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let (h, share) = (case.sender(dir), case.share(dir, Limit::CongestionWindow));
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let (h, share) = (case.sender(way), case.share(way, Limit::CongestionWindow));
     if share < 0.25 || h.rounds.most_flat().0 >= super::send_buffer::FLAT_ROUNDS || h.count.payload_packets < 20 {
         return None;
     }
-    let cost = case.time(dir, Limit::CongestionWindow);
-    if cost < case.unclear_time(dir) {
+    let cost = case.time(way, Limit::CongestionWindow);
+    if cost < case.unclear_time(way) {
         return None;
     }
     let (losses, marks) = (h.anomalies.retransmitted_packets, h.anomalies.cwr);
@@ -41,7 +41,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost,
         text: format!(
             "the {}'s {name} (at most {} bytes were in flight) set the rate for {cost} ({}){why}",
-            case.sender_name(dir),
+            case.sender_name(way),
             h.space.peak(),
             quantity::percent(share),
         ),

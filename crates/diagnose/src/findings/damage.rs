@@ -4,7 +4,7 @@
 use record::Nanos;
 
 use super::{Case, Drawn, FindingKind, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::DamagedPackets,
@@ -15,8 +15,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Data, View::Damage],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let h = case.sender(dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let h = case.sender(way);
     let damage = h.anomalies.damage.as_ref().filter(|d| d.count > 0)?;
     Some(Drawn {
         packets: damage.numbers.into_iter().filter(|n| *n > 0).collect(),
@@ -28,9 +28,9 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "the TCP checksum of {} of {} packets to the {} is wrong ({}): damaged before the capture, and discarded by the {}",
             damage.count,
             h.count.packets,
-            case.receiver_name(dir),
+            case.receiver_name(way),
             quantity::percent_to(f64::from(damage.count) / h.count.packets.max(1) as f64, 3),
-            case.receiver_name(dir),
+            case.receiver_name(way),
         ),
         worth: "look for faulty hardware on the way: error counters of interfaces, cables and optics, memory of switches and routers".into(),
     })

@@ -2,7 +2,7 @@
 //! shaper.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::PathDelayStep,
@@ -15,15 +15,15 @@ pub(super) const RULE: Rule = Rule {
 
 const SIDE: usize = 3;
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     // A queue's rise and fall go with what is in flight.
-    if case.sender(dir).rtt.detail.as_ref()?.with_flight.r().is_some_and(|r| r >= 0.5) {
+    if case.sender(way).rtt.detail.as_ref()?.with_flight.r().is_some_and(|r| r >= 0.5) {
         return None;
     }
     // While a queue stands, ACKs that come in bunches make round trips longer by one or several
     // times what is between two of them.
-    let bunches = if case.share(dir, Limit::PathRate) < 0.1 { 0 } else { case.sender(dir).rounds.pause() };
-    let blocks = &case.sender(dir).rtt.detail.as_ref()?.blocks;
+    let bunches = if case.share(way, Limit::PathRate) < 0.1 { 0 } else { case.sender(way).rounds.pause() };
+    let blocks = &case.sender(way).rtt.detail.as_ref()?.blocks;
     let blocks = &blocks[..blocks.len().saturating_sub(1)];
     if blocks.len() < 2 * SIDE {
         return None;

@@ -3,7 +3,7 @@
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::DelayedAckStall,
@@ -14,14 +14,14 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let stalls = case.c.events.of(Event::DelayedAckStall, dir)?;
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let stalls = case.c.events.of(Event::DelayedAckStall, way)?;
     let worst = stalls.costliest()?;
     Some(Drawn {
         text: format!(
             "{}: a delayed ACK of the {} (packet {}, {} later than the path takes) kept the next full segment (packet {}) waiting; {} in all",
             times(stalls.count),
-            case.receiver_name(dir),
+            case.receiver_name(way),
             worst.packets[1],
             record::Nanos(worst.cost),
             worst.packets[2],
@@ -29,7 +29,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         ),
         worth: format!(
             "a window of two segments or more at the {}, or a receiver that acknowledges at once, saves {}",
-            case.sender_name(dir),
+            case.sender_name(way),
             stalls.total
         ),
         ..Drawn::of(stalls)

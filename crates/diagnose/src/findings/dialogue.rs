@@ -3,8 +3,7 @@
 use record::Nanos;
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
-use crate::connection::TO_CLIENT;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::RoundTrips,
@@ -15,10 +14,10 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-/// `dir` is the direction of the answers.
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let turns = case.c.turns[dir];
-    let asked = case.receiver(dir);
+/// `way` is the direction of the answers.
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let turns = case.c.turns[way];
+    let asked = case.receiver(way);
     if asked.rtt.acknowledged_nearer().is_some() {
         // The handshake's round trip is the path to the end; what of an answer's time it makes
         // beyond what acknowledges does not show.
@@ -31,7 +30,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if turns.count < 5 || path < 5_000_000 || trips.saturating_mul(10) < case.duration.0.saturating_mul(3) {
         return None;
     }
-    let who = case.sender_name(dir);
+    let who = case.sender_name(way);
     Some(Drawn {
         packets: turns.longest_packets.into_iter().filter(|n| *n > 0).collect(),
         at: case.c.first_at,
@@ -40,7 +39,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         text: format!(
             "{} the {} waited for the {who} to answer, {} each on average, of which the path alone takes {}: {} of the {} went into round trips ({})",
             times(turns.count.into()),
-            case.receiver_name(dir),
+            case.receiver_name(way),
             Nanos(mean),
             Nanos(path.min(mean)),
             Nanos(trips),
@@ -50,7 +49,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         worth: format!(
             "every turn saved, by pipelining or by asking for more at once, saves {}; bandwidth and windows change nothing here{}",
             Nanos(path.min(mean)),
-            if dir == TO_CLIENT { ", a server closer by does" } else { "" }
+            if way == Way::ToClient { ", a server closer by does" } else { "" }
         ),
     })
 }

@@ -2,7 +2,7 @@
 //! slowed down without a loss.
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::CongestionMarks,
@@ -13,8 +13,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::BothDirections],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let (h, p) = (case.sender(dir), case.receiver(dir));
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let (h, p) = (case.sender(way), case.receiver(way));
     let (marked, echoed, reduced) =
         (u64::from(h.anomalies.ce_marks), u64::from(p.anomalies.ece), u64::from(h.anomalies.cwr));
     // Accurate ECN (RFC 9768) counts in the same bits; of those only the marks themselves are
@@ -29,8 +29,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost: record::Nanos::ZERO,
         text: format!(
             "the path marked congestion on the way to the {}: {marked} packets carry the mark here, {echoed} ACKs echo one (ECE), and the {} reduced its window {} (CWR)",
-            case.receiver_name(dir),
-            case.sender_name(dir),
+            case.receiver_name(way),
+            case.sender_name(way),
             times(reduced),
         ),
         worth: "a queue at the bottleneck reaches its marking threshold: without the marks it would grow or drop packets; more bandwidth there is what helps".into(),

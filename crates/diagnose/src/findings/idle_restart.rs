@@ -1,7 +1,7 @@
 //! After a pause the sender began again with a small window (RFC 5681, section 4.1; Linux
 //! `tcp_slow_start_after_idle`).
 
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
@@ -15,27 +15,27 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let restarts = case.c.events.of(Event::IdleRestart, dir)?;
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let restarts = case.c.events.of(Event::IdleRestart, way)?;
     // On a path that is shorter than the capture's clock can show, growing back takes no time.
     let worst = restarts.costliest().filter(|w| w.cost > 0)?;
     // Away from the sender, a pause may be that of its retransmission timer.
-    let away = case.vantage.lacks(case.c, dir, View::BeforeLoss).is_some();
-    if away && case.share(dir, Limit::Unknown) > 0.2 {
+    let away = case.vantage.lacks(case.c, way, View::BeforeLoss).is_some();
+    if away && case.share(way, Limit::Unknown) > 0.2 {
         return None;
     }
     Some(Drawn {
         text: format!(
             "{} the {} began again after a pause with {} bytes where it had sent {} at a time before: {} to grow back",
             times(restarts.count),
-            case.sender_name(dir),
+            case.sender_name(way),
             worst.detail & 0xffff_ffff,
             worst.detail >> 32,
             restarts.total
         ),
         worth: format!(
             "net.ipv4.tcp_slow_start_after_idle=0 at the {} saves up to {}",
-            case.sender_name(dir),
+            case.sender_name(way),
             restarts.total
         ),
         ..Drawn::of(restarts)

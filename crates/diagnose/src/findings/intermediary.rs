@@ -2,6 +2,7 @@
 //! accelerator.
 
 use record::Nanos;
+use record::conversation::Way;
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 
@@ -14,8 +15,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let h = case.sender(dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let h = case.sender(way);
     let (handshake, usual) = h.rtt.acknowledged_nearer()?;
     Some(Drawn {
         packets: vec![case.c.first_number],
@@ -24,11 +25,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost: Nanos::ZERO,
         text: format!(
             "the {}'s side took {} to complete the handshake, but acknowledges data after {} (median of {}): a proxy or NAT near the capture seems to end the connection, so windows, options and ACKs seen here are its own and not the {}'s",
-            case.receiver_name(dir),
+            case.receiver_name(way),
             handshake,
             usual,
             h.rtt.samples.count(),
-            case.receiver_name(dir),
+            case.receiver_name(way),
         ),
         worth: "capture beyond it as well: what limits the other half of the path does not show here".into(),
     })

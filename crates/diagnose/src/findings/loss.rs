@@ -5,7 +5,7 @@ use record::Nanos;
 
 use crate::event::Event;
 use crate::retransmission::Class;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::Loss,
@@ -16,8 +16,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::BothDirections],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let h = case.sender(dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let h = case.sender(way);
     let count = &h.count;
     // A FIN is no data, and what was needless was not lost.
     let data = h.anomalies.retransmitted_packets.saturating_sub(u64::from(h.anomalies.retransmitted_fins));
@@ -25,8 +25,8 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if needed == 0 {
         return None;
     }
-    let recoveries = case.c.events.of(Event::Recovery, dir);
-    let cost = case.time(dir, Limit::LossRecovery);
+    let recoveries = case.c.events.of(Event::Recovery, way);
+    let cost = case.time(way, Limit::LossRecovery);
     let one_sided = case.vantage.only_direction.is_some();
     // A probe of a closed window looks the same without the ACKs.
     if one_sided && needed < 3 {
@@ -54,7 +54,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         text: format!(
             "{needed} of {} data packets to the {} were retransmitted ({}{}){}{}{}",
             count.payload_packets,
-            case.receiver_name(dir),
+            case.receiver_name(way),
             quantity::percent_to(rate, 3),
             // The classes are those of all of them.
             match h.anomalies.spurious {
@@ -77,14 +77,14 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
                 Class::ALL.get(e.detail as usize).map_or("", |c| c.words()),
             )),
             if unfinished {
-                format!("; the last recovery was not finished: nothing more came from the {}", case.receiver_name(dir))
+                format!("; the last recovery was not finished: nothing more came from the {}", case.receiver_name(way))
             } else {
                 String::new()
             },
         ),
         worth: format!(
             "{}{}",
-            gain(case, dir, cost),
+            gain(case, way, cost),
             if timeouts > 0 {
                 format!(
                     "; the timer had to act {}: SACK, tail-loss probes or a lower minimum RTO shorten that",
@@ -99,12 +99,12 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
 
 /// What the transfer would gain without the losses: the recoveries, less what their bytes take at
 /// the rate outside of them. All of them where that rate is not known.
-pub(super) fn saving(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> {
-    let h = case.sender(dir);
+pub(super) fn saving(case: &Case<'_>, way: Way, cost: Nanos) -> Option<Nanos> {
+    let h = case.sender(way);
     let (time, bytes) = h.anomalies.recoveries;
     let busy: u64 =
         [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::PathRate, Limit::AckWaiting]
-            .map(|l| case.time(dir, l).0)
+            .map(|l| case.time(way, l).0)
             .iter()
             .sum();
     let rest = h.count.unique_bytes.saturating_sub(bytes);
@@ -115,11 +115,11 @@ pub(super) fn saving(case: &Case<'_>, dir: usize, cost: Nanos) -> Option<Nanos> 
     Some(Nanos(time.saturating_sub(without)).min(cost))
 }
 
-fn gain(case: &Case<'_>, dir: usize, cost: Nanos) -> String {
+fn gain(case: &Case<'_>, way: Way, cost: Nanos) -> String {
     if case.vantage.only_direction.is_some() {
         return "find where packets are dropped: counters of interfaces, policers and queues on the path".into();
     }
-    match saving(case, dir, cost) {
+    match saving(case, way, cost) {
         Some(saved) if saved.0 >= case.duration.0 / 100 => format!(
             "find where packets are dropped: about {saved} ({} of the time)",
             quantity::percent(saved.0 as f64 / case.duration.0.max(1) as f64)

@@ -7,7 +7,7 @@ use record::Nanos;
 use record::conversation::{Budget, Finding, FindingKind, Limit, Side, Way, Withheld};
 use wire::Flags;
 
-use crate::connection::{Connection, TO_CLIENT, TO_SERVER};
+use crate::connection::Connection;
 use crate::event::Occurrences;
 use crate::half::Half;
 use crate::idle::Idle;
@@ -74,7 +74,7 @@ static RULES: [Rule; 25] = [
 /// Draws a finding of one kind on one connection, or on one direction of it.
 struct Rule {
     kind: FindingKind,
-    find: fn(&Case<'_>, usize) -> Option<Drawn>,
+    find: fn(&Case<'_>, Way) -> Option<Drawn>,
     /// Asked once for the connection rather than for each direction.
     once: bool,
     /// The limits to which the time belongs that its remedy would save.
@@ -127,9 +127,9 @@ impl<'a> Case<'a> {
             idle.take_pauses(unexplained, c.ended_by());
             budgets.iter_mut().fold(unexplained, |left, b| left - b.shift(Limit::Application, Limit::Unknown, left));
         }
-        for who in [0, 1] {
-            if c.halves[1 - who].rtt.acknowledged_nearer().is_some() {
-                let unresolved = idle.take_thinking(who);
+        for way in Way::ALL {
+            if c.halves[!way].rtt.acknowledged_nearer().is_some() {
+                let unresolved = idle.take_thinking(way.sender());
                 budgets.iter_mut().fold(unresolved, |left, b| left - b.shift(Limit::Application, Limit::Unknown, left));
             }
         }
@@ -148,38 +148,38 @@ impl<'a> Case<'a> {
             budgets.iter_mut().for_each(Budget::forget);
         }
         let application = budgets[0].of(Limit::Application) + budgets[1].of(Limit::Application);
-        idle.add_up_to(application, c.waiting_side());
+        idle.add_up_to(application, c.waiting_side().sender());
         let duration = Nanos(c.last_at - c.first_at);
         let unknown = budgets[0].of(Limit::Unknown) + budgets[1].of(Limit::Unknown);
         vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
         Self { c, budgets, idle, duration, vantage }
     }
 
-    fn sender(&self, dir: usize) -> &'a Half {
-        &self.c.halves[dir]
+    fn sender(&self, way: Way) -> &'a Half {
+        &self.c.halves[way]
     }
 
-    fn receiver(&self, dir: usize) -> &'a Half {
-        &self.c.halves[1 - dir]
+    fn receiver(&self, way: Way) -> &'a Half {
+        &self.c.halves[!way]
     }
 
     /// Who sends in this direction.
-    fn sender_name(&self, dir: usize) -> Side {
-        Way::ALL[dir].sender()
+    fn sender_name(&self, way: Way) -> Side {
+        way.sender()
     }
 
-    fn receiver_name(&self, dir: usize) -> Side {
-        Way::ALL[dir].receiver()
+    fn receiver_name(&self, way: Way) -> Side {
+        way.receiver()
     }
 
     /// The round trip that a window has to span: what the sender's data usually took (the smallest
     /// may be that of a proxy or of an empty path), and the part between capture and sender where
     /// it is known.
-    fn rtt(&self, dir: usize) -> Option<Nanos> {
-        let h = self.sender(dir);
+    fn rtt(&self, way: Way) -> Option<Nanos> {
+        let h = self.sender(way);
         let echoed = h.sender.as_ref().filter(|s| s.is_known());
         let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
-        let beyond = echoed.and_then(|s| s.samples.quantile(0.5)).or(self.receiver(dir).rtt.base().map(Nanos));
+        let beyond = echoed.and_then(|s| s.samples.quantile(0.5)).or(self.receiver(way).rtt.base().map(Nanos));
         Some(usual + beyond.unwrap_or(Nanos::ZERO))
     }
 
@@ -192,22 +192,22 @@ impl<'a> Case<'a> {
 
     /// How long it was unclear what limited a direction, because several causes look the same. A
     /// window that is named for less time than that may have been none.
-    fn unclear_time(&self, dir: usize) -> Nanos {
-        self.sender(dir).anomalies.unclear().total()
+    fn unclear_time(&self, way: Way) -> Nanos {
+        self.sender(way).anomalies.unclear().total()
     }
 
-    fn time(&self, dir: usize, limit: Limit) -> Nanos {
-        self.budgets[dir].of(limit)
+    fn time(&self, way: Way, limit: Limit) -> Nanos {
+        self.budgets[way].of(limit)
     }
 
     /// A limit's part of the connection's duration.
-    fn share(&self, dir: usize, limit: Limit) -> f64 {
-        self.time(dir, limit).0 as f64 / (self.duration.0.max(1)) as f64
+    fn share(&self, way: Way, limit: Limit) -> f64 {
+        self.time(way, limit).0 as f64 / (self.duration.0.max(1)) as f64
     }
 
     /// Bits a second over the connection's duration.
-    fn rate(&self, dir: usize) -> Rate {
-        Rate(self.sender(dir).count.unique_bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-9))
+    fn rate(&self, way: Way) -> Rate {
+        Rate(self.sender(way).count.unique_bytes as f64 * 8.0 / self.duration.as_secs_f64().max(1e-9))
     }
 
     /// Accurate ECN (RFC 9768) was asked for and answered.
@@ -219,20 +219,20 @@ impl<'a> Case<'a> {
 
     /// Whether there are data in a direction (or anywhere) of which something could be said.
     /// Acknowledged bytes are data too where the capture holds the ACKs only.
-    fn carries(&self, dir: usize, anywhere: bool) -> bool {
-        let data = |d: usize| {
-            let h = &self.c.halves[d];
+    fn carries(&self, way: Way, anywhere: bool) -> bool {
+        let data = |way: Way| {
+            let h = &self.c.halves[way];
             h.count.payload_packets > 0 || h.count.packets == 0 && h.space.una() > START + 1
         };
-        if anywhere { data(0) || data(1) } else { data(dir) }
+        if anywhere { Way::ALL.into_iter().any(data) } else { data(way) }
     }
 
     /// The handshake is not in the capture, and what a sender had in flight came up to the largest
     /// window without scaling and no further: a hint.
     pub(crate) fn unscaled_window_in_view(&self) -> bool {
         const LARGEST: u32 = 65_535;
-        (0..2).any(|dir| {
-            let (h, p) = (self.sender(dir), self.receiver(dir));
+        Way::ALL.into_iter().any(|way| {
+            let (h, p) = (self.sender(way), self.receiver(way));
             let near = h.space.peak() <= LARGEST && h.space.peak().saturating_add(h.sizes.largest()) > LARGEST;
             self.vantage.from_the_middle
                 && near
@@ -242,8 +242,8 @@ impl<'a> Case<'a> {
     }
 
     /// The fastest that bytes were seen to get through in a burst: what the path can do at least.
-    fn burst_rate(&self, dir: usize) -> Option<Rate> {
-        let h = self.sender(dir);
+    fn burst_rate(&self, way: Way) -> Option<Rate> {
+        let h = self.sender(way);
         let bursts = h.bursts.as_ref()?;
         let best = match (bursts.passing(), bursts.delivered()) {
             (0, _) | (_, 0) => return None,
@@ -277,18 +277,18 @@ pub(crate) fn precise(time: Nanos) -> String {
 pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
     let (mut findings, mut withheld) = (Vec::new(), Vec::new());
     // Many rules ask for the same.
-    let missing = [TO_SERVER, TO_CLIENT].map(|dir| View::ALL.map(|view| case.vantage.lacks(case.c, dir, view)));
+    let missing = Way::ALL.map(|way| View::ALL.map(|view| case.vantage.lacks(case.c, way, view)));
     for rule in &RULES {
-        let directions: &[usize] = if rule.once { &[TO_SERVER] } else { &[TO_SERVER, TO_CLIENT] };
-        for &dir in directions {
-            let direction = (!rule.once).then_some(Way::ALL[dir]);
-            let lacks = |views: &[View]| views.iter().find_map(|v| missing[dir][*v as usize]);
+        let directions: &[Way] = if rule.once { &[Way::ToServer] } else { &Way::ALL };
+        for &way in directions {
+            let direction = (!rule.once).then_some(way);
+            let lacks = |views: &[View]| views.iter().find_map(|v| missing[way][*v as usize]);
             let lacking = lacks(rule.needs);
-            let drawn = if lacking.is_none() { (rule.find)(case, dir) } else { None };
+            let drawn = if lacking.is_none() { (rule.find)(case, way) } else { None };
             if let Some(mut drawn) = drawn {
                 drawn.packets.truncate(24);
-                let saves_ns = saving::saving(case, dir, rule.kind, &drawn);
-                let gained = saves_ns.and_then(|saved| saving::words(case, dir, saved));
+                let saves_ns = saving::saving(case, way, rule.kind, &drawn);
+                let gained = saves_ns.and_then(|saved| saving::words(case, way, saved));
                 drawn.worth.extend(gained.map(|words| format!("; {words}")));
                 findings.push(Finding {
                     kind: rule.kind,
@@ -302,7 +302,7 @@ pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
                     text: drawn.text,
                     worth: drawn.worth,
                 });
-            } else if case.carries(dir, rule.once)
+            } else if case.carries(way, rule.once)
                 && let Some(reason) = lacking.or_else(|| lacks(rule.or_unseen))
             {
                 withheld.push(Withheld { kind: rule.kind, direction, reason });

@@ -3,7 +3,7 @@
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::MtuBlackHole,
@@ -14,22 +14,22 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::BeforeLoss, View::Handshake],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let large = case.c.events.of(Event::LargeRetransmission, dir)?;
-    let h = case.sender(dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let large = case.c.events.of(Event::LargeRetransmission, way)?;
+    let h = case.sender(way);
     let size = large.costliest()?.detail;
     // The other side's handshake was answered, so packets as such do get through.
     if large.count < 2
         || u64::from(h.sizes.largest_acked()) >= size
         || !case.c.established
-        || case.receiver(dir).count.packets == 0
+        || case.receiver(way).count.packets == 0
     {
         return None;
     }
     Some(Drawn {
         text: format!(
             "packets of {size} bytes of payload to the {} vanish: retransmitted {} on timeouts, and no larger one than {} bytes was ever acknowledged",
-            case.receiver_name(dir),
+            case.receiver_name(way),
             times(large.count),
             h.sizes.largest_acked()
         ),

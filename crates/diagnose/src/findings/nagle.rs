@@ -3,7 +3,7 @@
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::NagleDelayedAck,
@@ -14,17 +14,17 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let stalls = case.c.events.of(Event::NagleStall, dir)?;
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let stalls = case.c.events.of(Event::NagleStall, way)?;
     let worst = stalls.costliest()?;
     let (held, released) = (worst.detail >> 32, worst.detail & 0xffff_ffff);
     let what = if released == 0 { "the FIN".to_owned() } else { format!("the next {released} bytes") };
-    let path = case.sender(dir).rtt.recent().unwrap_or(0);
+    let path = case.sender(way).rtt.recent().unwrap_or(0);
     Some(Drawn {
         text: format!(
             "{}: the {} acknowledged packet {} ({held} bytes) {} later than the path's {} (a delayed ACK, packet {}), and Nagle's algorithm let {what} (packet {}) go only then; {} in all",
             times(stalls.count),
-            case.receiver_name(dir),
+            case.receiver_name(way),
             worst.packets[0],
             super::precise(record::Nanos(worst.cost)),
             record::Nanos(path),
@@ -34,9 +34,9 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         ),
         worth: format!(
             "TCP_NODELAY at the {}, or one write for what belongs together, saves {}; so does a {} that acknowledges at once",
-            case.sender_name(dir),
+            case.sender_name(way),
             stalls.total,
-            case.receiver_name(dir)
+            case.receiver_name(way)
         ),
         ..Drawn::of(stalls)
     })

@@ -2,7 +2,7 @@
 
 use super::{Case, Drawn, FindingKind, Rate, Rule, View};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::ReceiveWindow,
@@ -13,24 +13,24 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let (h, share) = (case.sender(way), case.share(way, Limit::ReceiveWindow));
     if share < 0.10
         || h.anomalies.full_windows == 0
         || h.anomalies.full_shrunk * 4 > h.anomalies.full_windows
-        || case.receiver(dir).anomalies.zero_windows > 0
+        || case.receiver(way).anomalies.zero_windows > 0
     {
         return None;
     }
-    if (super::window_scaling::RULE.find)(case, dir).is_some() {
+    if (super::window_scaling::RULE.find)(case, way).is_some() {
         return None;
     }
-    let rtt = case.rtt(dir)?;
-    let cost = case.time(dir, Limit::ReceiveWindow);
-    let full = case.c.events.of(Event::WindowFull, dir)?;
+    let rtt = case.rtt(way)?;
+    let cost = case.time(way, Limit::ReceiveWindow);
+    let full = case.c.events.of(Event::WindowFull, way)?;
     let ceiling = Rate(h.anomalies.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
-    let now = case.rate(dir);
-    let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
+    let now = case.rate(way);
+    let worth = match case.burst_rate(way).filter(|b| b.0 > now.0) {
         Some(burst) => format!(
             "a receive window of {} KiB over this RTT: bursts got through at {burst}, against {now} on the whole",
             (burst.0 / 8.0 * rtt.as_secs_f64() / 1024.0).ceil()
@@ -44,7 +44,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost,
         text: format!(
             "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {rtt} it lets no more than {ceiling} through",
-            case.receiver_name(dir),
+            case.receiver_name(way),
             h.anomalies.full_most,
             quantity::percent(share)
         ),

@@ -3,7 +3,7 @@
 
 use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::ReceiverApplication,
@@ -14,16 +14,16 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Handshake, View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let (h, share) = (case.sender(dir), case.share(dir, Limit::ReceiveWindow));
-    let largest = case.receiver(dir).window.largest();
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let (h, share) = (case.sender(way), case.share(way, Limit::ReceiveWindow));
+    let largest = case.receiver(way).window.largest();
     let shrank =
-        h.anomalies.full_shrunk * 4 > h.anomalies.full_windows || case.receiver(dir).anomalies.zero_windows > 0;
+        h.anomalies.full_shrunk * 4 > h.anomalies.full_windows || case.receiver(way).anomalies.zero_windows > 0;
     if share < 0.10 || !shrank {
         return None;
     }
-    let cost = case.time(dir, Limit::ReceiveWindow);
-    let full = case.c.events.of(Event::WindowFull, dir);
+    let cost = case.time(way, Limit::ReceiveWindow);
+    let full = case.c.events.of(Event::WindowFull, way);
     Some(Drawn {
         packets: full.map(|e| e.packets()).unwrap_or_default(),
         at: full.map_or(case.c.first_at, |e| e.first_at()),
@@ -31,13 +31,13 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost,
         text: format!(
             "the {}'s application reads more slowly than data comes: its window shrank from {largest} bytes to {} while the sender stood at its edge for {cost} ({})",
-            case.receiver_name(dir),
-            if case.receiver(dir).anomalies.zero_windows > 0 { 0 } else { h.anomalies.full_least },
+            case.receiver_name(way),
+            if case.receiver(way).anomalies.zero_windows > 0 { 0 } else { h.anomalies.full_least },
             quantity::percent(share)
         ),
         worth: format!(
             "a {} that reads as fast as data comes saves up to {} of the time",
-            case.receiver_name(dir),
+            case.receiver_name(way),
             quantity::percent(share)
         ),
     })

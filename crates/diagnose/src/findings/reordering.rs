@@ -4,7 +4,7 @@
 use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;
 use crate::retransmission::Class;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::ReorderingTakenForLoss,
@@ -15,20 +15,20 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Handshake],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let needless = case.c.events.of(Event::NeedlessRecovery, dir)?;
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let needless = case.c.events.of(Event::NeedlessRecovery, way)?;
     let fast = needless
         .worst
         .iter()
         .filter(|e| e.detail == Class::Fast as u64 || e.detail == Class::SackRecovery as u64)
         .count();
     // Few among many are as likely copies that the path made of retransmissions.
-    let driven = case.sender(dir).anomalies.by_class;
+    let driven = case.sender(way).anomalies.by_class;
     let driven = driven[Class::Fast as usize] + driven[Class::SackRecovery as usize];
     if fast == 0 || needless.count * 4 < u64::from(driven) {
         return None;
     }
-    let h = case.sender(dir);
+    let h = case.sender(way);
     // Where packets arrive twice, the path makes copies, of retransmissions too.
     if h.anomalies.capture_copies >= needless.count {
         return None;
@@ -37,7 +37,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         text: format!(
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
             needless.count,
-            case.receiver_name(dir),
+            case.receiver_name(way),
             h.anomalies.reorder_extent.max(u64::from(h.sizes.largest()))
         ),
         worth: format!(

@@ -1,6 +1,7 @@
 //! The connection was reset: by whom, and what speaks for which cause.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
+use record::conversation::Way;
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::Reset,
@@ -15,8 +16,8 @@ pub(super) const RULE: Rule = Rule {
 /// hours and four minutes.
 const LONG_IDLE: u64 = 60_000_000_000;
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let (h, p) = (case.sender(dir), case.receiver(dir));
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let (h, p) = (case.sender(way), case.receiver(way));
     let (number, at) = h.anomalies.reset?;
     if p.anomalies.reset.is_some_and(|(_, first)| first < at)
         || (h.fin.is_some() && p.fin.is_some() && !p.outstanding())
@@ -28,7 +29,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
     if one_sided && h.fin.is_some() {
         return None;
     }
-    let who = case.sender_name(dir);
+    let who = case.sender_name(way);
     let last = h.last_data_at.max(p.last_data_at);
     let ttl = h.datagrams.first_ttl();
     let hops = ttl.abs_diff(h.anomalies.reset_ttl);
@@ -57,7 +58,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             "the {who} reset it with data still unacknowledged: its application closed without reading everything, or ended"
         )
     } else if p.fin.is_some() {
-        let peer = case.receiver_name(dir);
+        let peer = case.receiver_name(way);
         format!(
             "the {who} answered the {peer}'s FIN with a RST: its application aborted (SO_LINGER of 0), closed with data not yet read, or ended"
         )

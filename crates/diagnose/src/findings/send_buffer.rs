@@ -2,7 +2,7 @@
 //! holds the window.
 
 use super::{Case, Drawn, FindingKind, Rate, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 /// A congestion window in avoidance grows by a segment each round, so ten rounds on one level are
 /// something else.
@@ -17,14 +17,14 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::SenderAndQueue, View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let h = case.sender(dir);
-    let cost = case.time(dir, Limit::CongestionWindow) + case.time(dir, Limit::SlowStart);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let h = case.sender(way);
+    let cost = case.time(way, Limit::CongestionWindow) + case.time(way, Limit::SlowStart);
     let share = cost.0 as f64 / case.duration.0.max(1) as f64;
-    if h.rounds.most_flat().0 < FLAT_ROUNDS || share < 0.25 || cost < case.unclear_time(dir) {
+    if h.rounds.most_flat().0 < FLAT_ROUNDS || share < 0.25 || cost < case.unclear_time(way) {
         return None;
     }
-    let rtt = case.rtt(dir)?;
+    let rtt = case.rtt(way)?;
     // No sender goes through more rounds than there is time for: what was counted as rounds were
     // none.
     if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat().0.into()) > case.duration.0)
@@ -38,10 +38,10 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost,
         text: format!(
             "the {} kept {} bytes in flight for {} rounds on end, with room in the receive window of {} and no queue on the path: its send buffer is full, or its congestion control holds the window (BBR does)",
-            case.sender_name(dir),
+            case.sender_name(way),
             h.rounds.most_flat().1,
             h.rounds.most_flat().0,
-            case.receiver(dir).window.largest(),
+            case.receiver(way).window.largest(),
         ),
         worth: format!(
             "a larger SO_SNDBUF (tcp_wmem), for {} of the time: this flight gives no more than {} over {rtt}",

@@ -1,7 +1,7 @@
 //! The application did not give or answer fast enough: the network was not what was waited for.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::SenderApplication,
@@ -12,8 +12,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
-    let by_side = [case.time(0, Limit::Application), case.time(1, Limit::Application)];
+fn find(case: &Case<'_>, _: Way) -> Option<Drawn> {
+    let by_side = Way::ALL.map(|way| case.time(way, Limit::Application));
     let cost = by_side[0] + by_side[1];
     let share = cost.0 as f64 / case.duration.0.max(1) as f64;
     if share <= 0.5 || cost.0 < 100_000_000 {
@@ -23,7 +23,8 @@ fn find(case: &Case<'_>, _: usize) -> Option<Drawn> {
         case.c.halves[0].anomalies.idle.0 + case.c.halves[1].anomalies.idle.0,
         case.idle.longest.first().map_or(0, |p| p.ns.0),
     );
-    let trips: u64 = [0, 1].iter().filter_map(|&d| (super::dialogue::RULE.find)(case, d)).map(|f| f.cost.0).sum();
+    let trips: u64 =
+        Way::ALL.into_iter().filter_map(|way| (super::dialogue::RULE.find)(case, way)).map(|f| f.cost.0).sum();
     Some(Drawn {
         packets: case.c.halves.iter().map(|h| h.last_data_number).filter(|n| *n > 0).collect(),
         at: case.c.first_at,

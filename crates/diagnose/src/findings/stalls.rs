@@ -5,7 +5,7 @@ use record::Nanos;
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::PathStalls,
@@ -16,8 +16,8 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Time],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let stalls = case.c.events.of(Event::PathStall, dir)?;
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let stalls = case.c.events.of(Event::PathStall, way)?;
     let worst = stalls.costliest()?;
     // One late round trip of many has causes that need no remedy.
     if stalls.total.0 < case.duration.0 / 100 {
@@ -32,7 +32,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         text: format!(
             "{} nothing got through for a while with data to the {} under way, the longest {} (until packet {}), and then most of it did together: the path stood still or carried other traffic, or the machine at one end stood still{clock}, {} in all",
             times(stalls.count),
-            case.receiver_name(dir),
+            case.receiver_name(way),
             Nanos(worst.cost),
             worst.packets[0],
             stalls.total,

@@ -3,7 +3,7 @@
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
 use crate::retransmission::Class;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::SynRetries,
@@ -14,16 +14,17 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[View::Handshake, View::BeforeLoss],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let retries = case.c.events.of(Event::SynRetry, dir)?;
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let retries = case.c.events.of(Event::SynRetry, way)?;
     let cost = retries.costliest()?.cost;
     let answered = case.c.established;
-    let what = if dir == 0 { "SYN" } else { "SYN-ACK" };
+    let what = if way == Way::ToServer { "SYN" } else { "SYN-ACK" };
     // The SYN came through where the capture holds an answer to it.
-    let was_answered = dir == 0 && retries.worst.iter().all(|e| e.detail == 1);
+    let was_answered = way == Way::ToServer && retries.worst.iter().all(|e| e.detail == 1);
     // The client acknowledged each SYN-ACK, also those that were retransmitted: none was lost.
-    let again = case.c.halves[1].anomalies.by_class[Class::Syn as usize];
-    let held_up = again > 0 && case.c.halves[0].anomalies.syn_acks > again && (dir == 1 || was_answered);
+    let again = case.c.halves[Way::ToClient].anomalies.by_class[Class::Syn as usize];
+    let held_up =
+        again > 0 && case.c.halves[Way::ToServer].anomalies.syn_acks > again && (way == Way::ToClient || was_answered);
     Some(Drawn {
         packets: retries.packets(),
         at: retries.first_at(),
@@ -44,7 +45,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
             )
         } else if was_answered {
             "find what loses the SYN-ACK on its way to the client: the SYN came through".into()
-        } else if dir == 0 {
+        } else if way == Way::ToServer {
             "find what drops the first SYN: a full accept queue, a firewall, a lossy path; its timer starts at 1 s (RFC 6298)".into()
         } else {
             "the way back to the client loses packets, or the client's ACK is lost".into()

@@ -2,7 +2,7 @@
 //! 3 to 5).
 
 use super::{Case, Drawn, FindingKind, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::Timestamps,
@@ -13,15 +13,15 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     let [client, server] = &case.c.halves;
-    let h = case.sender(dir);
+    let h = case.sender(way);
     let base = Drawn { packets: vec![case.c.first_number], at: case.c.first_at, count: 1, ..Drawn::default() };
     if !client.offered.seen || !server.offered.seen || client.offered.cut || server.offered.cut {
         return None;
     }
     if client.offered.timestamps && server.offered.timestamps {
-        let share = case.share(dir, Limit::PathRate);
+        let share = case.share(way, Limit::PathRate);
         if h.count.unique_bytes < 10_000_000 || share < 0.5 {
             return None;
         }
@@ -36,7 +36,7 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
                 "0.8 % more payload at the path's rate, for {} of the time; they protect against wrapped sequence numbers and give RTT samples",
                 quantity::percent(share)
             ),
-            cost: record::Nanos((case.time(dir, Limit::PathRate).0 as f64 * 12.0 / 1460.0) as u64),
+            cost: record::Nanos((case.time(way, Limit::PathRate).0 as f64 * 12.0 / 1460.0) as u64),
             ..base
         });
     }

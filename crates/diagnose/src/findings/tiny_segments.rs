@@ -2,7 +2,7 @@
 //! join them.
 
 use super::{Case, Drawn, FindingKind, Rule, View};
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::TinySegments,
@@ -17,14 +17,14 @@ pub(super) const RULE: Rule = Rule {
 /// timestamps.
 const OVERHEAD: u64 = 38 + 20 + 32;
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let h = case.sender(dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let h = case.sender(way);
     let c = &h.count;
     let (small, bursts) = (u64::from(c.small), u64::from(c.small_bursts));
     if c.payload_packets < 100 || small * 10 < c.payload_packets * 8 || bursts * 2 < small {
         return None;
     }
-    let size = u64::from(crate::connection::segment_limit(&case.c.halves, dir).unwrap_or(1448)).max(1);
+    let size = u64::from(crate::connection::segment_limit(&case.c.halves, way).unwrap_or(1448)).max(1);
     let needed = c.unique_bytes.div_ceil(size).max(1);
     let overhead = |packets: u64| packets * OVERHEAD;
     let wire = c.unique_bytes + overhead(c.payload_packets);

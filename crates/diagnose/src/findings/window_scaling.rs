@@ -5,7 +5,7 @@ use record::Nanos;
 
 use super::{Case, Drawn, FindingKind, Rate, Rule, View};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::WindowScalingMissing,
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 /// The largest window without scaling (RFC 9293, section 3.1).
 const CEILING: u64 = 65_535;
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     let [client, server] = &case.c.halves;
     if !client.offered.seen || !server.offered.seen || client.offered.cut || server.offered.cut {
         return None;
@@ -31,22 +31,22 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         (None, _) => ("client", "its SYN has none, and without that the server must not answer with one"),
         (Some(_), None) => ("server", "the SYN offered it, the SYN-ACK does not answer"),
     };
-    let (h, rtt) = (case.sender(dir), case.rtt(dir)?);
+    let (h, rtt) = (case.sender(way), case.rtt(way)?);
     // A receiver with a window far below the ceiling would not gain by a scale.
     if h.anomalies.full_windows == 0 || h.anomalies.full_most < CEILING / 2 {
         return None;
     }
     // A closed window is the reader's doing, and would be with scaling too.
-    let closed = case.c.events.of(Event::ZeroWindow, 1 - dir).map_or(Nanos::ZERO, |e| e.total);
-    let held = case.time(dir, Limit::ReceiveWindow).saturating_sub(closed);
+    let closed = case.c.events.of(Event::ZeroWindow, !way).map_or(Nanos::ZERO, |e| e.total);
+    let held = case.time(way, Limit::ReceiveWindow).saturating_sub(closed);
     if h.anomalies.full_windows < 10 && held.0 < case.duration.0 / 20 {
         return None;
     }
     let ceiling = Rate(CEILING as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
     let mut packets = vec![case.c.first_number];
-    packets.extend(case.c.events.of(Event::WindowFull, dir).map(|e| e.packets()).unwrap_or_default());
-    let now = case.rate(dir);
-    let worth = match case.burst_rate(dir).filter(|b| b.0 > now.0) {
+    packets.extend(case.c.events.of(Event::WindowFull, way).map(|e| e.packets()).unwrap_or_default());
+    let now = case.rate(way);
+    let worth = match case.burst_rate(way).filter(|b| b.0 > now.0) {
         Some(burst) => format!(
             "with scaling on at both ends the window no longer sets the rate: {now} now, and the path carried bursts at {burst} ({:.1} times as much), for which the receiver needs a window of {} KiB",
             burst.0 / now.0.max(1.0),

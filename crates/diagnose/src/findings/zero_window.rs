@@ -2,7 +2,7 @@
 
 use super::{Case, Drawn, FindingKind, Rule, View, times};
 use crate::event::Event;
-use record::conversation::Limit;
+use record::conversation::{Limit, Way};
 
 pub(super) const RULE: Rule = Rule {
     kind: FindingKind::ZeroWindow,
@@ -13,9 +13,9 @@ pub(super) const RULE: Rule = Rule {
     or_unseen: &[],
 };
 
-fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
-    let receiver = case.receiver(dir);
-    let closed = case.c.events.of(Event::ZeroWindow, 1 - dir);
+fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let receiver = case.receiver(way);
+    let closed = case.c.events.of(Event::ZeroWindow, !way);
     // One that never opened again counts to the end of the connection.
     let still_closed = receiver.window.closed_since().filter(|_| receiver.anomalies.reset.is_none());
     let open_end = still_closed.map_or(0, |since| case.c.last_at.saturating_sub(since));
@@ -36,11 +36,11 @@ fn find(case: &Case<'_>, dir: usize) -> Option<Drawn> {
         cost: total,
         text: format!(
             "the {} closed its window {} for {total} in all, the longest {}{}: its application did not read",
-            case.receiver_name(dir),
+            case.receiver_name(way),
             times(count),
             record::Nanos(longest),
             if open_end > 0 { ", and it was still closed at the end" } else { "" },
         ),
-        worth: format!("a {} that reads as fast as data comes saves {total}", case.receiver_name(dir)),
+        worth: format!("a {} that reads as fast as data comes saves {total}", case.receiver_name(way)),
     })
 }

@@ -14,7 +14,7 @@ pub use finding::{Finding, FindingKind, FindingRow, Withheld};
 pub use limit::{Budget, Limit};
 pub use row::{Carried, ConversationRow};
 
-use std::fmt;
+use std::{fmt, ops};
 
 use serde::Serialize;
 
@@ -35,15 +35,6 @@ words! {
 }
 
 impl Way {
-    /// The other one.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::ToServer => Self::ToClient,
-            Self::ToClient => Self::ToServer,
-        }
-    }
-
     /// Who sends its data.
     pub const fn sender(self) -> Side {
         match self {
@@ -54,7 +45,10 @@ impl Way {
 
     /// Who receives its data.
     pub const fn receiver(self) -> Side {
-        self.other().sender()
+        match self {
+            Self::ToServer => Side::Server,
+            Self::ToClient => Side::Client,
+        }
     }
 
     /// For people.
@@ -63,6 +57,33 @@ impl Way {
             Self::ToServer => "to the server",
             Self::ToClient => "to the client",
         }
+    }
+}
+
+/// The other one.
+impl ops::Not for Way {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        match self {
+            Self::ToServer => Self::ToClient,
+            Self::ToClient => Self::ToServer,
+        }
+    }
+}
+
+/// What is kept of each, in the order of [`Way::ALL`].
+impl<T> ops::Index<Way> for [T; 2] {
+    type Output = T;
+
+    fn index(&self, way: Way) -> &T {
+        &self[way as usize]
+    }
+}
+
+impl<T> ops::IndexMut<Way> for [T; 2] {
+    fn index_mut(&mut self, way: Way) -> &mut T {
+        &mut self[way as usize]
     }
 }
 
