@@ -116,9 +116,9 @@ counters! {
     receive_out_of_order: "segments received before bytes that precede them",
     /// Segments with bytes that had all been received before.
     receive_duplicate: "received segments with bytes that were there already",
-    /// Receives without a `driver_rx` stamp.
+    /// Receives that were read without a `driver_rx` stamp.
     receive_no_driver_rx: "receives without a driver_rx stamp",
-    /// Receives without a `tcp_rx` stamp.
+    /// Receives that were read without a `tcp_rx` stamp.
     receive_no_tcp_rx: "receives without a tcp_rx stamp",
     /// Receives that were read without a `ready` stamp.
     receive_no_ready: "receives without a ready stamp",

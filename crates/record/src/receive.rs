@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::leg::legs;
-use crate::{ConnectionId, Disorder, Instant, Monotonic, Nanos, Owner, SeqNumber, columns};
+use crate::{ConnectionId, Disorder, Instant, Lost, Monotonic, Nanos, Owner, SeqNumber, columns};
 
 /// A place on the receiving side where a timestamp is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -39,6 +39,16 @@ impl ReceiveStage {
             Self::DriverRx => Some("So there is no softirq, and what follows begins at tcp_rx."),
             Self::Ready => Some("So wakeup is from tcp_rx to read, and socket is within it."),
             Self::TcpRx | Self::Read => None,
+        }
+    }
+
+    /// The counter of receives that were read without a stamp of this stage.
+    const fn counter(self) -> Option<fn(&mut Lost) -> &mut u64> {
+        match self {
+            Self::DriverRx => Some(|lost| &mut lost.receive_no_driver_rx),
+            Self::TcpRx => Some(|lost| &mut lost.receive_no_tcp_rx),
+            Self::Ready => Some(|lost| &mut lost.receive_no_ready),
+            Self::Read => None,
         }
     }
 }
@@ -131,6 +141,19 @@ impl Receive {
         self.first_seq.add(self.bytes.wrapping_sub(1))
     }
 
+    /// Counts each stage that gave no stamp although the bytes were read. What no program read need
+    /// not have passed every stage.
+    pub fn count_unstamped(&self, lost: &mut Lost) {
+        if self.stamps.read.is_none() {
+            return;
+        }
+        for stage in ReceiveStage::ALL.into_iter().filter(|stage| self.stamps.at(*stage).is_none()) {
+            if let Some(counter) = stage.counter() {
+                *counter(lost) += 1;
+            }
+        }
+    }
+
     /// The two stages of a leg, by their moments, where both are there.
     pub fn span(&self, leg: ReceiveLeg) -> Option<(Instant<Monotonic>, Instant<Monotonic>)> {
         let s = &self.stamps;
@@ -208,6 +231,18 @@ mod tests {
     #[test]
     fn a_byte_range_goes_over_the_wrap() {
         assert_eq!(receive(Arrival::default()).last_seq(), SeqNumber(0));
+    }
+
+    #[test]
+    fn what_was_read_is_counted_where_a_stamp_is_missing() {
+        let at = Some(Instant::from_nanos(5));
+        let mut lost = Lost::default();
+        receive(Arrival { tcp_rx: at, ..Arrival::default() }).count_unstamped(&mut lost);
+        assert_eq!(lost, Lost::default());
+        receive(Arrival { tcp_rx: at, read: at, ..Arrival::default() }).count_unstamped(&mut lost);
+        receive(Arrival { ready: at, read: at, ..Arrival::default() }).count_unstamped(&mut lost);
+        let counted = Lost { receive_no_driver_rx: 2, receive_no_tcp_rx: 1, receive_no_ready: 1, ..Lost::default() };
+        assert_eq!(lost, counted);
     }
 
     proptest! {

@@ -22,12 +22,6 @@ static __always_inline void receive_out(const struct receive_record *record)
 {
 	if (!record->kind)
 		return;
-	if (!record->arrival.driver_rx)
-		COUNT_RECEIVE(no_driver_rx, 1);
-	if (!record->arrival.tcp_rx)
-		COUNT_RECEIVE(no_tcp_rx, 1);
-	if (record->read && !record->arrival.ready)
-		COUNT_RECEIVE(no_ready, 1);
 	if (!bpf_ringbuf_output(&records, (void *)record, sizeof(*record), BPF_RB_NO_WAKEUP))
 		return;
 	COUNT_RECEIVE(ring_buffer, 1);

@@ -99,6 +99,7 @@ impl Probe for Receives {
             slots,
             unfinished: 0,
             disorder: 0,
+            unstamped: Lost::default(),
             missing: missing.into_iter().collect(),
             stamps: None,
             programs,
@@ -117,6 +118,8 @@ struct Receiving {
     slots: u32,
     unfinished: u64,
     disorder: u64,
+    /// What the delivered receives have no stamp of.
+    unstamped: Lost,
     missing: Vec<Missing>,
     stamps: Option<OwnedFd>,
 }
@@ -124,6 +127,7 @@ struct Receiving {
 impl Receiving {
     fn give(&mut self, receive: Receive, out: &mut VecDeque<Event>) {
         self.disorder += ReceiveLeg::ADDITIVE.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
+        receive.count_unstamped(&mut self.unstamped);
         out.push_back(Event::Receive(receive));
     }
 }
@@ -180,7 +184,7 @@ impl Loaded for Receiving {
             receive_disorder: self.disorder,
             // What came then is counted when it is read (`receive_untold_bytes`).
             receive_left_out: self.programs.recursion_misses(),
-            ..raw::lost(&raw)
+            ..raw::lost(&raw) + self.unstamped
         }
     }
 

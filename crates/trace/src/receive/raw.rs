@@ -45,9 +45,6 @@ pub(super) fn lost(raw: &RawReceiveLost) -> Lost {
         receive_never_read: raw.never_read,
         receive_out_of_order: raw.out_of_order,
         receive_duplicate: raw.duplicate,
-        receive_no_driver_rx: raw.no_driver_rx,
-        receive_no_tcp_rx: raw.no_tcp_rx,
-        receive_no_ready: raw.no_ready,
         ..Lost::default()
     }
 }
@@ -100,14 +97,13 @@ mod tests {
         let mut raw = RawReceiveLost::zeroed();
         (raw.ring_buffer, raw.slots_full, raw.connections_full, raw.missed_bytes) = (1, 2, 3, 4);
         (raw.unsampled_bytes, raw.unseen_bytes, raw.untold_bytes, raw.never_read) = (5, 6, 7, 8);
-        (raw.out_of_order, raw.duplicate, raw.no_driver_rx, raw.no_tcp_rx, raw.no_ready) = (9, 10, 11, 12, 13);
+        (raw.out_of_order, raw.duplicate) = (9, 10);
         let l = lost(&raw);
         let room = [l.receive_ring_buffer, l.receive_slots_full, l.receive_connections_full, l.receive_missed_bytes];
         assert_eq!(room, [1, 2, 3, 4]);
         let bytes = [l.receive_unsampled_bytes, l.receive_unseen_bytes, l.receive_untold_bytes, l.receive_never_read];
         assert_eq!(bytes, [5, 6, 7, 8]);
         assert_eq!((l.receive_out_of_order, l.receive_duplicate), (9, 10));
-        assert_eq!((l.receive_no_driver_rx, l.receive_no_tcp_rx, l.receive_no_ready), (11, 12, 13));
     }
 
     #[test]

@@ -62,9 +62,6 @@ struct receive_lost {
 	__u64 never_read;
 	__u64 out_of_order;
 	__u64 duplicate;
-	__u64 no_driver_rx;
-	__u64 no_tcp_rx;
-	__u64 no_ready;
 };
 SHARED(struct receive_lost);
 
