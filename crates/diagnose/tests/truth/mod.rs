@@ -6,15 +6,15 @@
 
 use std::fmt::Write as _;
 
-use diagnose::{Class, Mark, Record, Report};
+use diagnose::{Class, Mark, Record, Report, Way};
 
 /// A retransmission as the kernel made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmission {
     /// `CLOCK_REALTIME`, ns.
     pub at: i64,
-    /// The sender's port.
-    pub port: u16,
+    /// The sender's port, and its peer's.
+    pub ports: [u16; 2],
     /// First sequence number, and the one after the last.
     pub seq: u32,
     pub end: u32,
@@ -39,7 +39,8 @@ impl Truth {
     pub fn text(&self) -> String {
         let mut text = format!("sack {} delay {}\n", u8::from(self.sack), self.delay);
         for r in &self.all {
-            writeln!(text, "{} {} {} {} {} {}", r.at, r.port, r.seq, r.end, r.high_seq, r.state).unwrap();
+            writeln!(text, "{} {} {} {} {} {} {}", r.at, r.ports[0], r.ports[1], r.seq, r.end, r.high_seq, r.state)
+                .unwrap();
         }
         text
     }
@@ -50,15 +51,15 @@ impl Truth {
         let head: Vec<&str> = lines.next().unwrap().split(' ').collect();
         let all = lines.map(|line| {
             let f: Vec<i64> = line.split(' ').map(|n| n.parse().unwrap()).collect();
-            let [at, port, seq, end, high_seq, state] = f[..] else { panic!("{line}") };
-            let (port, state) = (port as u16, state as u16);
-            Retransmission { at, port, seq: seq as u32, end: end as u32, high_seq: high_seq as u32, state }
+            let [at, port, peer, seq, end, high_seq, state] = f[..] else { panic!("{line}") };
+            let (ports, state) = ([port as u16, peer as u16], state as u16);
+            Retransmission { at, ports, seq: seq as u32, end: end as u32, high_seq: high_seq as u32, state }
         });
         Self { sack: head[1] == "1", delay: head[3].parse().unwrap(), all: all.collect() }
     }
 
     /// One connection's, in order, with their classes in our words.
-    fn of(&self, port: u16) -> Vec<(Retransmission, Class)> {
+    fn of(&self, ports: [u16; 2]) -> Vec<(Retransmission, Class)> {
         let mut recovery = None;
         let mut class = |r: &Retransmission| {
             let further = recovery == Some(r.high_seq);
@@ -71,7 +72,7 @@ impl Truth {
                 _ => Class::TailLossProbe,
             }
         };
-        self.all.iter().filter(|r| r.port == port).map(|r| (*r, class(r))).collect()
+        self.all.iter().filter(|r| r.ports == ports).map(|r| (*r, class(r))).collect()
     }
 }
 
@@ -102,10 +103,10 @@ impl Score {
     pub fn add(&mut self, report: &Report, truth: &Truth, delay: i64, all: bool) {
         // What timers and two clocks may be apart.
         const SLACK: i64 = 1_500_000;
-        let own = truth.of(report.client.port());
+        let own = truth.of([report.client.port(), report.server.port()]);
         let row = |i: usize| TRUTHS.iter().position(|t| *t == own[i].1).unwrap();
         let mut seen = vec![false; own.len()];
-        for r in report.records.iter().filter(|r| r.to_server) {
+        for r in report.records.iter().filter(|r| r.way == Way::ToServer) {
             let Mark::Retransmitted(class) = r.mark else { continue };
             let left = r.segment.at.as_nanos() as i64 - delay + SLACK;
             let covers = |e: &Retransmission| r.segment.seq.0.wrapping_sub(e.seq) < e.end.wrapping_sub(e.seq);
@@ -196,7 +197,7 @@ pub fn around(report: &Report, record: &Record) -> String {
     let n = report.records.iter().position(|r| r.segment.number == record.segment.number).unwrap();
     let line = |r: &Record| {
         let (ms, arrow) =
-            ((r.segment.at.as_nanos() - report.start_ns) as f64 / 1e6, if r.to_server { ">" } else { "<" });
+            ((r.segment.at.as_nanos() - report.start_ns) as f64 / 1e6, if r.way == Way::ToServer { ">" } else { "<" });
         let sacks: Vec<String> = r
             .segment
             .options

@@ -36,10 +36,11 @@ struct KernelRetransmission {
     end: u32,
     /// Where the recovery ends.
     high_seq: u32,
-    port: u16,
+    /// The sender's port, and its peer's.
+    ports: [u16; 2],
     /// `tcp_ca_state`.
     state: u16,
-    _padding: u32,
+    _padding: u16,
 }
 
 /// The kernel's word on every retransmission, as long as this lives.
@@ -229,7 +230,7 @@ impl Scene {
         let within = |at: u64| (run.span[0]..=run.span[1]).contains(&(at as i64));
         let own = all.iter().filter(|r| r.netns == run.netns && within(r.at)).map(|r| Retransmission {
             at: r.at as i64 + apart,
-            port: r.port,
+            ports: r.ports,
             seq: r.seq,
             end: r.end,
             high_seq: r.high_seq,

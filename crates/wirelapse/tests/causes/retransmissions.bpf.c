@@ -24,6 +24,7 @@ typedef struct {
 } possible_net_t;
 
 struct sock_common {
+	__u16 skc_dport; /* in the order of the network */
 	__u16 skc_num;
 	possible_net_t skc_net;
 } RELOCATED;
@@ -50,7 +51,7 @@ struct retransmission {
 	__u32 seq;
 	__u32 end;
 	__u32 high_seq;
-	__u16 port;
+	__u16 ports[2]; /* the sender's, and its peer's */
 	__u16 state;
 };
 
@@ -78,7 +79,9 @@ int retransmitted(__u64 *args)
 	struct net *net = 0;
 	__u64 state = 0;
 
-	READ(r.port, sk->__sk_common.skc_num);
+	READ(r.ports[0], sk->__sk_common.skc_num);
+	READ(r.ports[1], sk->__sk_common.skc_dport);
+	r.ports[1] = __builtin_bswap16(r.ports[1]);
 	READ(net, sk->__sk_common.skc_net.net);
 	READ(r.netns, net->ns.inum);
 	READ(r.high_seq, tp->high_seq);
