@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use record::Nanos;
+use record::conversation::Way;
 use wire::{Flags, Segment};
 
 use crate::distribution::Distribution;
@@ -10,10 +11,10 @@ use crate::kept::Record;
 use crate::report::Report;
 
 /// What became of one direction's packets between the two places.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize)]
 pub struct Crossing {
-    /// `to_server` or `to_client`.
-    pub direction: &'static str,
+    /// Whose packets these are.
+    pub direction: Way,
     /// Data packets seen at the place nearer to their sender, and those of them (or parts of them)
     /// that did not come to the other.
     pub sent: u64,
@@ -51,8 +52,7 @@ pub struct Between {
 
 /// Sequence numbers at which both sides began, or those of the first packets of each direction.
 fn openings(r: &Report) -> [Option<&Record>; 2] {
-    [true, false]
-        .map(|to_server| r.records.iter().find(|p| p.to_server == to_server && p.segment.flags.contains(Flags::SYN)))
+    Way::ALL.map(|way| r.records.iter().find(|p| p.way == way && p.segment.flags.contains(Flags::SYN)))
 }
 
 /// Whether two reports with their packets are of one connection: both handshakes have the same
@@ -67,7 +67,7 @@ pub fn is_one_connection(a: &Report, b: &Report) -> bool {
         _ => {
             let data = |r: &Report| {
                 let all = r.records.iter().filter(|p| p.segment.payload > 0);
-                all.map(|p| (p.to_server, p.segment.seq.0)).collect::<std::collections::HashSet<_>>()
+                all.map(|p| (p.way, p.segment.seq.0)).collect::<std::collections::HashSet<_>>()
             };
             let (p, q) = (data(a), data(b));
             a.client == b.client && a.server == b.server && p.intersection(&q).count() * 2 > p.len().min(q.len())
@@ -85,7 +85,7 @@ pub fn between(a: &Report, b: &Report) -> Option<Between> {
     let to_client = |r: &Report| r.vantage.to_client_ns.or(r.to_client.rtt.min_ns).map_or(u64::MAX, |n| n.0);
     let first_near_client = to_client(a) <= to_client(b);
     let (client, server) = if first_near_client { (a, b) } else { (b, a) };
-    let crossings = [cross(client, server, true), cross(server, client, false)];
+    let crossings = [cross(client, server, Way::ToServer), cross(server, client, Way::ToClient)];
     let both = crossings[0].quickest.zip(crossings[1].quickest);
     let round_trip_ns = both.map(|(there, back)| Nanos(u64::try_from(there + back).unwrap_or(0)));
     Some(Between { first_near_client, round_trip_ns, crossings })
@@ -107,10 +107,8 @@ struct Arrival<'a> {
     segment: &'a Segment,
 }
 
-fn cross(near: &Report, far: &Report, to_server: bool) -> Crossing {
-    let of = |r: &Report| -> Vec<Segment> {
-        r.records.iter().filter(|p| p.to_server == to_server).map(|p| p.segment).collect()
-    };
+fn cross(near: &Report, far: &Report, way: Way) -> Crossing {
+    let of = |r: &Report| -> Vec<Segment> { r.records.iter().filter(|p| p.way == way).map(|p| p.segment).collect() };
     let (sent, arrived) = (of(near), of(far));
     let mut waiting: HashMap<(u32, u32), VecDeque<Arrival>> = HashMap::new();
     for s in arrived.iter().filter(|s| s.sequence_length() > 0) {
@@ -118,10 +116,21 @@ fn cross(near: &Report, far: &Report, to_server: bool) -> Crossing {
         let one = Arrival { end, at: s.at.as_nanos() as i64, segment: s };
         waiting.entry((s.seq.0, print(s))).or_default().push_back(one);
     }
-    let mut c = Crossing { direction: if to_server { "to_server" } else { "to_client" }, ..Crossing::default() };
+    let mut c = Crossing {
+        direction: way,
+        sent: 0,
+        lost: 0,
+        lost_bytes: 0,
+        unsent: 0,
+        delay_median_ns: None,
+        delay_p99_ns: None,
+        delay_max_ns: None,
+        quickest: None,
+        changed: BTreeMap::new(),
+    };
     let mut times: Vec<i64> = Vec::new();
-    let way = if to_server { &near.to_server } else { &near.to_client };
-    let one = way.segment_limit.unwrap_or(way.segment_bytes).max(1);
+    let direction = near.of(way);
+    let one = direction.segment_limit.unwrap_or(direction.segment_bytes).max(1);
     for s in sent.iter().filter(|s| s.sequence_length() > 0) {
         c.sent += u64::from(s.payload > 0);
         // Offload may have cut it into several on the way, or joined it with others.
@@ -195,7 +204,7 @@ impl Between {
             text.push(format!("from one place to the other and back takes {rtt} at least"));
         }
         for c in &self.crossings {
-            let to = if c.direction == "to_server" { "server" } else { "client" };
+            let to = c.direction.receiver();
             if c.sent == 0 {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use compare::Verdict;
 use record::Nanos;
+use record::conversation::Way;
 use wire::Flags;
 
 use crate::between::{Between, between};
@@ -48,9 +49,9 @@ const SAME: u64 = 2_000_000;
 
 /// What kind of packet it is, for the comparison: control bits without PSH, and whether it has
 /// data.
-fn kind(r: &Record) -> (bool, Flags, bool, bool) {
+fn kind(r: &Record) -> (Way, Flags, bool, bool) {
     let flags = r.segment.flags & (Flags::SYN | Flags::FIN | Flags::RST | Flags::ACK);
-    (r.to_server, flags, r.segment.payload > 0, matches!(r.mark, Mark::Retransmitted(_)))
+    (r.way, flags, r.segment.payload > 0, matches!(r.mark, Mark::Retransmitted(_)))
 }
 
 fn wait(records: &[Record], i: usize) -> Nanos {
@@ -60,7 +61,7 @@ fn wait(records: &[Record], i: usize) -> Nanos {
 
 /// `server's ACK of 724 bytes`.
 fn name(r: &Record) -> String {
-    let who = if r.to_server { "the client's" } else { "the server's" };
+    let who = format!("the {}'s", r.way.sender());
     let f = r.segment.flags;
     let again = if matches!(r.mark, Mark::Retransmitted(_)) { " retransmitted" } else { "" };
     let what = if f.contains(Flags::RST) {
@@ -174,15 +175,11 @@ fn time(a: &Report, b: &Report, at: usize, text: &mut Vec<String>) {
     }
     // The data that each of the two ACKs answers: the last of the other side before it.
     let answered = |records: &[Record]| {
-        records[..at]
-            .iter()
-            .rev()
-            .find(|r| r.to_server != ack.to_server && r.segment.payload > 0)
-            .map(|r| r.segment.payload)
+        records[..at].iter().rev().find(|r| r.way != ack.way && r.segment.payload > 0).map(|r| r.segment.payload)
     };
     let (Some(p), Some(q)) = (answered(late.0), answered(prompt.0)) else { return };
     let report = if first_late { a } else { b };
-    let direction = if ack.to_server { &report.to_client } else { &report.to_server };
+    let direction = report.of(!ack.way);
     text.push(format!(
         "the late ACK answers {p} bytes; in the {other}, {q} bytes were acknowledged {}",
         if prompt.1.0 == 0 { "at once".to_owned() } else { format!("after {}", precise(prompt.1)) }

@@ -12,8 +12,8 @@ use crate::retransmission::Class;
 pub struct Record {
     /// The packet.
     pub segment: Segment,
-    /// True where the client sent it.
-    pub to_server: bool,
+    /// Its direction.
+    pub way: Way,
     /// Position of its first byte in its direction's stream; the SYN is 0, the first byte 1. `None`
     /// before the capture's start.
     pub seq: Option<u64>,
@@ -107,7 +107,7 @@ impl Recorder {
         let (h, p) = (&halves[way], &halves[!way]);
         self.records.push(Record {
             segment: *s,
-            to_server: way == Way::ToServer,
+            way,
             seq: h.space.place(s.seq).checked_sub(START),
             ack: s.flags.contains(wire::Flags::ACK).then(|| p.space.place(s.ack).checked_sub(START)).flatten(),
             window: h.window.size(),

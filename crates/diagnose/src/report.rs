@@ -156,6 +156,14 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
 }
 
 impl Report {
+    /// What was seen of a direction.
+    pub const fn of(&self, way: Way) -> &Direction {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
+        }
+    }
+
     /// Appends it as one JSON object, without a line's end.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         json::object(out, self);

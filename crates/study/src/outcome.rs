@@ -6,7 +6,7 @@ use std::fmt;
 
 use lab::PathReport;
 use record::Nanos;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
 use crate::plan::{Place, Plan};
@@ -52,19 +52,39 @@ pub struct Ping {
     pub round_trip_ns: Option<Nanos>,
 }
 
-/// Something that was checked in a trial. Files and `--json` have it as one text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that was checked in a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct Check {
     /// What was checked, the same in every trial of a setting.
     pub what: String,
     /// What was found; figures differ from trial to trial. Empty where what was checked says it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub found: String,
 }
 
-impl Check {
-    /// What stands between the two in a text.
-    const FOUND: &'static str = ", ";
+/// A [`Check`] in a file. Runs of version 1 have one text for both.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Whole(String),
+    Parts {
+        what: String,
+        #[serde(default)]
+        found: String,
+    },
+}
 
+impl From<Written> for Check {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Whole(what) => Self::of(what),
+            Written::Parts { what, found } => Self { what, found },
+        }
+    }
+}
+
+impl Check {
     /// One that says itself what was found.
     pub(crate) fn of(what: impl Into<String>) -> Self {
         Self { what: what.into(), found: String::new() }
@@ -79,23 +99,7 @@ impl Check {
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        if self.found.is_empty() { Ok(()) } else { write!(f, "{}{}", Self::FOUND, self.found) }
-    }
-}
-
-impl Serialize for Check {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Check {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        Ok(match text.split_once(Self::FOUND) {
-            Some((what, found)) => Self::found(what, found),
-            None => Self::of(text),
-        })
+        if self.found.is_empty() { Ok(()) } else { write!(f, ", {}", self.found) }
     }
 }
 
@@ -186,5 +190,20 @@ impl Trial {
     /// A response.
     pub fn response(&self, response: Response) -> Option<f64> {
         self.responses.get(&response).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_checked_and_what_was_found_stay_apart_in_a_file() {
+        let found = Check::found("the path, both ways: delay asked", "20.0 ms, 20.1 ms");
+        let text = serde_json::to_string(&found).unwrap();
+        assert_eq!(text, r#"{"what":"the path, both ways: delay asked","found":"20.0 ms, 20.1 ms"}"#);
+        assert_eq!(serde_json::from_str::<Check>(&text).unwrap(), found);
+        assert_eq!(serde_json::from_str::<Check>(r#"{"what":"a"}"#).unwrap(), Check::of("a"));
+        assert_eq!(serde_json::from_str::<Check>(r#""a, b""#).unwrap(), Check::of("a, b"));
     }
 }

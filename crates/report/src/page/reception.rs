@@ -223,7 +223,7 @@ fn by_technique(outcome: &Outcome, response: Response, id: &str, of_source: Opti
 
 /// What is said of hardware timestamps where software's are drawn.
 fn hardware_word(outcome: &Outcome) -> &'static str {
-    match outcome.missing.iter().any(|m| m.timestamps == "hardware") {
+    match outcome.missing.iter().any(|m| m.timestamps.hardware()) {
         true => "not measured, for the reasons at the end",
         false => "not asked for",
     }
@@ -449,7 +449,7 @@ fn missing(outcome: &Outcome) -> Section {
     let mut section = Section::new("Not measured, and why");
     let mut table = Table::new("", ["technique", "timestamps", "reason"]);
     for m in &outcome.missing {
-        table.push(vec![m.technique.clone(), m.timestamps.clone(), m.reason.clone()]);
+        table.push(vec![m.technique.clone(), m.timestamps.name().to_owned(), m.reason.clone()]);
     }
     section.table(table);
     section

@@ -1,6 +1,7 @@
 //! The source's findings beside what was measured here: whether they agree, and why not where they
 //! do not.
 
+use capture::Stamps;
 use serde::Serialize;
 use stats::{Comparison, Estimate};
 
@@ -76,7 +77,7 @@ pub fn compare(outcome: &Outcome) -> Vec<Beside> {
 }
 
 fn hardware(outcome: &Outcome) -> Beside {
-    let reason = outcome.missing.iter().find(|m| m.timestamps == "hardware").map(|m| m.reason.clone());
+    let reason = outcome.missing.iter().find(|m| m.timestamps == Stamps::Hardware).map(|m| m.reason.clone());
     Beside {
         what: "hardware timestamps",
         source: "within ±16 ns, whatever the technique, frame size and CPU load; no cost in throughput",

@@ -1,8 +1,8 @@
 //! What the study measured.
 
-use capture::Counts;
 use capture::delay::{Account, Figures, QUANTILES};
 use capture::generate::Sent;
+use capture::{Counts, Stamps};
 use record::Nanos;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -150,8 +150,8 @@ fn veth() -> Vec<String> {
 pub struct Missing {
     /// The technique.
     pub technique: String,
-    /// The timestamps: `software` or `hardware`.
-    pub timestamps: String,
+    /// The timestamps.
+    pub timestamps: Stamps,
     /// Why.
     pub reason: String,
 }

@@ -142,7 +142,7 @@ fn hardware(techniques: &[Technique], outcome: &mut Outcome) {
             Err(why) => why.to_string(),
             Ok(_) => format!("{tap} stamps, and the testbed has one NIC's clock too few"),
         };
-        outcome.missing.push(Missing { technique: technique.name().into(), timestamps: "hardware".into(), reason });
+        outcome.missing.push(Missing { technique: technique.name().into(), timestamps: Stamps::Hardware, reason });
     }
 }
 
@@ -155,7 +155,7 @@ fn works(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool + Syn
             Err(reason) => {
                 outcome.missing.push(Missing {
                     technique: technique.name().into(),
-                    timestamps: "software".into(),
+                    timestamps: Stamps::Software,
                     reason,
                 });
             }
@@ -183,7 +183,7 @@ fn interfaces(plan: &mut Plan, outcome: &mut Outcome, go_on: &(dyn Fn() -> bool 
     }
     if let Some((technique, reason)) = refused {
         plan.interfaces.retain(|interface| *interface != Interface::Macvlan);
-        outcome.missing.push(Missing { technique, timestamps: "software".into(), reason });
+        outcome.missing.push(Missing { technique, timestamps: Stamps::Software, reason });
     }
     Ok(())
 }
@@ -450,6 +450,6 @@ mod tests {
             assert_eq!((m.matched, m.lost, m.duplicated, m.unexplained), (m.sent, 0, 0, 0), "{trial:?}");
         }
         assert_eq!(outcome.series.len(), 1);
-        assert!(outcome.missing.iter().any(|m| m.timestamps == "hardware"), "{:?}", outcome.missing);
+        assert!(outcome.missing.iter().any(|m| m.timestamps == Stamps::Hardware), "{:?}", outcome.missing);
     }
 }

@@ -182,7 +182,7 @@ fn the_paths_delay_changes_for_good() {
             let f = seen.must("path_delay_step");
             assert!(f.text.contains("where it was 4."), "{}", f.text);
             let at = seen.report.records.iter().find(|r| r.segment.number == f.packets[0]).unwrap();
-            let turns = seen.report.records.iter().filter(|r| r.to_server && r.segment.payload > 0);
+            let turns = seen.report.records.iter().filter(|r| r.way == Way::ToServer && r.segment.payload > 0);
             let before = turns.take_while(|r| r.segment.number < at.segment.number).count();
             // Found in blocks of 16 samples.
             assert!((84..=116).contains(&before), "after {before} turns");

@@ -1,6 +1,6 @@
 //! One connection over time: its bytes, and window and flight.
 
-use diagnose::{Mark, Report};
+use diagnose::{Mark, Report, Way};
 
 use super::{Names, ends};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, thinned};
@@ -21,12 +21,12 @@ struct Series {
     window: Points,
 }
 
-fn series(report: &Report, to_server: bool) -> Series {
+fn series(report: &Report, way: Way) -> Series {
     let mut s = Series::default();
     let mut last_ack = 0u64;
     for r in &report.records {
         let t = r.segment.at.as_nanos().saturating_sub(report.start_ns) as f64;
-        if r.to_server == to_server {
+        if r.way == way {
             if r.segment.payload > 0
                 && let Some(seq) = r.seq
             {
@@ -53,9 +53,10 @@ fn series(report: &Report, to_server: bool) -> Series {
 
 /// The plots of the direction that carried more; none where no packets were kept.
 pub fn plots(report: &Report, names: &Names) -> Vec<Plot> {
-    let to_server = report.to_server.unique_bytes > report.to_client.unique_bytes;
-    let s = series(report, to_server);
-    let way = if to_server { "to the server" } else { "to the client" };
+    let more = report.to_server.unique_bytes > report.to_client.unique_bytes;
+    let way = if more { Way::ToServer } else { Way::ToClient };
+    let s = series(report, way);
+    let way = way.words();
     // The window's edge would dwarf a short transfer, so the scale follows the data.
     let height = [&s.data, &s.retransmitted, &s.acks].into_iter().flatten().map(|p| p[1]).fold(1.0, f64::max) * 1.05;
     let edge = s.edge.into_iter().filter(|p| p[1] <= height).collect();

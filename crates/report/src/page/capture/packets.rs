@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use diagnose::{Record, Report};
 use wire::{Flags, TcpOptions};
 
-use super::{Names, endpoint};
+use super::Names;
 use paper::document::{Block, Document, Section};
 
 fn options(o: &TcpOptions, syn: bool) -> String {
@@ -51,8 +51,8 @@ fn packet(r: &Record, start: u64, names: &Names) -> String {
     let us = s.at.as_nanos().saturating_sub(start) / 1_000;
     // tcpdump sets ports off with a dot.
     let address = |a: std::net::SocketAddr| {
-        let (name, port) = (endpoint(names, a), a.port());
-        format!("{}.{port}", name.strip_suffix(&format!(".{port}")).map_or_else(|| a.ip().to_string(), str::to_owned))
+        let host = names.get(&a.ip()).cloned().unwrap_or_else(|| a.ip().to_string());
+        format!("{host}.{}", a.port())
     };
     // SYNs have the numbers themselves, what follows is relative to them.
     let first = if syn { u64::from(s.seq.0) } else { r.seq.unwrap_or(u64::from(s.seq.0)) };

@@ -1,6 +1,6 @@
 //! Two connections side by side, to the first point where they diverge.
 
-use diagnose::{Difference, Divergence, Record, Report};
+use diagnose::{Difference, Divergence, Record, Report, Way};
 
 use super::{Names, ends, sentence};
 use paper::document::{Cell, Clause, Column, Document, Section, Table};
@@ -71,7 +71,7 @@ fn cells(report: &Report, i: usize) -> (Cell, Cell) {
 }
 
 fn packet(r: &Record) -> String {
-    let arrow = if r.to_server { "→" } else { "←" };
+    let arrow = if r.way == Way::ToServer { "→" } else { "←" };
     let flags: Vec<&str> = r.segment.flags.iter_names().map(|(name, _)| name).collect();
     let size = if r.segment.payload > 0 { format!(" {} bytes", r.segment.payload) } else { String::new() };
     format!("{arrow} {}{size}", flags.join(" "))
