@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::Truth;
 use crate::packet::{self, Packet};
 use crate::run::Observation;
-use crate::score::{Case, Outcome, Place, analysed, judge};
+use crate::score::{CHANGED, Case, Outcome, Place, analysed, judge};
 
 /// What is known of a capture in the folder, beside which it lies as `NAME.pcap.zst`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,6 +23,17 @@ pub struct Known {
     pub truth: Truth,
     /// The true times of the packets where they are not those of the capture, in its order.
     pub times: Option<Vec<u64>>,
+}
+
+/// The capture that lies beside `file`, with the true times of its packets.
+fn capture(file: &Path, times: Option<&Vec<u64>>) -> Vec<Packet> {
+    let capture = file.with_extension("pcap.zst");
+    let bytes = std::fs::read(&capture).unwrap_or_else(|e| panic!("{}: {e}", capture.display()));
+    let mut packets = packet::read(&bytes);
+    for (packet, at) in packets.iter_mut().zip(times.into_iter().flatten()) {
+        packet.truly_at = *at;
+    }
+    packets
 }
 
 /// What the verdict on `packets` is worth by `truth`, of the connection with this port of the
@@ -49,13 +60,36 @@ impl Known {
     /// # Panics
     /// Where there is no such capture.
     pub fn judge(&self, file: &Path) -> Option<Outcome> {
-        let capture = file.with_extension("pcap.zst");
-        let bytes = std::fs::read(&capture).unwrap_or_else(|e| panic!("{}: {e}", capture.display()));
-        let mut packets = packet::read(&bytes);
-        for (packet, at) in packets.iter_mut().zip(self.times.iter().flatten()) {
-            packet.truly_at = *at;
+        outcome(&capture(file, self.times.as_ref()), self.port, &self.truth).map(|o| o.0)
+    }
+
+    /// The verdict of today on the capture beside `file`, in the place of the one that was found.
+    ///
+    /// # Panics
+    /// Where there is no such capture.
+    pub fn again(self, file: &Path) -> Case {
+        let packets = capture(file, self.times.as_ref());
+        let times = || packets.iter().map(|p| p.truly_at);
+        let span = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        match analysed(&packets, self.port) {
+            Some(report) => self.case.said_anew(&report, &self.truth, span),
+            None => self.case,
         }
-        outcome(&packets, self.port, &self.truth).map(|o| o.0)
+    }
+
+    /// Writes it and its capture into `folder`.
+    fn write(&self, packets: &[Packet], folder: &Path, name: &str) -> std::io::Result<()> {
+        std::fs::write(folder.join(format!("{name}.json")), serde_json::to_string(self)?)?;
+        std::fs::write(folder.join(format!("{name}.pcap.zst")), packet::write(packets))
+    }
+
+    /// A verdict that was found on `packets`, of which `truth` says more than they span.
+    fn of(case: Case, port: u16, truth: &Truth, packets: &[Packet]) -> Self {
+        let times = packets.iter().any(|p| p.at != p.truly_at);
+        let times = times.then(|| packets.iter().map(|p| p.truly_at).collect());
+        let span = || packets.iter().map(|p| p.truly_at);
+        let (from, to) = (span().min().unwrap_or(0), span().max().unwrap_or(0));
+        Self { fixed: false, case, port, truth: truth.part(from, to), times }
     }
 }
 
@@ -81,18 +115,34 @@ impl Observation {
                     let port = self.talks[talk].client.port();
                     let packets = shrunk(packets, port, truth);
                     let name = format!("{}-{talk}-{place:?}-{number}", self.plan.seed).to_lowercase();
-                    let times = packets.iter().any(|p| p.at != p.truly_at);
-                    let times = times.then(|| packets.iter().map(|p| p.truly_at).collect());
-                    let span = || packets.iter().map(|p| p.truly_at);
-                    let (from, to) = (span().min().unwrap_or(0), span().max().unwrap_or(0));
-                    let known = Known { fixed: false, case, port, truth: truth.part(from, to), times };
-                    std::fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&known)?)?;
-                    std::fs::write(folder.join(format!("{name}.pcap.zst")), packet::write(&packets))?;
+                    Known::of(case, port, truth, &packets).write(&packets, folder, &name)?;
                     names.push(name);
                 }
             }
         }
         Ok(names)
+    }
+
+    /// Writes every capture that is judged into `folder` as it is, so that another version of the
+    /// rules can be judged by the same packets.
+    ///
+    /// # Errors
+    /// Those of the folder.
+    pub fn record(&self, folder: &Path) -> std::io::Result<()> {
+        if self.spoiled.is_some() {
+            return Ok(());
+        }
+        for (talk, truths) in self.truths().iter().enumerate() {
+            for place in Place::ALL {
+                let truth = &truths[self.beside(talk, place) as usize];
+                for number in 0..=CHANGED {
+                    let Some((case, packets)) = self.case(talk, place, number, truth) else { continue };
+                    let name = format!("{}-{talk}-{place:?}-{number}", self.plan.seed).to_lowercase();
+                    Known::of(case, self.talks[talk].client.port(), truth, &packets).write(&packets, folder, &name)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

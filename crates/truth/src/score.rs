@@ -158,7 +158,7 @@ pub(crate) fn analysed(packets: &[Packet], port: u16) -> Option<Report> {
 const FASTEST: f64 = 4e8;
 
 /// How many changed captures of each place are judged beside the whole one.
-const CHANGED: u64 = 2;
+pub(crate) const CHANGED: u64 = 2;
 
 impl Observation {
     /// The true account of each connection, at client and server.
@@ -238,12 +238,26 @@ impl Observation {
             transforms,
             cause: *causes.iter().filter(|c| c.0.limit() == largest).max_by_key(|c| c.1)?.0,
             truth: causes,
+            verdict: String::new(),
+            named: Limit::Unknown,
+            found: Vec::new(),
+            outcome: if fast { Outcome::NotJudged } else { Outcome::Wrong },
+        };
+        Some((case.said_anew(&report, truth, (from, to)), packets))
+    }
+}
+
+impl Case {
+    /// The same with what a report says, judged by the truth of its span; not judged where it was
+    /// not.
+    pub(crate) fn said_anew(self, report: &Report, truth: &Truth, span: (u64, u64)) -> Self {
+        Self {
             verdict: report.verdict.to_string(),
             named: report.limits.largest(),
             found: Limit::ALL.map(|l| report.limits.of(l).0 as f64 / report.duration_ns.0.max(1) as f64).to_vec(),
-            outcome: if fast { Outcome::NotJudged } else { judge(&report, truth, (from, to)) },
-        };
-        Some((case, packets))
+            outcome: if self.outcome == Outcome::NotJudged { Outcome::NotJudged } else { judge(report, truth, span) },
+            ..self
+        }
     }
 }
 

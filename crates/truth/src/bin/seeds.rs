@@ -6,19 +6,22 @@
 //! - `--jobs N`: how many plans run at the same time; most of them wait most of the time.
 //! - `--cases FILE`: writes each verdict with its truth, one JSON object a line.
 //! - `--keep FOLDER`: shrinks what is wrong of whole captures and writes it there.
+//! - `--record FOLDER`: writes every capture there with its truth, and `seeds again FOLDER` judges
+//!   what `analyze` of today says of them: two versions of it by the same packets.
 //! - `--write`: puts the tables into `docs/truth.md`.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use truth::known::Known;
 use truth::{Case, Kept, Outcome, Plan, Remedy, Worth, cause_name, mistakes, tables, worth};
 
-const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--write] | seeds worth A..B [--jobs N] | seeds plan N";
+const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--record FOLDER] [--write] | seeds again FOLDER [--cases FILE] | seeds worth A..B [--jobs N] | seeds plan N";
 const DOCUMENT: &str = "docs/truth.md";
 const BEGIN: &str = "<!-- by seeds --write -->";
 const END: &str = "<!-- end -->";
@@ -28,14 +31,21 @@ struct Wanted {
     jobs: usize,
     cases: Option<PathBuf>,
     keep: Option<PathBuf>,
+    record: Option<PathBuf>,
     write: bool,
 }
 
 fn wanted(words: &[String]) -> Option<Wanted> {
     let (first, mut rest) = words.split_first()?;
     let (from, to) = first.split_once("..")?;
-    let mut wanted =
-        Wanted { seeds: from.parse().ok()?..to.parse().ok()?, jobs: 6, cases: None, keep: None, write: false };
+    let mut wanted = Wanted {
+        seeds: from.parse().ok()?..to.parse().ok()?,
+        jobs: 6,
+        cases: None,
+        keep: None,
+        record: None,
+        write: false,
+    };
     while let Some((word, more)) = rest.split_first() {
         rest = more;
         if word == "--write" {
@@ -48,6 +58,7 @@ fn wanted(words: &[String]) -> Option<Wanted> {
             "--jobs" => wanted.jobs = value.parse().ok()?,
             "--cases" => wanted.cases = Some(value.into()),
             "--keep" => wanted.keep = Some(value.into()),
+            "--record" => wanted.record = Some(value.into()),
             _ => return None,
         }
     }
@@ -63,6 +74,17 @@ fn main() -> ExitCode {
         println!("{:#?}", Plan::draw(seed));
         return ExitCode::SUCCESS;
     }
+    if let Some(("again", rest)) = words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        let (folder, cases) = match rest {
+            [folder] => (folder, None),
+            [folder, option, file] if option == "--cases" => (folder, Some(file)),
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        };
+        return status(again(Path::new(folder), cases.map(Path::new)));
+    }
     let (of_worth, rest) = match words.split_first() {
         Some((first, rest)) if first == "worth" => (true, rest),
         _ => (false, &words[..]),
@@ -71,7 +93,11 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match if of_worth { promises(&wanted) } else { run(&wanted) } {
+    status(if of_worth { promises(&wanted) } else { run(&wanted) })
+}
+
+fn status(result: std::io::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("seeds: {e}");
@@ -126,6 +152,29 @@ fn promises(wanted: &Wanted) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Judges the captures of a folder anew.
+fn again(folder: &Path, file: Option<&Path>) -> std::io::Result<()> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|f| f.map(|f| f.path())).collect::<Result<_, _>>()?;
+    files.retain(|f| f.extension().is_some_and(|e| e == "json"));
+    files.sort();
+    let cases: Vec<Case> = files.iter().map(|f| Known::read(f).again(f)).collect();
+    cases.iter().filter(|c| c.transforms.is_empty()).for_each(|case| println!("{}", line(case)));
+    if let Some(file) = file {
+        write_cases(file, &cases)?;
+    }
+    println!("{}\nWrong verdicts:\n{}", tables(&cases), mistakes(&cases));
+    Ok(())
+}
+
+fn write_cases(file: &Path, cases: &[Case]) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
+    for case in cases {
+        serde_json::to_writer(&mut out, case)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
 fn run(wanted: &Wanted) -> std::io::Result<()> {
     let all: Mutex<Vec<Case>> = Mutex::new(Vec::new());
     let spoiled = AtomicU64::new(0);
@@ -143,17 +192,15 @@ fn run(wanted: &Wanted) -> std::io::Result<()> {
         if let Some(folder) = &wanted.keep {
             seen.keep_wrong(folder, true)?;
         }
+        if let Some(folder) = &wanted.record {
+            seen.record(folder)?;
+        }
         all.lock().expect("no thread died").extend(cases);
         Ok(())
     })?;
     let cases = all.into_inner().expect("no thread died");
     if let Some(file) = &wanted.cases {
-        let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
-        for case in &cases {
-            serde_json::to_writer(&mut out, case)?;
-            out.write_all(b"\n")?;
-        }
-        out.flush()?;
+        write_cases(file, &cases)?;
     }
     let Range { start, end } = wanted.seeds;
     let spoiled = spoiled.into_inner();
