@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use wire::{Ecn, Flags, Segment};
 
 use crate::checksums::Damage;
+use crate::repairing::Repairing;
 use crate::retransmission::Class;
 use crate::unclear::{Times, Unclear};
 
@@ -69,6 +70,8 @@ pub(crate) struct Counters {
     pub(crate) zero_number: u64,
     /// When the last duplicate ACK or SACK block came, whatever became of it.
     pub(crate) disordered_at: u64,
+    /// How fast its data were delivered while they were repaired.
+    pub(crate) repairing: Option<Box<Repairing>>,
 }
 
 static NOTHING: Counters = Counters {
@@ -108,6 +111,7 @@ static NOTHING: Counters = Counters {
     full_shrunk: 0,
     full_least: 0,
     full_most: 0,
+    repairing: None,
     filled: 0,
     zero_number: 0,
     disordered_at: 0,

@@ -330,6 +330,7 @@ impl Connection {
         }
         let (state, of) = self.limit_now();
         self.enter(state, of, s.number);
+        self.follow_repairs(way, s, now);
         if s.flags.contains(Flags::ECE) && !syn {
             // A queue on the path marked what this side received, and the sender is about to reduce
             // its window.

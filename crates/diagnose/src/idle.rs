@@ -5,6 +5,8 @@ use record::conversation::Side;
 use record::table::{Cell, Kind, Value};
 use record::{Nanos, columns, inside, json};
 
+use crate::claims::Times;
+
 /// The time without data, by who was waited for. Adds up to the application's share of the
 /// duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +21,9 @@ pub struct Idle {
     pub server_pausing_ns: Nanos,
     /// Question and answer crossed the path.
     pub round_trips_ns: Nanos,
+    /// How many times each kind of time went by, and the longest: of the client and of the server,
+    /// thinking and pausing.
+    paces: [(u64, Nanos); 4],
     /// Waited for, up to an ACK or a window: the next data show who was waited for.
     open: u64,
     /// The longest pauses.
@@ -132,6 +137,9 @@ impl Idle {
             (_, false) => &mut self.server_pausing_ns,
         };
         *sum += rest;
+        let (count, longest) = &mut self.paces[2 * usize::from(!thinking) + who as usize];
+        *count += u64::from(rest.0 > 0);
+        *longest = rest.max(*longest);
         // What no packet ended is in the sum alone.
         if rest > self.longest.0[2].map_or(Nanos::ZERO, |p| p.ns) && packets[1] > 0 {
             self.keep(who, thinking, rest, packets);
@@ -184,6 +192,20 @@ impl Idle {
             let taken = part.0.min(over);
             (part.0, over) = (part.0 - taken, over - taken);
         }
+    }
+
+    /// The kind of time that is the longest in all, and how often and how long it went by; `None`
+    /// of round trips.
+    pub(crate) fn pace(&self) -> Option<(&'static str, Times)> {
+        let (total, words) = self.parts()[0];
+        let kinds = [
+            "the client's application thinking",
+            "the server's application thinking",
+            "pauses of the client's application",
+            "pauses of the server's application",
+        ];
+        let (count, longest) = self.paces[kinds.iter().position(|kind| *kind == words)?];
+        Some((words, Times { count, total, longest: longest.min(total) }))
     }
 
     /// Nothing of it is known.

@@ -5,6 +5,7 @@ use std::fmt;
 use record::Nanos;
 use record::conversation::{Budget, Finding, FindingKind, Limit, Way};
 
+use crate::claims::Times;
 use crate::findings::Case;
 use crate::idle::Pause;
 use crate::unclear::Unclear;
@@ -107,9 +108,14 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
         Limit::Application => {
             let pause = case.idle.longest.first();
             let longest = pause.map_or(Nanos::ZERO, |p| p.ns);
-            let (most, words) = case.idle.parts()[0];
-            if longest.0 < most.0 / 20 && most > case.idle.round_trips_ns {
-                return format!("find what sets the application's pace: {words}, {most} in all, none longer than {longest}");
+            let pace = case.idle.pace().filter(|(_, times)| longest.0 < times.total.0 / 20);
+            if let Some((words, times)) = pace {
+                return match times.checked(&case.claims).filter(|times| times.longest.0 < times.total.0 / 2) {
+                    Some(Times { total, longest, .. }) => format!(
+                        "find what sets the application's pace: {words}, {total} in all, none longer than {longest}"
+                    ),
+                    None => format!("find what sets the application's pace: {words}, {} in all", times.total),
+                };
             }
             match pause.filter(|p| p.from_packet > 0) {
                 None if case.budgets.iter().map(|b| b.of(Limit::Application).0).sum::<u64>() > case.duration.0 / 2 => {
@@ -125,14 +131,14 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
             }
         }
         Limit::Unknown if case.vantage.is_subflow => {
-            "look at the MPTCP connection as a whole: `ss -Mi` on a host, and captures of its other subflows".into()
+            "look at the MPTCP connection as a whole: ss -Mi on a host, and captures of its other subflows".into()
         }
         Limit::Unknown | Limit::ReceiveWindow if findings.iter().any(|f| f.kind == FindingKind::Intermediary) => {
             "capture beyond what acknowledges on the way, too".into()
         }
         Limit::Handshake => "reuse connections: the handshake took most of the time".into(),
         Limit::SlowStart => {
-            "reuse connections, or raise the initial window (`ip route … initcwnd`): the transfer was over before the window had grown".into()
+            "reuse connections, or raise the initial window (ip route … initcwnd): the transfer was over before the window had grown".into()
         }
         Limit::CongestionWindow => "raise the sender's buffer, or use a congestion control that grows faster".into(),
         Limit::ReceiveWindow => "raise the receiver's buffer, or let its application read faster".into(),

@@ -73,6 +73,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What this capture can neither show nor rule out, and why.
     pub withheld: Vec<Withheld>,
+    /// Figures that broke their bounds and are not given: mistakes of this program.
+    pub broken_claims: u32,
     /// Its packets, where they were kept.
     pub records: Vec<Record>,
     /// Packets that found no room among the kept ones.
@@ -105,6 +107,7 @@ columns! {
     to_client = to_client, "from the server to the client";
     findings = findings, "what was found, the costliest first";
     withheld = withheld, "what this capture can neither show nor rule out, and why";
+    broken_claims = |r| u64::from(r.broken_claims), "figures that broke their bounds and are not given: mistakes of this program";
     records_left_out = records_left_out, "packets that found no room among the kept ones";
 }
 
@@ -148,6 +151,7 @@ pub(crate) fn make(number: usize, c: &Connection) -> Report {
         to_client: Direction { rounds: rounds(&case, Way::ToClient), ..direction(&c.halves, Way::ToClient) },
         findings,
         withheld,
+        broken_claims: case.claims.broken(),
         records: c.recorder.as_ref().map(|r| r.records.clone()).unwrap_or_default(),
         records_left_out: c.recorder.as_ref().map_or(0, |r| r.left_out),
     };
@@ -218,6 +222,7 @@ impl Report {
             to_client: Direction::default(),
             findings: Vec::new(),
             withheld: Vec::new(),
+            broken_claims: 0,
             records: Vec::new(),
             records_left_out: 0,
         }
@@ -226,6 +231,9 @@ impl Report {
     /// What of it cannot be so; `None` where all figures agree with one another.
     pub fn contradiction(&self) -> Option<String> {
         let duration = self.duration_ns;
+        if self.broken_claims > 0 {
+            return Some(format!("{} claims broke their bounds", self.broken_claims));
+        }
         if self.limits.total() != duration {
             return Some(format!("limits of {} in {duration}: {:?}", self.limits.total(), self.limits));
         }

@@ -235,6 +235,12 @@ impl Rounds {
         self.path > 0 && self.rate.abs_diff(self.path) <= self.path / 8
     }
 
+    /// The path's rate, kB/s, as the latest round shows in which a queue stood most of the time; 0
+    /// before the first.
+    pub(crate) fn paths_rate(&self) -> u32 {
+        self.path
+    }
+
     /// In the course of the even rounds the rate has grown by a quarter, little by little: with
     /// what was in flight, as a congestion window does, and neither a path nor a pacer.
     pub(crate) fn has_grown(&self) -> bool {

@@ -179,6 +179,11 @@ impl Sender {
         self.least.filter(|_| self.is_known())
     }
 
+    /// How long the ACK took, there and back, that the latest segment was the first to echo.
+    pub(crate) fn took(&self) -> Option<u64> {
+        (self.took > 0).then_some(self.took)
+    }
+
     /// While the sender has much in flight.
     pub(crate) fn loaded(&self) -> Option<u64> {
         self.loaded.filter(|_| self.is_known())

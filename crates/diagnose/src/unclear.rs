@@ -36,7 +36,7 @@ impl Unclear {
     pub const fn step(self) -> &'static str {
         match self {
             Self::Pace | Self::ByItself => {
-                "trace the sending host (`wirelapse trace`): it shows whether the application, pacing or the qdisc held the data"
+                "trace the sending host (wirelapse trace): it shows whether the application, pacing or the qdisc held the data"
             }
             Self::Bunches => {
                 "capture next to the receiver: data that arrive without a pause show a path that is in use"

@@ -7,6 +7,7 @@ use crate::distance::Distance;
 use crate::half::{Data, Late};
 use crate::kept::Facts;
 use crate::ranges::START;
+use crate::repairing::{Path, Progress};
 use crate::retransmission::Class;
 use crate::unclear::Unclear;
 use record::conversation::{Budget, Limit, Way};
@@ -325,6 +326,50 @@ impl Connection {
         if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
     }
 
+    /// Gives the time in which losses were repaired to the path's rate where the path was full all
+    /// the same.
+    pub(super) fn follow_repairs(&mut self, way: Way, s: &Segment, now: u64) {
+        for of in Way::ALL {
+            let h = &self.halves[of];
+            let repaired = h.recovery.is_some() || h.scoreboard.is_disordered();
+            if !repaired && h.anomalies.repairing.as_ref().is_none_or(|r| !r.is_open()) {
+                continue;
+            }
+            let (una, beyond) = (h.space.una(), self.lag(of));
+            let at = Progress {
+                now,
+                delivered: una + h.scoreboard.delivered(una, h.sizes.largest()),
+                lost: self.budgets[of].of(Limit::LossRecovery).0,
+            };
+            let there = h.rtt.base().unwrap_or(0);
+            let path = Path { rest: there.saturating_add(beyond), rate: h.rounds.paths_rate() };
+            let highest = h.scoreboard.highest().unwrap_or(0);
+            // A segment beyond all others that was reported was sent once, so its round trip is
+            // plain.
+            let sent = h.flight.sent_once(highest);
+            let took = h.sender.as_ref().filter(|_| of == way && s.payload > 0).and_then(|s| s.took());
+            let h = &mut self.halves[of];
+            let repairing = h.anomalies.repairing.get_or_insert_default();
+            if repairing.is_open() {
+                if let Some(sent) = sent.filter(|_| repairing.raises(highest)) {
+                    repairing.longer_beyond((now - sent.min(now)).saturating_sub(there));
+                }
+                if let Some(took) = took {
+                    repairing.longer_before(took.saturating_sub(beyond));
+                }
+                repairing.take(at);
+                if !repaired || repairing.is_whole(path.rest) {
+                    let full = repairing.close(path);
+                    self.budgets[of].shift(Limit::LossRecovery, Limit::PathRate, full);
+                }
+            }
+            if repaired && !repairing.is_open() {
+                let lost = self.budgets[of].of(Limit::LossRecovery).0;
+                repairing.open(Progress { lost, ..at }, highest);
+            }
+        }
+    }
+
     /// The side of which the data were waited for last.
     pub(crate) fn waiting_side(&self) -> Way {
         self.held_for.0
@@ -332,6 +377,16 @@ impl Connection {
 
     /// The budgets with the time in them that no packet will decide any more.
     pub(crate) fn settled(&self) -> [Budget; 2] {
+        let mut budgets = self.with_held();
+        for (budget, h) in budgets.iter_mut().zip(&self.halves) {
+            let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate()));
+            budget.shift(Limit::LossRecovery, Limit::PathRate, full);
+        }
+        budgets
+    }
+
+    /// The budgets with the time in them that is held.
+    fn with_held(&self) -> [Budget; 2] {
         let mut budgets = self.budgets;
         let (of, suspect) = self.held_for;
         budgets[of].add(if suspect { Limit::LossRecovery } else { Limit::Application }, self.held);
@@ -356,7 +411,7 @@ impl Connection {
             State::Suspect if suspect && self.state.1 == of => {}
             State::Quiet | State::Waiting if !suspect => self.state = (State::Answered, of),
             _ => {
-                self.budgets = self.settled();
+                self.budgets = self.with_held();
                 if !suspect {
                     // What it had sent last was part-filled, and nothing followed.
                     let packets = [self.last_data, number];

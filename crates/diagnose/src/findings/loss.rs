@@ -124,6 +124,7 @@ fn gain(case: &Case<'_>, way: Way, cost: Nanos) -> String {
             "find where packets are dropped: about {saved} ({} of the time)",
             quantity::percent(saved.0 as f64 / case.duration.0.max(1) as f64)
         ),
+        _ if cost == Nanos::ZERO => "nothing: the path was full while they were repaired".into(),
         _ => format!("little: in the {cost} of recovery data went on as fast as at other times"),
     }
 }

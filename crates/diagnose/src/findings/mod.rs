@@ -7,6 +7,7 @@ use record::Nanos;
 use record::conversation::{Budget, Finding, FindingKind, Limit, Side, Way, Withheld};
 use wire::Flags;
 
+use crate::claims::{Claims, RoundTrip};
 use crate::connection::Connection;
 use crate::event::Occurrences;
 use crate::half::Half;
@@ -116,6 +117,7 @@ pub(crate) struct Case<'a> {
     pub(crate) idle: Idle,
     pub(crate) duration: Nanos,
     pub(crate) vantage: Vantage,
+    pub(crate) claims: Claims,
 }
 
 impl<'a> Case<'a> {
@@ -152,7 +154,7 @@ impl<'a> Case<'a> {
         let duration = Nanos(c.last_at - c.first_at);
         let unknown = budgets[0].of(Limit::Unknown) + budgets[1].of(Limit::Unknown);
         vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
-        Self { c, budgets, idle, duration, vantage }
+        Self { c, budgets, idle, duration, vantage, claims: Claims::default() }
     }
 
     fn sender(&self, way: Way) -> &'a Half {
@@ -181,6 +183,17 @@ impl<'a> Case<'a> {
         let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
         let beyond = echoed.and_then(|s| s.samples.quantile(0.5)).or(self.receiver(way).rtt.base().map(Nanos));
         Some(usual + beyond.unwrap_or(Nanos::ZERO))
+    }
+
+    /// The round trip at rest, as far as its parts are known.
+    fn rest(&self, way: Way) -> Option<Nanos> {
+        let beyond = self.receiver(way).rtt.base().or(self.sender(way).sender.as_ref().and_then(|s| s.base()));
+        Some(Nanos(self.sender(way).rtt.base()?.saturating_add(beyond.unwrap_or(0))))
+    }
+
+    /// The round trip that a window has to span, for text.
+    fn round_trip(&self, way: Way) -> Option<RoundTrip> {
+        RoundTrip::of(&self.claims, self.rtt(way)?, self.rest(way))
     }
 
     /// Why most of the time that is not known is not known, where several causes look the same.

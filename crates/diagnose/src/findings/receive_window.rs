@@ -25,7 +25,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     if (super::window_scaling::RULE.find)(case, way).is_some() {
         return None;
     }
-    let rtt = case.rtt(way)?;
+    let (rtt, trip) = (case.rtt(way)?, case.round_trip(way)?);
     let cost = case.time(way, Limit::ReceiveWindow);
     let full = case.c.events.of(Event::WindowFull, way)?;
     let ceiling = Rate(h.anomalies.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
@@ -43,7 +43,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         count: h.anomalies.full_windows,
         cost,
         text: format!(
-            "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {rtt} it lets no more than {ceiling} through",
+            "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {trip} it lets no more than {ceiling} through",
             case.receiver_name(way),
             h.anomalies.full_most,
             quantity::percent(share)

@@ -3,7 +3,8 @@
 use record::Nanos;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{Case, Drawn, Rate};
+use super::{Case, Drawn};
+use crate::claims::{Promise, Transfer};
 
 /// The time that the connection would take less, at most. `None` where it would not be over sooner,
 /// or where that cannot be said.
@@ -29,7 +30,7 @@ pub(super) fn saving(case: &Case<'_>, way: Way, kind: FindingKind, drawn: &Drawn
         | FindingKind::RoundTrips => Some(drawn.cost),
         _ => None,
     };
-    saved.map(|s| s.min(case.duration)).filter(|s| *s > Nanos::ZERO)
+    saved.map(|s| transfer(case, way).at_most(s)).filter(|s| *s > Nanos::ZERO)
 }
 
 /// A window held `cost` of the transfer: what is left of that where the same bytes go as fast as
@@ -42,16 +43,25 @@ fn at_burst_rate(case: &Case<'_>, way: Way, cost: Nanos) -> Option<Nanos> {
     Some(Nanos(cost.0.saturating_sub((at_best * 1e9) as u64)))
 }
 
-/// The same in words: `2.10 s instead of 4.20 s, 32.0 Mbit/s instead of 16.0 Mbit/s`. `None` below
-/// one per cent.
+/// What bounds a promise.
+fn transfer(case: &Case<'_>, way: Way) -> Transfer {
+    let h = case.sender(way);
+    let rtt = case.rest(way).unwrap_or(Nanos::ZERO);
+    let trips = u64::from(case.c.halves[0].offered.seen) + u64::from(h.count.payload_packets > 0);
+    Transfer {
+        took: case.duration,
+        bytes: h.count.unique_bytes,
+        opened: case.c.established,
+        held: h.bursts.as_ref().map(|b| b.held() as f64 * 8.0).filter(|rate| *rate > 0.0),
+        burst: case.burst_rate(way).map(|rate| rate.0),
+        trips: Nanos(rtt.0.saturating_mul(trips)).min(case.duration),
+    }
+}
+
+/// The same in words. `None` below one per cent.
 pub(super) fn words(case: &Case<'_>, way: Way, saved: Nanos) -> Option<String> {
-    let (now, then) = (case.duration, case.duration.saturating_sub(saved));
-    if saved.0 < now.0 / 100 {
+    if saved.0 < case.duration.0 / 100 {
         return None;
     }
-    let bits = case.sender(way).count.unique_bytes as f64 * 8.0;
-    let rate = |time: Nanos| Rate(bits / time.as_secs_f64().max(1e-9));
-    // A rate says something of what goes on for more than a few round trips.
-    let rates = (bits >= 800_000.0 && then.0 > 0).then(|| format!(", {} instead of {}", rate(then), rate(now)));
-    Some(format!("the connection would take {then} instead of {now}{}", rates.unwrap_or_default()))
+    Promise::of(&case.claims, &transfer(case, way), saved).map(|promise| promise.to_string())
 }

@@ -24,7 +24,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     if h.rounds.most_flat().0 < FLAT_ROUNDS || share < 0.25 || cost < case.unclear_time(way) {
         return None;
     }
-    let rtt = case.rtt(way)?;
+    let (rtt, trip) = (case.rtt(way)?, case.round_trip(way)?);
     // No sender goes through more rounds than there is time for: what was counted as rounds were
     // none.
     if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat().0.into()) > case.duration.0)
@@ -44,7 +44,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
             case.receiver(way).window.largest(),
         ),
         worth: format!(
-            "a larger SO_SNDBUF (tcp_wmem), for {} of the time: this flight gives no more than {} over {rtt}",
+            "a larger SO_SNDBUF (tcp_wmem), for {} of the time: this flight gives no more than {} over {trip}",
             quantity::percent(share),
             Rate(f64::from(h.rounds.most_flat().1) * 8.0 / rtt.as_secs_f64().max(1e-6))
         ),

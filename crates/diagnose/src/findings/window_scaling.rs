@@ -31,7 +31,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         (None, _) => ("client", "its SYN has none, and without that the server must not answer with one"),
         (Some(_), None) => ("server", "the SYN offered it, the SYN-ACK does not answer"),
     };
-    let (h, rtt) = (case.sender(way), case.rtt(way)?);
+    let (h, rtt, trip) = (case.sender(way), case.rtt(way)?, case.round_trip(way)?);
     // A receiver with a window far below the ceiling would not gain by a scale.
     if h.anomalies.full_windows == 0 || h.anomalies.full_most < CEILING / 2 {
         return None;
@@ -63,10 +63,9 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         count: h.anomalies.full_windows,
         cost: held,
         text: format!(
-            "window scaling is off because the {} left it out ({}; or a box on the way took it out): the window cannot pass 65,535 bytes, so over an RTT of {} no more than {ceiling} can flow; the sender filled the window {} times and waited {held} for it ({}), closed windows not counted",
+            "window scaling is off because the {} left it out ({}; or a box on the way took it out): the window cannot pass 65,535 bytes, so over an RTT of {trip} no more than {ceiling} can flow; the sender filled the window {} times and waited {held} for it ({}), closed windows not counted",
             culprit.0,
             culprit.1,
-            Nanos(rtt.0),
             h.anomalies.full_windows,
             quantity::percent(held.0 as f64 / case.duration.0.max(1) as f64),
         ),

@@ -34,12 +34,49 @@ impl Burst {
     }
 }
 
+/// A second's quarters.
+const QUARTER: u64 = 250_000_000;
+
+/// The most bytes that went by in a second, by quarters of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    /// The quarter under way, counted from the clock's beginning, and the bytes of it and of the
+    /// three before.
+    quarter: u64,
+    bytes: [u64; 4],
+    most: u64,
+}
+
+impl Second {
+    #[inline(always)]
+    fn add(&mut self, now: u64, bytes: u64) {
+        let quarter = now / QUARTER;
+        if quarter != self.quarter {
+            self.turn(quarter);
+        }
+        self.bytes[(quarter % 4) as usize] += bytes;
+    }
+
+    #[inline(never)]
+    fn turn(&mut self, quarter: u64) {
+        self.most = self.best();
+        let passed = quarter.saturating_sub(self.quarter).min(4);
+        (0..passed).for_each(|n| self.bytes[((quarter - n) % 4) as usize] = 0);
+        self.quarter = quarter;
+    }
+
+    fn best(&self) -> u64 {
+        self.most.max(self.bytes.iter().sum())
+    }
+}
+
 /// Both ways to see how fast data goes. Kept from the fourth data packet on: many connections never
 /// have as many.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bursts {
     arrivals: Burst,
     delivered: Burst,
+    seconds: [Second; 2],
 }
 
 impl Bursts {
@@ -47,12 +84,19 @@ impl Bursts {
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.arrivals.add(now, bytes, size, rtt);
+        self.seconds[0].add(now, bytes);
     }
 
     /// `bytes` were acknowledged at `now`.
     #[inline(always)]
     pub(crate) fn acknowledged(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.delivered.add(now, bytes, size, rtt);
+        self.seconds[1].add(now, bytes);
+    }
+
+    /// The highest rate that was held for a second, in bytes a second, by both ways.
+    pub(crate) fn held(&self) -> u64 {
+        self.seconds[0].best().min(self.seconds[1].best())
     }
 
     /// The fastest that data passed the capture, in bytes a second; 0 where no burst was long
@@ -64,5 +108,22 @@ impl Bursts {
     /// The same of data that were acknowledged.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered.best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_held_where_it_goes_on_for_a_second() {
+        let mut bursts = Bursts::default();
+        // 1 kB each 10 ms for three seconds, and 50 kB at once amid them.
+        for n in 0..300u64 {
+            let (now, bytes) = (5_000_000_000 + n * 10_000_000, if n == 150 { 50_000 } else { 1_000 });
+            bursts.arrived(now, bytes, 1_000, 20_000_000);
+            bursts.acknowledged(now + 20_000_000, 1_000, 1_000, 20_000_000);
+        }
+        assert_eq!(bursts.held(), 100_000);
     }
 }

@@ -1,0 +1,198 @@
+//! What the path does while losses are repaired: whether it carries as much as it can.
+//!
+//! A full path that drops what its queue has no room for goes on carrying data at its rate while
+//! they are repaired: fewer losses would not make the transfer faster, so the time is the path's.
+//! That shows in round trips, which are those of a queue then, or in the rate, which is that of
+//! rounds in which one stood.
+
+/// Deliveries in a piece at least, so that one silence among them stands out.
+const FEWEST: usize = 4;
+/// And at most.
+const MOST: usize = 64;
+/// Pieces that wait for the path's rate to be known.
+const WAITING: usize = 64;
+
+/// A delivery that came so many times later than others came after a silence, in which a timer was
+/// waited for: that time is the loss's.
+const SILENCE: u64 = 4;
+
+/// A path that is full shows so much of its rate: repairs that were not needed cross it too.
+const FULL: f64 = 0.75;
+
+/// The time up to one delivery.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    took: u64,
+    /// How much of it was given to loss recovery.
+    lost: u64,
+    bytes: u64,
+}
+
+/// One direction's repairs, in pieces of a round trip.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repairing {
+    /// The last delivery, or the beginning; 0 where nothing is being repaired.
+    last_at: u64,
+    /// What was delivered by then, as a position in the stream.
+    delivered: u64,
+    /// What all time of loss recovery was then.
+    lost: u64,
+    intervals: Vec<Interval>,
+    /// The end of the data that were reported to have come out of order.
+    highest: u64,
+    /// The least time by which the way was longer than at rest, beyond the capture and before it.
+    excess: [Option<u64>; 2],
+    /// What a delivery took in the piece before, ns.
+    usual: u64,
+    /// Rates, kB/s, and times of recovery of earlier pieces, ns.
+    waiting: Vec<(f64, u64)>,
+}
+
+/// How far data have come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) now: u64,
+    /// How much was delivered, as a position in the stream.
+    pub(crate) delivered: u64,
+    /// All time of loss recovery so far.
+    pub(crate) lost: u64,
+}
+
+/// What is known of the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// Its round trip at rest.
+    pub(crate) rest: u64,
+    /// What it carried while a queue stood, kB/s; 0 where that was not seen.
+    pub(crate) rate: u32,
+}
+
+impl Path {
+    /// By how much a round trip with a queue is longer, at least.
+    pub(crate) fn queue(&self) -> u64 {
+        self.rest / 4 + 1_000_000
+    }
+}
+
+impl Repairing {
+    /// Whether a piece is under way.
+    pub(crate) fn is_open(&self) -> bool {
+        self.last_at > 0
+    }
+
+    /// A piece begins.
+    pub(crate) fn open(&mut self, at: Progress, highest: u64) {
+        (self.last_at, self.delivered, self.lost) = (at.now.max(1), at.delivered, at.lost);
+        self.highest = self.highest.max(highest);
+        self.excess = [None; 2];
+        self.intervals.clear();
+    }
+
+    /// Data up to a position came out of order: true where none beyond it had been reported.
+    pub(crate) fn raises(&mut self, highest: u64) -> bool {
+        let raises = highest > self.highest;
+        self.highest = self.highest.max(highest);
+        raises
+    }
+
+    /// The part of a round trip beyond the capture was so much longer than at rest.
+    pub(crate) fn longer_beyond(&mut self, excess: u64) {
+        self.excess[0] = Some(self.excess[0].map_or(excess, |e| e.min(excess)));
+    }
+
+    /// The part before it was, where the sender is.
+    pub(crate) fn longer_before(&mut self, excess: u64) {
+        self.excess[1] = Some(self.excess[1].map_or(excess, |e| e.min(excess)));
+    }
+
+    /// Data may have been delivered.
+    pub(crate) fn take(&mut self, at: Progress) {
+        if at.delivered > self.delivered {
+            self.intervals.push(Interval {
+                took: at.now.saturating_sub(self.last_at),
+                lost: at.lost.saturating_sub(self.lost),
+                bytes: at.delivered - self.delivered,
+            });
+            (self.last_at, self.delivered, self.lost) = (at.now.max(1), at.delivered, at.lost);
+        }
+    }
+
+    /// Whether the piece is long enough to be judged, of a path with this round trip.
+    pub(crate) fn is_whole(&self, round: u64) -> bool {
+        let length: u64 = self.intervals.iter().map(|i| i.took).sum();
+        self.intervals.len() >= MOST || self.intervals.len() >= FEWEST && length >= round
+    }
+
+    /// The piece under way ends: how much of the time of loss recovery in it, and in those before,
+    /// was the path's.
+    pub(crate) fn close(&mut self, path: Path) -> u64 {
+        self.last_at = 0;
+        let mut took: Vec<u64> = self.intervals.iter().map(|i| i.took).collect();
+        took.sort_unstable();
+        // A silence shows beside others only.
+        let usual = if took.len() > 1 { took[took.len() / 4] } else { self.usual };
+        self.usual = usual;
+        let (mut time, mut bytes, mut lost) = (0, 0, 0);
+        for i in self.intervals.drain(..).filter(|i| i.took <= usual.saturating_mul(SILENCE)) {
+            (time, bytes, lost) = (time + i.took, bytes + i.bytes, lost + i.lost);
+        }
+        if self.excess.iter().flatten().sum::<u64>() > path.queue() {
+            return lost;
+        }
+        if self.waiting.len() < WAITING && lost > 0 {
+            self.waiting.push((bytes as f64 * 1e6 / time.max(1) as f64, lost));
+        }
+        let full = self.at_paths_rate(path.rate);
+        if path.rate > 0 {
+            self.waiting.clear();
+        }
+        full
+    }
+
+    /// How much of the time of the pieces that wait was the path's, whose rate this is.
+    pub(crate) fn at_paths_rate(&self, path: u32) -> u64 {
+        let full = |rate: f64| path > 0 && rate >= f64::from(path) * FULL;
+        self.waiting.iter().filter(|(rate, _)| full(*rate)).map(|(_, time)| time).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A repair in which a segment is delivered after each of these times, ms; how much of it is
+    /// the path's, ms.
+    fn of_path(gaps: &[u64], path: Path, excess: Option<u64>) -> u64 {
+        let mut repairing = Repairing::default();
+        let mut at = Progress { now: 1_000 * MS, delivered: 10_000, lost: 0 };
+        repairing.open(at, 0);
+        for gap in gaps {
+            at = Progress { now: at.now + gap * MS, delivered: at.delivered + 1_000, lost: at.lost + gap * MS };
+            if let Some(excess) = excess {
+                repairing.longer_beyond(excess * MS);
+            }
+            repairing.take(at);
+        }
+        assert!(repairing.is_whole(40 * MS));
+        let full = repairing.close(path);
+        (full + repairing.at_paths_rate(path.rate)) / MS
+    }
+
+    #[test]
+    fn a_repair_at_the_paths_rate_is_the_paths_time() {
+        let path = Path { rest: 20 * MS, rate: 100 };
+        assert_eq!(of_path(&[10, 10, 10, 10], path, None), 40);
+        assert_eq!(of_path(&[20, 20, 20, 20], path, None), 0);
+        assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 40, "the timer's time is the loss's");
+    }
+
+    #[test]
+    fn a_queue_shows_in_round_trips_where_no_rate_is_known() {
+        let path = Path { rest: 20 * MS, rate: 0 };
+        assert_eq!(of_path(&[30, 30, 30, 30], path, Some(7)), 120);
+        assert_eq!(of_path(&[30, 30, 30, 30], path, Some(5)), 0);
+        assert_eq!(of_path(&[30, 30, 30, 30], path, None), 0);
+    }
+}
