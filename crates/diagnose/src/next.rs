@@ -101,6 +101,9 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
     if case.vantage.only_direction.is_some() {
         return "capture both directions".into();
     }
+    if case.vantage.without_acks {
+        return "save the capture without a display filter: its ACKs are missing".into();
+    }
     if case.vantage.missed_share() > 0.1 {
         return "capture again with a larger buffer or a shorter snap length: much of the connection is missing".into();
     }

@@ -51,6 +51,9 @@ pub struct Vantage {
     pub whole_bytes: u64,
     /// Thousandths of the duration of which it is not known what limited it.
     pub(crate) unknown_permille: u64,
+    /// It holds no ACK without data although there must have been some: it was saved through a
+    /// filter.
+    pub(crate) without_acks: bool,
     /// It is a subflow of MPTCP, perhaps the only one.
     pub(crate) is_subflow: bool,
     /// How the distance to the sender of each direction's data is known, to the server and to the
@@ -138,6 +141,25 @@ const MISSED_MOST: f64 = 0.1;
 /// Where more of the time than this is not known, a rule that looks at shares finds too little.
 const UNKNOWN_MOST: u64 = 200;
 
+/// Why nothing that goes by ACKs is known.
+const FILTERED: &str =
+    "the capture holds no ACK without data, although there must have been some: it was saved through a filter";
+
+/// Whether no ACK without data is in the capture although there must have been some. A side that
+/// sends little has nothing to put its ACKs on: one is due for every second segment (RFC 5681,
+/// section 4.2). And a client acknowledges the SYN-ACK before it has something to send, mostly.
+fn lacks_acks(c: &Connection) -> bool {
+    let [client, server] = &c.halves;
+    let both = client.count.packets > 0 && server.count.packets > 0;
+    if !both || !c.established || client.count.pure_acks + server.count.pure_acks > 0 {
+        return false;
+    }
+    let (to_server, to_client) = (client.count.payload_packets, server.count.payload_packets);
+    let due = to_server.max(to_client) >= 2 * to_server.min(to_client) + 4;
+    let opened = client.offered.seen && server.offered.seen && to_server + to_client >= 4;
+    due || opened
+}
+
 impl Vantage {
     pub(crate) fn of(c: &Connection) -> Self {
         let to = |way: Way| c.halves[way].rtt.base().map(Nanos);
@@ -180,6 +202,7 @@ impl Vantage {
             missed_bytes: missed,
             whole_bytes: whole,
             unknown_permille: 0,
+            without_acks: lacks_acks(c),
             is_subflow: c.halves.iter().any(|h| h.anomalies.multipath > 0),
             distance: Way::ALL.map(|way| c.distance(way)),
         }
@@ -197,16 +220,22 @@ impl Vantage {
 
     /// Whether times between packets say anything of what limited the connection.
     pub(crate) fn shows_time(&self) -> bool {
-        self.only_direction.is_none() && self.missed_share() <= MISSED_MOST
+        self.only_direction.is_none() && !self.without_acks && self.missed_share() <= MISSED_MOST
     }
 
     /// Why `view` is not to be had on the data of direction `way`; `None` where it is.
     pub(crate) fn lacks(&self, c: &Connection, way: Way, view: View) -> Option<&'static str> {
         let held = |way: Way| self.only_direction.is_none_or(|only| only == way);
         let lacks = match view {
-            View::BothDirections => self.only_direction.map(|_| "the capture holds one direction only"),
+            View::BothDirections => {
+                let one = self.only_direction.map(|_| "the capture holds one direction only");
+                one.or(self.without_acks.then_some(FILTERED))
+            }
             View::Data => (!held(way)).then_some("the capture does not hold the direction of the data"),
-            View::Acks => (!held(!way)).then_some("the capture does not hold the direction of the ACKs"),
+            View::Acks => {
+                let none = (!held(!way)).then_some("the capture does not hold the direction of the ACKs");
+                none.or(self.without_acks.then_some(FILTERED))
+            }
             View::Receiver => c.halves[way].rtt.acknowledged_nearer().map(
                 |_| "something on the way acknowledges for the receiver, so windows and ACKs are not the receiver's",
             ),
@@ -290,6 +319,9 @@ impl Vantage {
         }
         if self.is_subflow {
             text.push_str("; it is a subflow of MPTCP, so what its applications waited for is not known");
+        }
+        if self.without_acks {
+            text.push_str("; it holds no ACK without data, as after a display filter");
         }
         if self.missed_bytes > 0 {
             text.push_str(&format!(

@@ -35,6 +35,21 @@ fn a_capture_that_misses_most_bytes_says_so_and_claims_no_limit() {
     }
 }
 
+/// A display filter leaves out what it does not ask for: without the ACKs, everything looks like
+/// losses and pauses. A side that sends little has nothing to put its ACKs on.
+#[test]
+fn a_capture_without_pure_acks_was_filtered_and_claims_no_limit() {
+    let script = download();
+    let pure = |s: &Segment| s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST);
+    let filtered = report(script.segments.iter().filter(|s| !pure(s)));
+    assert_eq!(filtered.limits.largest(), Limit::Unknown);
+    assert!(filtered.verdict.to_string().contains("no ACK without data"), "{}", filtered.verdict);
+    assert!(filtered.findings.iter().all(|f| f.saves_ns.is_none()), "{:?}", filtered.findings);
+    let data = report(script.segments.iter().filter(|s| s.payload > 0));
+    assert_eq!(data.limits.largest(), Limit::Unknown, "{}", data.verdict);
+    assert_ne!(script.report().limits.largest(), Limit::Unknown);
+}
+
 /// A subflow is shown less than its applications do: what it is not given may go by another one.
 #[test]
 fn a_subflow_of_mptcp_is_not_said_to_wait_for_its_applications() {
