@@ -195,19 +195,25 @@ static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 byte
 	bpf_loop(64, retransmitted_one, &packet, 0);
 }
 
+/* The bytes beyond the last SENDMSG were written without one. */
+static __always_inline void unstamped_count(struct queue *queue, __u32 end)
+{
+	if (!queue->armed_since || !before(queue->write_seq, end))
+		return;
+	/* The coverage does not include them. */
+	queue->armed_position += end - queue->write_seq;
+	queue->write_seq = end;
+	COUNT(unstamped);
+}
+
 /* Outside of a call: what the write queue holds beyond the last SENDMSG left before the kernel
  * could stamp it. */
 static __always_inline void unstamped_check(const struct row *row, struct queue *queue, const struct tcp_sock *tp)
 {
 	const struct sock *sk = sock_of(tp);
 
-	if (!queue->armed_since || sk->sk_lock.owned || sk->sk_write_pending || row->frozen || fin_taken(row, tp) ||
-	    tp->write_seq == queue->write_seq)
-		return;
-	/* The coverage does not include them. */
-	queue->armed_position += tp->write_seq - queue->write_seq;
-	queue->write_seq = tp->write_seq;
-	COUNT(unstamped);
+	if (!sk->sk_lock.owned && !sk->sk_write_pending && !row->frozen && !fin_taken(row, tp))
+		unstamped_count(queue, tp->write_seq);
 }
 
 /* By tracepoints: bytes were written from the end of the last call that was seen up to `until`, by
@@ -223,11 +229,21 @@ static __always_inline void left_out_check(struct queue *queue, __u32 until)
 	queue->write_seq = until;
 }
 
-/* By tracepoints: no more is written. */
-static __always_inline void calls_end(struct queue *queue, __u32 number, const struct tcp_sock *tp)
+/* No more is written to row `of`, or none of it is seen: what was written past the calls is
+ * counted. A call that waits for room has written a part. */
+static __always_inline void calls_end(const struct row *row, __u32 of, const struct tcp_sock *tp)
 {
-	slot_trim(queue, number, tp->write_seq);
-	left_out_check(queue, tp->write_seq);
+	__u32 end = tp->write_seq - fin_taken(row, tp), at;
+	struct queue *queue = queue_of(row, of, &at);
+
+	if (!queue || row->frozen)
+		return;
+	if (!STAMPS) {
+		slot_trim(queue, at, end);
+		left_out_check(queue, end);
+	} else if (!sock_of(tp)->sk_write_pending) {
+		unstamped_count(queue, end);
+	}
 }
 
 /* Picks a connection up. The caller arms it. */
@@ -259,6 +275,7 @@ static __always_inline void connection_over(struct socket_info *info, struct row
 		if (!row->announced)
 			announce(row, info->pid, info->comm, tp);
 	}
+	calls_end(row, info->row, tp);
 	row_release(info, row, tp, now, finishing);
 }
 
@@ -271,10 +288,7 @@ static __always_inline void state_changed(struct socket_info *info, struct row *
 		__u32 number = info->row, at;
 		struct queue *queue = queue_of(row, number, &at);
 
-		if (queue && STAMPS)
-			unstamped_check(row, queue, tp);
-		else if (queue)
-			calls_end(queue, at, tp);
+		calls_end(row, number, tp);
 		totals_update(row, number, tp, now);
 		if (queue)
 			totals_disarm(row, queue, tp, now);

@@ -344,13 +344,6 @@ int pass(struct bpf_iter__tcp *ctx)
 			SET_ARMED(tp, view, row, true, CALLS);
 		break;
 	case PASS_FINISH:
-		if (!STAMPS && !row->frozen) {
-			__u32 at;
-			struct queue *queue = queue_of(row, info->row, &at);
-
-			if (queue)
-				calls_end(queue, at, view);
-		}
 		if (!now_set->shared)
 			SET_ARMED(tp, view, row, false, 0);
 		connection_over(info, row, view, now, true);
