@@ -38,7 +38,8 @@ pub(crate) struct Transfer {
     pub(crate) bytes: u64,
     /// The connection was opened: an attempt that failed has no duration that a remedy shortens.
     pub(crate) opened: bool,
-    /// The highest rate that was held for a second, bit/s; `None` where not enough was sent to tell.
+    /// The highest rate that was held for a second, bit/s; `None` where too little was sent to
+    /// tell.
     pub(crate) held: Option<f64>,
     /// The highest rate of a burst, likewise.
     pub(crate) burst: Option<f64>,
