@@ -437,7 +437,7 @@ mod tests {
                 + outcome
                     .missing
                     .iter()
-                    .filter(|m| m.timestamps == "software" && !m.reason.contains("macvlan"))
+                    .filter(|m| m.timestamps == Stamps::Software && !m.reason.contains("macvlan"))
                     .count(),
             4
         );
