@@ -8,6 +8,8 @@ use std::fmt;
 
 use record::Nanos;
 
+use crate::rtt::least_queue;
+
 /// Claims that broke their bounds.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Cell<u32>);
@@ -135,12 +137,17 @@ impl RoundTrip {
         let rest = rest.unwrap_or(usual);
         claims.checked(Self { usual, rest: rest.min(usual) }, usual.0 > 0 || rest.0 == 0)
     }
+
+    /// As data usually have it.
+    pub(crate) fn usual(&self) -> Nanos {
+        self.usual
+    }
 }
 
 impl fmt::Display for RoundTrip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.usual)?;
-        if self.usual.0 > self.rest.0 + self.rest.0 / 4 + 1_000_000 {
+        if self.usual.0 - self.rest.0 > least_queue(self.rest.0) {
             write!(f, " ({} at rest, and {} in a queue)", self.rest, self.usual.saturating_sub(self.rest))?;
         }
         Ok(())

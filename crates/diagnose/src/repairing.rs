@@ -5,6 +5,8 @@
 //! That shows in round trips, which are those of a queue then, or in the rate, which is that of
 //! rounds in which one stood.
 
+use crate::rtt::least_queue;
+
 /// Deliveries in a piece at least, so that one silence among them stands out.
 const FEWEST: usize = 4;
 /// And at most.
@@ -65,13 +67,6 @@ pub(crate) struct Path {
     pub(crate) rest: u64,
     /// What it carried while a queue stood, kB/s; 0 where that was not seen.
     pub(crate) rate: u32,
-}
-
-impl Path {
-    /// By how much a round trip with a queue is longer, at least.
-    pub(crate) fn queue(&self) -> u64 {
-        self.rest / 4 + 1_000_000
-    }
 }
 
 impl Repairing {
@@ -136,7 +131,7 @@ impl Repairing {
         for i in self.intervals.drain(..).filter(|i| i.took <= usual.saturating_mul(SILENCE)) {
             (time, bytes, lost) = (time + i.took, bytes + i.bytes, lost + i.lost);
         }
-        if self.excess.iter().flatten().sum::<u64>() > path.queue() {
+        if self.excess.iter().flatten().sum::<u64>() > least_queue(path.rest) {
             return lost;
         }
         if self.waiting.len() < WAITING && lost > 0 {

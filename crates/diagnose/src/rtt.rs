@@ -14,6 +14,13 @@ const NONE: u64 = u64::MAX;
 /// How many samples make a block of the slow series that steps of the path's delay are read from.
 const BLOCK: u32 = 16;
 
+/// By how much a round trip is longer than `rest`, ns, at least, where data wait in a queue: a
+/// quarter, and 1 ms, which scheduling adds on a LAN.
+#[inline(always)]
+pub(crate) fn least_queue(rest: u64) -> u64 {
+    rest / 4 + 1_000_000
+}
+
 /// A block's smallest sample with where it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {

@@ -9,6 +9,7 @@ use crate::kept::Facts;
 use crate::ranges::START;
 use crate::repairing::{Path, Progress};
 use crate::retransmission::Class;
+use crate::rtt::least_queue;
 use crate::unclear::Unclear;
 use record::conversation::{Budget, Limit, Way};
 
@@ -114,7 +115,7 @@ impl Connection {
     }
 
     /// Whether data of direction `way` wait on the path: both parts of it under load against both
-    /// at rest. 1 ms and a quarter: what scheduling adds on a LAN.
+    /// at rest.
     #[inline(always)]
     fn queue(&self, way: Way, beside: bool) -> Queue {
         let (h, p) = (&self.halves[way], &self.halves[!way]);
@@ -125,7 +126,7 @@ impl Connection {
         let rest = there.saturating_add(beyond);
         let load = h.rtt.loaded().unwrap_or(there).saturating_add(beyond_loaded);
         let longer = load.saturating_sub(rest);
-        if longer <= rest / 4 + 1_000_000 {
+        if longer <= least_queue(rest) {
             Queue::None
         } else if longer <= h.rounds.pause() {
             Queue::Possible

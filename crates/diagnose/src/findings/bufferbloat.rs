@@ -43,7 +43,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost,
         text: format!(
             "the RTT to the {} goes from {low} to {high} with the bytes in flight (r = {r:.2}, n = {}): a queue of up to {} stands at the bottleneck",
-            case.receiver_name(way),
+            way.receiver(),
             samples,
             high.saturating_sub(low)
         ),

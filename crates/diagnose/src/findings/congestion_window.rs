@@ -41,7 +41,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost,
         text: format!(
             "the {}'s {name} (at most {} bytes were in flight) set the rate for {cost} ({}){why}",
-            case.sender_name(way),
+            way.sender(),
             h.space.peak(),
             quantity::percent(share),
         ),

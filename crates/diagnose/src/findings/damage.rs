@@ -28,9 +28,9 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
             "the TCP checksum of {} of {} packets to the {} is wrong ({}): damaged before the capture, and discarded by the {}",
             damage.count,
             h.count.packets,
-            case.receiver_name(way),
+            way.receiver(),
             quantity::percent_to(f64::from(damage.count) / h.count.packets.max(1) as f64, 3),
-            case.receiver_name(way),
+            way.receiver(),
         ),
         worth: "look for faulty hardware on the way: error counters of interfaces, cables and optics, memory of switches and routers".into(),
     })

@@ -21,7 +21,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{}: a delayed ACK of the {} (packet {}, {} later than the path takes) kept the next full segment (packet {}) waiting; {} in all",
             times(stalls.count),
-            case.receiver_name(way),
+            way.receiver(),
             worst.packets[1],
             record::Nanos(worst.cost),
             worst.packets[2],
@@ -29,7 +29,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         ),
         worth: format!(
             "a window of two segments or more at the {}, or a receiver that acknowledges at once, saves {}",
-            case.sender_name(way),
+            way.sender(),
             stalls.total
         ),
         ..Drawn::of(stalls)

@@ -30,7 +30,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     if turns.count < 5 || path < 5_000_000 || trips.saturating_mul(10) < case.duration.0.saturating_mul(3) {
         return None;
     }
-    let who = case.sender_name(way);
+    let who = way.sender();
     Some(Drawn {
         packets: turns.longest_packets.into_iter().filter(|n| *n > 0).collect(),
         at: case.c.first_at,
@@ -39,7 +39,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{} the {} waited for the {who} to answer, {} each on average, of which the path alone takes {}: {} of the {} went into round trips ({})",
             times(turns.count.into()),
-            case.receiver_name(way),
+            way.receiver(),
             Nanos(mean),
             Nanos(path.min(mean)),
             Nanos(trips),

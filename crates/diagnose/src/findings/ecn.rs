@@ -29,8 +29,8 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost: record::Nanos::ZERO,
         text: format!(
             "the path marked congestion on the way to the {}: {marked} packets carry the mark here, {echoed} ACKs echo one (ECE), and the {} reduced its window {} (CWR)",
-            case.receiver_name(way),
-            case.sender_name(way),
+            way.receiver(),
+            way.sender(),
             times(reduced),
         ),
         worth: "a queue at the bottleneck reaches its marking threshold: without the marks it would grow or drop packets; more bandwidth there is what helps".into(),

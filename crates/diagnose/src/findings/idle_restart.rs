@@ -28,16 +28,12 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{} the {} began again after a pause with {} bytes where it had sent {} at a time before: {} to grow back",
             times(restarts.count),
-            case.sender_name(way),
+            way.sender(),
             worst.detail & 0xffff_ffff,
             worst.detail >> 32,
             restarts.total
         ),
-        worth: format!(
-            "net.ipv4.tcp_slow_start_after_idle=0 at the {} saves up to {}",
-            case.sender_name(way),
-            restarts.total
-        ),
+        worth: format!("net.ipv4.tcp_slow_start_after_idle=0 at the {} saves up to {}", way.sender(), restarts.total),
         ..Drawn::of(restarts)
     })
 }

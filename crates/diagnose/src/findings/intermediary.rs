@@ -25,11 +25,11 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost: Nanos::ZERO,
         text: format!(
             "the {}'s side took {} to complete the handshake, but acknowledges data after {} (median of {}): a proxy or NAT near the capture seems to end the connection, so windows, options and ACKs seen here are its own and not the {}'s",
-            case.receiver_name(way),
+            way.receiver(),
             handshake,
             usual,
             h.rtt.samples.count(),
-            case.receiver_name(way),
+            way.receiver(),
         ),
         worth: "capture beyond it as well: what limits the other half of the path does not show here".into(),
     })

@@ -54,7 +54,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{needed} of {} data packets to the {} were retransmitted ({}{}){}{}{}",
             count.payload_packets,
-            case.receiver_name(way),
+            way.receiver(),
             quantity::percent_to(rate, 3),
             // The classes are those of all of them.
             match h.anomalies.spurious {
@@ -77,7 +77,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
                 Class::ALL.get(e.detail as usize).map_or("", |c| c.words()),
             )),
             if unfinished {
-                format!("; the last recovery was not finished: nothing more came from the {}", case.receiver_name(way))
+                format!("; the last recovery was not finished: nothing more came from the {}", way.receiver())
             } else {
                 String::new()
             },

@@ -4,7 +4,7 @@
 //! list of kinds in `record`.
 
 use record::Nanos;
-use record::conversation::{Budget, Finding, FindingKind, Limit, Side, Way, Withheld};
+use record::conversation::{Budget, Finding, FindingKind, Limit, Way, Withheld};
 use wire::Flags;
 
 use crate::claims::{Claims, RoundTrip};
@@ -165,15 +165,6 @@ impl<'a> Case<'a> {
         &self.c.halves[!way]
     }
 
-    /// Who sends in this direction.
-    fn sender_name(&self, way: Way) -> Side {
-        way.sender()
-    }
-
-    fn receiver_name(&self, way: Way) -> Side {
-        way.receiver()
-    }
-
     /// The round trip that a window has to span: what the sender's data usually took (the smallest
     /// may be that of a proxy or of an empty path), and the part between capture and sender where
     /// it is known.
@@ -300,8 +291,9 @@ pub(crate) fn draw(case: &Case<'_>) -> (Vec<Finding>, Vec<Withheld>) {
             let drawn = if lacking.is_none() { (rule.find)(case, way) } else { None };
             if let Some(mut drawn) = drawn {
                 drawn.packets.truncate(24);
-                let saves_ns = saving::saving(case, way, rule.kind, &drawn);
-                let gained = saves_ns.and_then(|saved| saving::words(case, way, saved));
+                let transfer = saving::transfer(case, way);
+                let saves_ns = saving::saving(case, way, rule.kind, &drawn, &transfer);
+                let gained = saves_ns.and_then(|saved| saving::words(&case.claims, &transfer, saved));
                 drawn.worth.extend(gained.map(|words| format!("; {words}")));
                 findings.push(Finding {
                     kind: rule.kind,

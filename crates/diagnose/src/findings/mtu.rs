@@ -29,7 +29,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     Some(Drawn {
         text: format!(
             "packets of {size} bytes of payload to the {} vanish: retransmitted {} on timeouts, and no larger one than {} bytes was ever acknowledged",
-            case.receiver_name(way),
+            way.receiver(),
             times(large.count),
             h.sizes.largest_acked()
         ),

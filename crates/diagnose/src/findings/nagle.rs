@@ -24,7 +24,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{}: the {} acknowledged packet {} ({held} bytes) {} later than the path's {} (a delayed ACK, packet {}), and Nagle's algorithm let {what} (packet {}) go only then; {} in all",
             times(stalls.count),
-            case.receiver_name(way),
+            way.receiver(),
             worst.packets[0],
             super::precise(record::Nanos(worst.cost)),
             record::Nanos(path),
@@ -34,9 +34,9 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         ),
         worth: format!(
             "TCP_NODELAY at the {}, or one write for what belongs together, saves {}; so does a {} that acknowledges at once",
-            case.sender_name(way),
+            way.sender(),
             stalls.total,
-            case.receiver_name(way)
+            way.receiver()
         ),
         ..Drawn::of(stalls)
     })

@@ -25,7 +25,8 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     if (super::window_scaling::RULE.find)(case, way).is_some() {
         return None;
     }
-    let (rtt, trip) = (case.rtt(way)?, case.round_trip(way)?);
+    let trip = case.round_trip(way)?;
+    let rtt = trip.usual();
     let cost = case.time(way, Limit::ReceiveWindow);
     let full = case.c.events.of(Event::WindowFull, way)?;
     let ceiling = Rate(h.anomalies.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
@@ -44,7 +45,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost,
         text: format!(
             "the {}'s receive window of {} bytes was full for {cost} ({}): over an RTT of {trip} it lets no more than {ceiling} through",
-            case.receiver_name(way),
+            way.receiver(),
             h.anomalies.full_most,
             quantity::percent(share)
         ),

@@ -31,13 +31,13 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost,
         text: format!(
             "the {}'s application reads more slowly than data comes: its window shrank from {largest} bytes to {} while the sender stood at its edge for {cost} ({})",
-            case.receiver_name(way),
+            way.receiver(),
             if case.receiver(way).anomalies.zero_windows > 0 { 0 } else { h.anomalies.full_least },
             quantity::percent(share)
         ),
         worth: format!(
             "a {} that reads as fast as data comes saves up to {} of the time",
-            case.receiver_name(way),
+            way.receiver(),
             quantity::percent(share)
         ),
     })

@@ -37,7 +37,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{} retransmissions to the {} were needless: the originals arrived late, not never (packets changed places by up to {} bytes); each cut the window",
             needless.count,
-            case.receiver_name(way),
+            way.receiver(),
             h.anomalies.reorder_extent.max(u64::from(h.sizes.largest()))
         ),
         worth: format!(

@@ -29,7 +29,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     if one_sided && h.fin.is_some() {
         return None;
     }
-    let who = case.sender_name(way);
+    let who = way.sender();
     let last = h.last_data_at.max(p.last_data_at);
     let ttl = h.datagrams.first_ttl();
     let hops = ttl.abs_diff(h.anomalies.reset_ttl);
@@ -58,7 +58,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
             "the {who} reset it with data still unacknowledged: its application closed without reading everything, or ended"
         )
     } else if p.fin.is_some() {
-        let peer = case.receiver_name(way);
+        let peer = way.receiver();
         format!(
             "the {who} answered the {peer}'s FIN with a RST: its application aborted (SO_LINGER of 0), closed with data not yet read, or ended"
         )

@@ -4,11 +4,17 @@ use record::Nanos;
 use record::conversation::{FindingKind, Limit, Way};
 
 use super::{Case, Drawn};
-use crate::claims::{Promise, Transfer};
+use crate::claims::{Claims, Promise, Transfer};
 
 /// The time that the connection would take less, at most. `None` where it would not be over sooner,
 /// or where that cannot be said.
-pub(super) fn saving(case: &Case<'_>, way: Way, kind: FindingKind, drawn: &Drawn) -> Option<Nanos> {
+pub(super) fn saving(
+    case: &Case<'_>,
+    way: Way,
+    kind: FindingKind,
+    drawn: &Drawn,
+    transfer: &Transfer,
+) -> Option<Nanos> {
     if !case.vantage.shows_time() {
         return None;
     }
@@ -30,7 +36,7 @@ pub(super) fn saving(case: &Case<'_>, way: Way, kind: FindingKind, drawn: &Drawn
         | FindingKind::RoundTrips => Some(drawn.cost),
         _ => None,
     };
-    saved.map(|s| transfer(case, way).at_most(s)).filter(|s| *s > Nanos::ZERO)
+    saved.map(|s| transfer.at_most(s)).filter(|s| *s > Nanos::ZERO)
 }
 
 /// A window held `cost` of the transfer: what is left of that where the same bytes go as fast as
@@ -44,7 +50,7 @@ fn at_burst_rate(case: &Case<'_>, way: Way, cost: Nanos) -> Option<Nanos> {
 }
 
 /// What bounds a promise.
-fn transfer(case: &Case<'_>, way: Way) -> Transfer {
+pub(super) fn transfer(case: &Case<'_>, way: Way) -> Transfer {
     let h = case.sender(way);
     let rtt = case.rest(way).unwrap_or(Nanos::ZERO);
     let trips = u64::from(case.c.halves[0].offered.seen) + u64::from(h.count.payload_packets > 0);
@@ -58,10 +64,10 @@ fn transfer(case: &Case<'_>, way: Way) -> Transfer {
     }
 }
 
-/// The same in words. `None` below one per cent.
-pub(super) fn words(case: &Case<'_>, way: Way, saved: Nanos) -> Option<String> {
-    if saved.0 < case.duration.0 / 100 {
+/// What is saved, in words. `None` below one per cent.
+pub(super) fn words(claims: &Claims, transfer: &Transfer, saved: Nanos) -> Option<String> {
+    if saved.0 < transfer.took.0 / 100 {
         return None;
     }
-    Promise::of(&case.claims, &transfer(case, way), saved).map(|promise| promise.to_string())
+    Promise::of(claims, transfer, saved).map(|promise| promise.to_string())
 }

@@ -24,7 +24,8 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     if h.rounds.most_flat().0 < FLAT_ROUNDS || share < 0.25 || cost < case.unclear_time(way) {
         return None;
     }
-    let (rtt, trip) = (case.rtt(way)?, case.round_trip(way)?);
+    let trip = case.round_trip(way)?;
+    let rtt = trip.usual();
     // No sender goes through more rounds than there is time for: what was counted as rounds were
     // none.
     if case.vantage.whole().is_some_and(|least| least.0.saturating_mul(h.rounds.most_flat().0.into()) > case.duration.0)
@@ -38,7 +39,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost,
         text: format!(
             "the {} kept {} bytes in flight for {} rounds on end, with room in the receive window of {} and no queue on the path: its send buffer is full, or its congestion control holds the window (BBR does)",
-            case.sender_name(way),
+            way.sender(),
             h.rounds.most_flat().1,
             h.rounds.most_flat().0,
             case.receiver(way).window.largest(),

@@ -32,7 +32,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         text: format!(
             "{} nothing got through for a while with data to the {} under way, the longest {} (until packet {}), and then most of it did together: the path stood still or carried other traffic, or the machine at one end stood still{clock}, {} in all",
             times(stalls.count),
-            case.receiver_name(way),
+            way.receiver(),
             Nanos(worst.cost),
             worst.packets[0],
             stalls.total,

@@ -36,11 +36,11 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         cost: total,
         text: format!(
             "the {} closed its window {} for {total} in all, the longest {}{}: its application did not read",
-            case.receiver_name(way),
+            way.receiver(),
             times(count),
             record::Nanos(longest),
             if open_end > 0 { ", and it was still closed at the end" } else { "" },
         ),
-        worth: format!("a {} that reads as fast as data comes saves {total}", case.receiver_name(way)),
+        worth: format!("a {} that reads as fast as data comes saves {total}", way.receiver()),
     })
 }

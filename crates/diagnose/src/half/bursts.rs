@@ -76,7 +76,8 @@ impl Second {
 pub(crate) struct Bursts {
     arrivals: Burst,
     delivered: Burst,
-    seconds: [Second; 2],
+    arrived_in_second: Second,
+    delivered_in_second: Second,
 }
 
 impl Bursts {
@@ -84,19 +85,19 @@ impl Bursts {
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.arrivals.add(now, bytes, size, rtt);
-        self.seconds[0].add(now, bytes);
+        self.arrived_in_second.add(now, bytes);
     }
 
     /// `bytes` were acknowledged at `now`.
     #[inline(always)]
     pub(crate) fn acknowledged(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.delivered.add(now, bytes, size, rtt);
-        self.seconds[1].add(now, bytes);
+        self.delivered_in_second.add(now, bytes);
     }
 
     /// The highest rate that was held for a second, in bytes a second, by both ways.
     pub(crate) fn held(&self) -> u64 {
-        self.seconds[0].best().min(self.seconds[1].best())
+        self.arrived_in_second.best().min(self.delivered_in_second.best())
     }
 
     /// The fastest that data passed the capture, in bytes a second; 0 where no burst was long
