@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::Truth;
 use crate::packet::{self, Packet};
 use crate::run::Observation;
-use crate::score::{CHANGED, Case, Outcome, Place, analysed, judge};
+use crate::score::{CHANGED, Case, Judged, Outcome, analysed, judge};
 
 /// What is known of a capture in the folder, beside which it lies as `NAME.pcap.zst`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,8 +39,7 @@ fn capture(file: &Path, times: Option<&Vec<u64>>) -> Vec<Packet> {
 /// What the verdict on `packets` is worth by `truth`, of the connection with this port of the
 /// client; and which limits were named and true.
 fn outcome(packets: &[Packet], port: u16, truth: &Truth) -> Option<(Outcome, Limit, Limit)> {
-    let times = || packets.iter().map(|p| p.truly_at);
-    let span = (times().min()?, times().max()?);
+    let span = packet::span(packets)?;
     let report = analysed(packets, port)?;
     Some((judge(&report, truth, span), report.limits.largest(), truth.budget(span.0, span.1).largest()))
 }
@@ -69,10 +68,8 @@ impl Known {
     /// Where there is no such capture.
     pub fn again(self, file: &Path) -> Case {
         let packets = capture(file, self.times.as_ref());
-        let times = || packets.iter().map(|p| p.truly_at);
-        let span = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-        match analysed(&packets, self.port) {
-            Some(report) => self.case.said_anew(&report, &self.truth, span),
+        match analysed(&packets, self.port).zip(packet::span(&packets)) {
+            Some((report, span)) => self.case.said_anew(&report, &self.truth, span),
             None => self.case,
         }
     }
@@ -87,8 +84,7 @@ impl Known {
     fn of(case: Case, port: u16, truth: &Truth, packets: &[Packet]) -> Self {
         let times = packets.iter().any(|p| p.at != p.truly_at);
         let times = times.then(|| packets.iter().map(|p| p.truly_at).collect());
-        let span = || packets.iter().map(|p| p.truly_at);
-        let (from, to) = (span().min().unwrap_or(0), span().max().unwrap_or(0));
+        let (from, to) = packet::span(packets).unwrap_or_default();
         Self { fixed: false, case, port, truth: truth.part(from, to), times }
     }
 }
@@ -101,26 +97,15 @@ impl Observation {
     /// Those of the folder.
     pub fn keep_wrong(&self, folder: &Path, whole_only: bool) -> std::io::Result<Vec<String>> {
         let mut names = Vec::new();
-        if self.spoiled.is_some() {
-            return Ok(names);
-        }
-        for (talk, truths) in self.truths().iter().enumerate() {
-            for place in Place::ALL {
-                let truth = &truths[self.beside(talk, place) as usize];
-                for number in 0..if whole_only { 1 } else { 3 } {
-                    let Some((case, packets)) = self.case(talk, place, number, truth) else { continue };
-                    if case.outcome != Outcome::Wrong {
-                        continue;
-                    }
-                    let port = self.talks[talk].client.port();
-                    let packets = shrunk(packets, port, truth);
-                    let name = format!("{}-{talk}-{place:?}-{number}", self.plan.seed).to_lowercase();
-                    Known::of(case, port, truth, &packets).write(&packets, folder, &name)?;
-                    names.push(name);
-                }
+        self.each_judged(if whole_only { 0 } else { CHANGED }, |Judged { name, port, truth, case, packets }| {
+            if case.outcome == Outcome::Wrong {
+                let packets = shrunk(packets, port, truth);
+                Known::of(case, port, truth, &packets).write(&packets, folder, &name)?;
+                names.push(name);
             }
-        }
-        Ok(names)
+            Ok(())
+        })
+        .map(|()| names)
     }
 
     /// Writes every capture that is judged into `folder` as it is, so that another version of the
@@ -129,20 +114,9 @@ impl Observation {
     /// # Errors
     /// Those of the folder.
     pub fn record(&self, folder: &Path) -> std::io::Result<()> {
-        if self.spoiled.is_some() {
-            return Ok(());
-        }
-        for (talk, truths) in self.truths().iter().enumerate() {
-            for place in Place::ALL {
-                let truth = &truths[self.beside(talk, place) as usize];
-                for number in 0..=CHANGED {
-                    let Some((case, packets)) = self.case(talk, place, number, truth) else { continue };
-                    let name = format!("{}-{talk}-{place:?}-{number}", self.plan.seed).to_lowercase();
-                    Known::of(case, self.talks[talk].client.port(), truth, &packets).write(&packets, folder, &name)?;
-                }
-            }
-        }
-        Ok(())
+        self.each_judged(CHANGED, |Judged { name, port, truth, case, packets }| {
+            Known::of(case, port, truth, &packets).write(&packets, folder, &name)
+        })
     }
 }
 

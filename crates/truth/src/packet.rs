@@ -37,6 +37,12 @@ impl Packet {
     }
 }
 
+/// The true times of the first and the last of some packets; `None` of none.
+pub(crate) fn span(packets: &[Packet]) -> Option<(u64, u64)> {
+    let times = || packets.iter().map(|p| p.truly_at);
+    Some((times().min()?, times().max()?))
+}
+
 /// The packets of a capture file.
 ///
 /// # Panics

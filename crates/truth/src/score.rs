@@ -1,6 +1,7 @@
 //! Verdicts beside the truth.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt;
 
 use diagnose::{Follower, Options, Report};
@@ -11,7 +12,7 @@ use wire::Segment;
 use crate::account::{Cause, Truth};
 use crate::capacity::Capacity;
 use crate::draw::Draw;
-use crate::packet::Packet;
+use crate::packet::{self, Packet};
 use crate::plan::End;
 use crate::run::Observation;
 use crate::transform::Transform;
@@ -160,6 +161,17 @@ const FASTEST: f64 = 4e8;
 /// How many changed captures of each place are judged beside the whole one.
 pub(crate) const CHANGED: u64 = 2;
 
+/// A verdict with the capture that it is on.
+pub(crate) struct Judged<'a> {
+    /// Names it among those of all plans.
+    pub(crate) name: String,
+    /// The client's port.
+    pub(crate) port: u16,
+    pub(crate) truth: &'a Truth,
+    pub(crate) case: Case,
+    pub(crate) packets: Vec<Packet>,
+}
+
 impl Observation {
     /// The true account of each connection, at client and server.
     pub fn truths(&self) -> Vec<[Truth; 2]> {
@@ -200,31 +212,50 @@ impl Observation {
     /// Every verdict on it: each connection from each place, whole and changed.
     pub fn cases(&self) -> Vec<Case> {
         let mut all = Vec::new();
+        let Ok(()) = self.each_judged(CHANGED, |judged| {
+            all.push(judged.case);
+            Ok::<(), Infallible>(())
+        });
+        all
+    }
+
+    /// Gives `take` each verdict on it, of each place that of the whole capture and of as many
+    /// changed ones, until it fails. A plan that the machine spoiled has none.
+    ///
+    /// # Errors
+    /// The first of `take`.
+    pub(crate) fn each_judged<E>(
+        &self,
+        changed: u64,
+        mut take: impl FnMut(Judged<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.spoiled.is_some() {
-            return all;
+            return Ok(());
         }
         for (talk, truths) in self.truths().iter().enumerate() {
+            let port = self.talks[talk].client.port();
             for place in Place::ALL {
                 let truth = &truths[self.beside(talk, place) as usize];
-                for number in 0..=CHANGED {
-                    all.extend(self.case(talk, place, number, truth).map(|(case, _)| case));
+                for number in 0..=changed {
+                    let Some((case, packets)) = self.case(talk, place, number, truth) else { continue };
+                    let name = format!("{}-{talk}-{place:?}-{number}", self.plan.seed).to_lowercase();
+                    take(Judged { name, port, truth, case, packets })?;
                 }
             }
         }
-        all
+        Ok(())
     }
 
     /// The verdict on the capture with this number, and its packets. `None` where the capture has
     /// none of the connection.
-    pub(crate) fn case(&self, talk: usize, place: Place, number: u64, truth: &Truth) -> Option<(Case, Vec<Packet>)> {
+    fn case(&self, talk: usize, place: Place, number: u64, truth: &Truth) -> Option<(Case, Vec<Packet>)> {
         let draw = &mut Draw::new(self.plan.seed, 1 + number * 8 + place as u64 + talk as u64 * 64);
         // The first one is whole.
         let count = if number == 0 { 0 } else { 1 + u64::from(draw.chance(0.3)) };
         let transforms: Vec<Transform> = (0..count).map(|_| Transform::draw(draw)).collect();
         let whole = self.captured(talk, place);
         let packets = transforms.iter().fold(whole, |packets, t| t.apply(packets, self.plan.path.mtu, draw));
-        let times = || packets.iter().map(|p| p.truly_at);
-        let (from, to) = (times().min()?, times().max()?);
+        let (from, to) = packet::span(&packets)?;
         let report = analysed(&packets, self.talks[talk].client.port()).filter(|_| from < to)?;
         let causes = truth.causes(from, to);
         let largest = truth.budget(from, to).largest();
