@@ -97,9 +97,7 @@ impl Probe for Receives {
             losses: object::map(object, "receive_losses")?,
             connections: ground.sizes.rows,
             slots,
-            unfinished: 0,
-            disorder: 0,
-            unstamped: Lost::default(),
+            lost: Lost::default(),
             missing: missing.into_iter().collect(),
             stamps: None,
             programs,
@@ -116,18 +114,17 @@ struct Receiving {
     losses: MapHandle,
     connections: u32,
     slots: u32,
-    unfinished: u64,
-    disorder: u64,
-    /// What the delivered receives have no stamp of.
-    unstamped: Lost,
+    /// What is counted where receives are decoded.
+    lost: Lost,
     missing: Vec<Missing>,
     stamps: Option<OwnedFd>,
 }
 
 impl Receiving {
     fn give(&mut self, receive: Receive, out: &mut VecDeque<Event>) {
-        self.disorder += ReceiveLeg::ADDITIVE.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
-        receive.count_unstamped(&mut self.unstamped);
+        self.lost.receive_disorder +=
+            ReceiveLeg::ADDITIVE.into_iter().filter(|&leg| receive.leg(leg).is_err()).count() as u64;
+        receive.count_unstamped(&mut self.lost);
         out.push_back(Event::Receive(receive));
     }
 }
@@ -170,7 +167,7 @@ impl Loaded for Receiving {
         for (number, row) in rows {
             object::free_row::<RawReceiveRow>(&self.rows, &self.free, number)?;
             for arrival in object::ring_entries::<RawArrival>(&self.arrivals, number, self.slots, row.head, row.tail) {
-                self.unfinished += 1;
+                self.lost.receive_unfinished += 1;
                 self.give(raw::unread(row.cookie, arrival), out);
             }
         }
@@ -180,11 +177,9 @@ impl Loaded for Receiving {
     fn lost(&self) -> Lost {
         let raw = object::sum_per_cpu::<RawReceiveLost>(&self.losses).unwrap_or_else(RawReceiveLost::zeroed);
         Lost {
-            receive_unfinished: self.unfinished,
-            receive_disorder: self.disorder,
             // What came then is counted when it is read (`receive_untold_bytes`).
             receive_left_out: self.programs.recursion_misses(),
-            ..raw::lost(&raw) + self.unstamped
+            ..raw::lost(&raw) + self.lost
         }
     }
 
