@@ -8,6 +8,25 @@ use timestamping::{Flags, TimestampingInfo, TransmitType};
 
 use crate::{Capability, Group, State};
 
+/// Who reads the clock of an interface's timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stamps {
+    /// The driver, by the system's clock.
+    Software,
+    /// The NIC, by a clock of its own.
+    Hardware,
+}
+
+impl Stamps {
+    /// The word used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::Hardware => "hardware",
+        }
+    }
+}
+
 /// An interface and the timestamps its driver says it gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
@@ -93,16 +112,24 @@ fn clocks() -> Vec<String> {
 pub fn capabilities() -> Vec<Capability> {
     let mut all = Vec::new();
     for interface in interfaces().unwrap_or_default() {
-        all.push(Capability::new(
-            Group::Interfaces,
-            format!("{} software", interface.name),
+        let of = |stamps: Stamps, state, purpose, instead| Capability {
+            of: Some((interface.name.clone(), stamps)),
+            ..Capability::new(
+                Group::Interfaces,
+                format!("{} {}", interface.name, stamps.name()),
+                state,
+                purpose,
+                instead,
+            )
+        };
+        all.push(of(
+            Stamps::Software,
             interface.software(),
             "stages driver and driver_rx",
             "trace takes driver from a tracepoint; probe has sched and ack",
         ));
-        all.push(Capability::new(
-            Group::Interfaces,
-            format!("{} hardware", interface.name),
+        all.push(of(
+            Stamps::Hardware,
             interface.hardware(),
             "stages nic and nic_rx, by the NIC's own clock",
             "legs nic and network run from stage driver",

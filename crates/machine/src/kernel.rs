@@ -6,7 +6,10 @@ use std::io;
 use crate::who::mount;
 use crate::{Capability, Group, State, is_root};
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// The name of the capability that this kernel gives its types.
+pub const BTF: &str = "BTF";
+
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Tracepoints that the tracepoint backend and the receive stages attach to, and what each gives.
 const TRACEPOINTS: [(&str, &str, &str); 11] = [
@@ -57,10 +60,10 @@ fn has_tracepoint(btf: &[u8], name: &str) -> bool {
 
 pub fn capabilities() -> Vec<Capability> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease");
-    let btf = fs::read(BTF);
+    let btf = fs::read(TYPES);
     let absent = |error: &io::Error| match error.kind() {
-        io::ErrorKind::NotFound => format!("{BTF} is not there: the kernel is built without CONFIG_DEBUG_INFO_BTF"),
-        _ => format!("{BTF}: {error}"),
+        io::ErrorKind::NotFound => format!("{TYPES} is not there: the kernel is built without CONFIG_DEBUG_INFO_BTF"),
+        _ => format!("{TYPES}: {error}"),
     };
     let mut all = vec![
         Capability::new(
@@ -72,7 +75,7 @@ pub fn capabilities() -> Vec<Capability> {
         ),
         Capability::new(
             Group::Kernel,
-            "BTF",
+            BTF,
             match &btf {
                 Ok(bytes) => State::Available(format!("{:.1} MB", bytes.len() as f64 / 1e6)),
                 Err(error) => State::Missing(absent(error)),

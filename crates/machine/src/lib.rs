@@ -38,10 +38,11 @@ use std::io;
 use rustix::thread::UnshareFlags;
 
 pub use caller::Caller;
-pub use interfaces::{Interface, interfaces};
+pub use interfaces::{Interface, Stamps, interfaces};
+pub use kernel::BTF;
 pub use names::Names;
 pub use pressure::CpuPressure;
-pub use privileges::landlock_level;
+pub use privileges::{ROOT, landlock_level};
 pub use settings::{Setting, settings};
 
 /// Whether a capability can be used by this process.
@@ -135,6 +136,8 @@ pub struct Capability {
     pub group: Group,
     /// Its name: unique within a report, stable between versions.
     pub name: String,
+    /// Where it is one of many interfaces alike: which, and which of its timestamps.
+    pub of: Option<(String, Stamps)>,
     /// Whether it is there.
     pub state: State,
     /// What Wirelapse uses it for.
@@ -146,7 +149,7 @@ pub struct Capability {
 impl Capability {
     /// A capability with its texts.
     pub fn new(group: Group, name: impl Into<String>, state: State, purpose: &str, instead: &str) -> Self {
-        Self { group, name: name.into(), state, purpose: purpose.into(), instead: instead.into() }
+        Self { group, name: name.into(), of: None, state, purpose: purpose.into(), instead: instead.into() }
     }
 }
 

@@ -42,11 +42,14 @@ fn chosen(text: &str) -> Option<&str> {
     text.split_once('[')?.1.split_once(']').map(|(word, _)| word)
 }
 
+/// The name of the capability to be root.
+pub const ROOT: &str = "root";
+
 pub fn capabilities() -> Vec<Capability> {
     let root = if is_root() { State::Available(String::new()) } else { State::NeedsRoot };
     let mut all = vec![Capability::new(
         Group::Privileges,
-        "root",
+        ROOT,
         root,
         "trace, watch, lab, study, capture, agent",
         "analyze, compare, query, report and probe work without",

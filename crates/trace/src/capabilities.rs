@@ -2,7 +2,6 @@
 //! one, and each backend by loading the very programs it uses.
 
 use std::ffi::OsStr;
-use std::path::Path;
 
 use crate::object::{self, compiled};
 use crate::probe::Ground;
@@ -36,6 +35,11 @@ pub struct Capability {
     pub state: State,
 }
 
+/// The name of the timestamping backend as a whole.
+pub const BPF_TIMESTAMPING: &str = "bpf_timestamping";
+/// The name of the tracepoints backend as a whole.
+pub const TRACEPOINTS_BACKEND: &str = "tracepoints_backend";
+
 /// Name, program of `bpf/capabilities.bpf.c`, purpose, and what is done without.
 const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     ("ring_buffer", "try_ring_buffer", "hands finished sends to user space", "nothing: tracing needs it (Linux 5.8)"),
@@ -55,7 +59,8 @@ const PROGRAMS: [(&str, &str, &str, &str); 10] = [
     ("tc", "try_tc", "packets at the qdisc", "AF_PACKET"),
 ];
 
-/// Tries everything. Takes some tens of milliseconds, attaches nothing and leaves nothing.
+/// Tries everything but the kernel's types, which all of it needs. Takes some tens of milliseconds,
+/// attaches nothing and leaves nothing.
 pub fn all() -> Vec<Capability> {
     refusal::quiet();
     let root = privilege::check().is_ok();
@@ -64,21 +69,9 @@ pub fn all() -> Vec<Capability> {
         Err(_) if !root => State::NeedsRoot,
         Err(reason) => State::Missing { reason },
     };
-    let mut list = vec![Capability {
-        name: "btf",
-        purpose: "says where the kernel keeps its fields, so that one build runs everywhere",
-        instead: "nothing: tracing needs it (CONFIG_DEBUG_INFO_BTF)",
-        state: match Path::new("/sys/kernel/btf/vmlinux").exists() {
-            true => State::Available,
-            false => State::Missing { reason: "there is no /sys/kernel/btf/vmlinux".into() },
-        },
-    }];
-    list.extend(PROGRAMS.map(|(name, program, purpose, instead)| Capability {
-        name,
-        purpose,
-        instead,
-        state: tried(load_one(program)),
-    }));
+    let mut list = PROGRAMS
+        .map(|(name, program, purpose, instead)| Capability { name, purpose, instead, state: tried(load_one(program)) })
+        .to_vec();
     let config = Config { max_connections: 1, slots_per_connection: 16, ..Config::default() };
     let sizes = Sizes { rows: 1, queues: 1, slots: config.slots_per_connection, chunks: 4, directories: 1, ring: 4096 };
     let aimed = aim::configure(&config, sizes);
@@ -116,7 +109,7 @@ mod tests {
         tier::needs!(tier::Need::Root, tier::Need::Path("/sys/kernel/btf/vmlinux"));
         let list = all();
         let state = |name| &list.iter().find(|c| c.name == name).unwrap().state;
-        for needed in ["btf", "ring_buffer", "sockops", "tp_btf"] {
+        for needed in ["ring_buffer", "sockops", "tp_btf"] {
             assert_eq!(state(needed), &State::Available, "{needed}");
         }
         assert!(list.iter().all(|c| c.state != State::NeedsRoot));

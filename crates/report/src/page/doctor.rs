@@ -1,6 +1,6 @@
 //! What this machine can do, and for what it cannot: why, and what is used instead.
 
-use machine::{Capability, Group, Setting, State};
+use machine::{Capability, Group, ROOT, Setting, State};
 
 use paper::document::{Document, Row, Section, Table, clauses};
 use paper::plot::Hue;
@@ -17,21 +17,19 @@ pub struct Found<'a> {
     pub capabilities: &'a [Capability],
     /// How it is set.
     pub settings: &'a [Setting],
-    /// The names of its interfaces, each of which has capabilities of its own.
-    pub interfaces: &'a [String],
     /// Whether this is found by root.
     pub root: bool,
 }
 
 /// What is said of a machine. `trace` is the sentence on how a trace would be made there.
 pub fn document(found: &Found<'_>, trace: String) -> Document {
-    let Found { capabilities, settings, interfaces, root } = *found;
+    let Found { capabilities, settings, root } = *found;
     let mut sections = Vec::new();
     for group in Group::ALL {
         let members: Vec<_> = capabilities.iter().filter(|c| c.group == group).collect();
         let mut section = Section::new(group.to_string());
         section.table(match group {
-            Group::Interfaces => table(&merged(&members, interfaces)),
+            Group::Interfaces => table(&merged(&members)),
             _ => table(&members.into_iter().cloned().collect::<Vec<_>>()),
         });
         sections.push(section);
@@ -47,7 +45,7 @@ pub fn document(found: &Found<'_>, trace: String) -> Document {
     let mut verdict = vec![trace];
     let locked: Vec<_> = capabilities
         .iter()
-        .filter(|c| c.state == State::NeedsRoot && c.name != "root")
+        .filter(|c| c.state == State::NeedsRoot && c.name != ROOT)
         .map(|c| c.name.as_str())
         .collect();
     if !root && !locked.is_empty() {
@@ -82,18 +80,14 @@ fn table(capabilities: &[Capability]) -> Table {
 
 /// Interfaces that can do the same share one entry, so that a host with a hundred of them still
 /// fits on a page.
-fn merged(capabilities: &[&Capability], interfaces: &[String]) -> Vec<Capability> {
+fn merged(capabilities: &[&Capability]) -> Vec<Capability> {
     let mut all: Vec<(Capability, Vec<String>)> = Vec::new();
-    let own = |name: &str| {
-        let each = ["software", "hardware"].into_iter().flat_map(|kind| interfaces.iter().map(move |on| (on, kind)));
-        each.into_iter().find(|(interface, kind)| name == format!("{interface} {kind}"))
-    };
     for &capability in capabilities {
-        let Some((interface, kind)) = own(&capability.name) else {
+        let Some((interface, stamps)) = &capability.of else {
             all.push((capability.clone(), Vec::new()));
             continue;
         };
-        let name = format!("{kind} timestamps");
+        let name = format!("{} timestamps", stamps.name());
         match all.iter_mut().find(|(c, _)| c.name == name && c.state == capability.state) {
             Some((_, interfaces)) => interfaces.push(interface.to_owned()),
             None => all.push((Capability { name, ..capability.clone() }, vec![interface.to_owned()])),
@@ -115,6 +109,7 @@ fn merged(capabilities: &[&Capability], interfaces: &[String]) -> Vec<Capability
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::Stamps;
     use paper::{Canvas, terminal};
 
     fn entry(group: Group, name: &str, state: State) -> Capability {
@@ -123,8 +118,7 @@ mod tests {
 
     fn drawn(capabilities: &[Capability], settings: &[Setting], root: bool, colour: bool) -> String {
         let canvas = Canvas { width: 80, colour, unicode: true };
-        let interfaces = ["eth0", "eth1", "lo"].map(str::to_owned);
-        let found = Found { capabilities, settings, interfaces: &interfaces, root };
+        let found = Found { capabilities, settings, root };
         terminal::text(&canvas, &[document(&found, "It can be traced.".into())])
     }
 
@@ -148,11 +142,11 @@ mod tests {
     #[test]
     fn interfaces_that_do_the_same_share_an_entry() {
         let none = || State::Missing("the driver gives none".into());
-        let all = [
-            entry(Group::Interfaces, "eth0 hardware", none()),
-            entry(Group::Interfaces, "eth1 hardware", State::Available("sent and received".into())),
-            entry(Group::Interfaces, "lo hardware", none()),
-        ];
+        let all = [("eth0", none()), ("eth1", State::Available("sent and received".into())), ("lo", none())];
+        let all = all.map(|(name, state)| Capability {
+            of: Some((name.into(), Stamps::Hardware)),
+            ..entry(Group::Interfaces, &format!("{name} hardware"), state)
+        });
         let page = drawn(&all, &[], true, false);
         assert!(page.contains("eth0, lo: the driver gives none"));
         assert!(page.contains("eth1: sent and received"));
@@ -161,7 +155,7 @@ mod tests {
 
     #[test]
     fn without_root_it_says_what_root_would_add() {
-        let all = [entry(Group::Privileges, "root", State::NeedsRoot), entry(Group::Lab, "netem", State::NeedsRoot)];
+        let all = [entry(Group::Privileges, ROOT, State::NeedsRoot), entry(Group::Lab, "netem", State::NeedsRoot)];
         let page = drawn(&all, &[], false, false);
         assert!(page.contains("Root would add, or try: netem."), "{page}");
     }

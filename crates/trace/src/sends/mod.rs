@@ -12,6 +12,7 @@ use std::ops::{Add as _, RangeInclusive};
 use libbpf_rs::{Link, MapHandle};
 use record::{ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Nanos, Send};
 
+use crate::capabilities::{BPF_TIMESTAMPING, TRACEPOINTS_BACKEND};
 use crate::keeper::Keeper;
 use crate::layout::{
     RECORD_CLOSED, RECORD_CONNECTION, RawLost, RawPrefix, RawRequest, RawRequestKey, RawRow, RawSetupRetries,
@@ -278,13 +279,13 @@ pub(crate) fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
     };
     vec![
         Tried {
-            name: "bpf_timestamping",
+            name: BPF_TIMESTAMPING,
             purpose: "calls back at each stage of a send, for armed sockets alone (Linux 6.15)",
             instead: "the tracepoints backend",
             outcome: of(Backend::Timestamping),
         },
         Tried {
-            name: "tracepoints_backend",
+            name: TRACEPOINTS_BACKEND,
             purpose: "times sends where BPF timestamping is missing",
             instead: "BPF timestamping",
             outcome: of(Backend::Tracepoints),

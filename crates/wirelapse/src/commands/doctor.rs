@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::num::NonZeroU32;
 
-use ::trace::{Config, Memory, capabilities as bpf};
+use ::trace::capabilities::{self as bpf, BPF_TIMESTAMPING, TRACEPOINTS_BACKEND};
+use ::trace::{Config, Memory};
 use anyhow::Context as _;
-use machine::{Capability, Group, Setting, State};
+use machine::{BTF, Capability, Group, Setting, State};
 use record::{Ratio, Sampling};
 use report::page::doctor;
 
@@ -24,11 +25,11 @@ pub struct Args {
 }
 
 /// No trace is possible where all of one of these are missing.
-const NEEDED: [&[&str]; 2] = [&["BTF"], &["bpf_timestamping", "tracepoints_backend"]];
+const NEEDED: [&[&str]; 2] = [&[BTF], &[BPF_TIMESTAMPING, TRACEPOINTS_BACKEND]];
 
-/// What the tracer finds by loading programs. Without BTF: `machine` has it already.
+/// What the tracer finds by loading programs.
 fn bpf_capabilities() -> impl Iterator<Item = Capability> {
-    bpf::all().into_iter().filter(|found| found.name != "btf").map(|found| {
+    bpf::all().into_iter().map(|found| {
         let state = match found.state {
             bpf::State::Available => State::Available(String::new()),
             bpf::State::Missing { reason } => State::Missing(reason),
@@ -80,10 +81,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ),
             (None, why) => format!("wirelapse trace: no backend: {why}."),
         };
-        let interfaces: Vec<String> =
-            machine::interfaces().unwrap_or_default().into_iter().map(|interface| interface.name).collect();
         let (root, capabilities, settings) = (machine::is_root(), &capabilities[..], &settings[..]);
-        let found = doctor::Found { capabilities, settings, interfaces: &interfaces, root };
+        let found = doctor::Found { capabilities, settings, root };
         let document = doctor::document(&found, trace);
         out.write_all(paper::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
     }
@@ -107,7 +106,7 @@ fn limit(sampling: Sampling) -> anyhow::Result<(u32, Memory)> {
 /// The backend that `trace` takes by default, and why that one. The order is the tracer's own.
 fn backend(capabilities: &[Capability]) -> (Option<&'static str>, String) {
     let state = |name| capabilities.iter().find(|c| c.name == name).map(|c| &c.state);
-    match (state("bpf_timestamping"), state("tracepoints_backend")) {
+    match (state(BPF_TIMESTAMPING), state(TRACEPOINTS_BACKEND)) {
         (Some(State::Available(_)), _) => {
             (Some("timestamping"), "the kernel calls back at each stage, for the traced sockets alone".into())
         }
@@ -160,14 +159,14 @@ mod tests {
     use super::*;
 
     fn btf(state: State) -> Capability {
-        Capability::new(Group::Kernel, "BTF", state, "types", "nothing")
+        Capability::new(Group::Kernel, BTF, state, "types", "nothing")
     }
 
     #[test]
     fn the_backend_is_named_with_the_reason_for_it() {
         let both = |stamps, points| {
             let of = |name, state| Capability::new(Group::Bpf, name, state, "x", "y");
-            backend(&[of("bpf_timestamping", stamps), of("tracepoints_backend", points)])
+            backend(&[of(BPF_TIMESTAMPING, stamps), of(TRACEPOINTS_BACKEND, points)])
         };
         let (yes, no) = (|| State::Available(String::new()), |why: &str| State::Missing(why.into()));
         assert_eq!(both(yes(), yes()).0, Some("timestamping"));
@@ -187,9 +186,9 @@ mod tests {
         let other = |name, state| Capability::new(Group::Bpf, name, state, "x", "y");
         let missing = || State::Missing("no".into());
         assert!(missing_need(&[other("netem", missing())]).is_none());
-        let one = [other("bpf_timestamping", missing()), other("tracepoints_backend", State::Available(String::new()))];
+        let one = [other(BPF_TIMESTAMPING, missing()), other(TRACEPOINTS_BACKEND, State::Available(String::new()))];
         assert!(missing_need(&one).is_none());
-        let none = [other("bpf_timestamping", missing()), other("tracepoints_backend", missing())];
+        let none = [other(BPF_TIMESTAMPING, missing()), other(TRACEPOINTS_BACKEND, missing())];
         assert_eq!(missing_need(&none).unwrap().to_string(), "bpf_timestamping: no; tracepoints_backend: no");
     }
 
