@@ -254,7 +254,7 @@ impl Vantage {
             View::BeforeLoss => (self.distance[way] != Distance::Near)
                 .then_some("away from the sender, a packet that is lost before the capture is never seen"),
             View::Time => (self.unknown_permille > UNKNOWN_MOST)
-                .then_some("from here it is not known what much of the time went into"),
+                .then_some("from here it is not known where much of the time went"),
             View::AllBytes => {
                 (self.missed_share() > MISSED_MOST).then_some("the capture misses too many of the connection's bytes")
             }

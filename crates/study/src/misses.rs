@@ -136,9 +136,7 @@ fn reason(trials: Vec<&Trial>) -> String {
     let busy: Vec<f64> = trials.iter().filter_map(|t| t.cpu_busy).collect();
     let found = costliest(trials.into_iter());
     match (&found.finding, stats::median(&busy).filter(|busy| *busy >= FULL)) {
-        (Some(f), _) => {
-            format!("its packets show {}: {}", FindingKind::words_of(&f.kind), f.text.trim_end_matches('.'))
-        }
+        (Some(f), _) => format!("its packets show {}: {}", FindingKind::words_of(&f.kind), f.text),
         (None, Some(busy)) => format!("this machine's CPUs were {} in use", quantity::percent(busy)),
         (None, None) => found.no_cause("its packets"),
     }

@@ -30,7 +30,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     };
     Some(Drawn {
         text: format!(
-            "{} nothing got through for a while with data to the {} under way, the longest {} (until packet {}), and then most of it did together: the path stood still or carried other traffic, or the machine at one end stood still{clock}, {} in all",
+            "{} nothing got through for a while, with data to the {} under way (the longest time {}, until packet {}), and then most of it came together, {} in all: the path stood still or carried other traffic, or the machine at one end stood still{clock}",
             times(stalls.count),
             way.receiver(),
             Nanos(worst.cost),

@@ -51,7 +51,11 @@ fn in_full(file: &[u8]) -> String {
     let mut text = String::new();
     for report in reports(file) {
         let name = report.get("number").map_or_else(|| "totals".to_owned(), Value::to_string);
-        figures(&report, "", &mut |path, value| writeln!(text, "{name} {path}: {value}").unwrap());
+        figures(&report, "", &mut |path, value| {
+            // Pages put texts into sentences of theirs.
+            assert!(!value.as_str().is_some_and(|text| text.ends_with('.')), "{path} ends in a full stop: {value}");
+            writeln!(text, "{name} {path}: {value}").unwrap();
+        });
     }
     text
 }

@@ -344,7 +344,7 @@ fn cause(part: usize, trials: &[Trial], levels: &[usize]) -> String {
             FindingKind::words_of(&f.kind),
             f.count,
             quantity(Response::LatencyP50, f.cost_ns.0 as f64),
-            f.text.trim_end_matches('.'),
+            f.text,
             f.packets.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
         ),
         None => found.no_cause("the packets of the slow side"),

@@ -236,7 +236,7 @@ impl Results {
     /// # Errors
     /// [`WireError::Malformed`] with the first one.
     pub fn check(&self) -> Result<(), WireError> {
-        let wrong = |why: String| Err(WireError::Malformed { what: "iperf3's results", why });
+        let wrong = |why: String| Err(WireError::Malformed { what: "the iperf3 result message", why });
         if self.streams.len() > MOST_FLOWS {
             return wrong(format!("they are of {} flows", self.streams.len()));
         }

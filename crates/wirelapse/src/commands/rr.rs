@@ -123,7 +123,6 @@ pub fn run_shape(shape: &Shape, connect_each: bool, outstanding: u32) -> anyhow:
         None if outcome.transactions == 0 && outcome.failed > 0 => {
             anyhow::bail!("every connection failed: {}", outcome.failure.as_deref().unwrap_or("no reason is known"))
         }
-        None => page::transactions_silence(&outcome)
-            .map_or(Ok(()), |silence| anyhow::bail!("{}", silence.trim_end_matches('.'))),
+        None => page::transactions_silence(&outcome).map_or(Ok(()), |silence| anyhow::bail!(silence)),
     }
 }

@@ -87,7 +87,7 @@ pub(super) const FINDING: &[ColumnOf<FindingRow>] = &[
 pub(super) fn finding_notes(f: &FindingRow) -> Vec<String> {
     let mut notes = vec![super::sentence(&f.text)];
     if !f.worth.is_empty() {
-        notes.push(format!("Worth: {}.", f.worth.trim_end_matches('.')));
+        notes.push(format!("Worth: {}.", f.worth));
     }
     if !f.packets.is_empty() {
         notes.push(format!("Packets: {}.", f.packets.replace(' ', ", ")));

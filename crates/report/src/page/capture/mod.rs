@@ -42,7 +42,7 @@ fn ends(names: &Names, client: SocketAddr, server: SocketAddr) -> Text {
 
 /// With a capital and a full stop.
 fn sentence(text: &str) -> String {
-    format!("{}.", capital(text.trim_end_matches('.')))
+    format!("{}.", capital(text))
 }
 
 /// What a verdict says: what limited the connection, the finding that cost most, and what to do
@@ -51,7 +51,7 @@ fn clauses_of(verdict: &Verdict) -> Vec<Clause> {
     let found = [Some(&verdict.limited), verdict.finding.as_ref()].into_iter().flatten();
     let mut clauses: Vec<Clause> = found.map(|text| Clause::finding(sentence(text))).collect();
     if let Some(last) = clauses.last_mut() {
-        last.next = verdict.step.as_ref().map(|step| format!("{}.", step.trim_end_matches('.')).into());
+        last.next = verdict.step.as_ref().map(|step| format!("{step}.").into());
     }
     clauses
 }

@@ -159,7 +159,7 @@ fn warnings(names: [&str; 2], between: &Between) -> Vec<String> {
         ),
         [] => {}
         [one] => warnings.push(format!(
-            "The {one} is what the runs record as different. Configuration, drivers and load of the machine are not recorded: \
+            "Of what the runs record, only the {one} differs. Configuration, drivers and load of the machine are not recorded: \
              a change is the {one}'s only where these stayed as they were.",
         )),
         several => warnings.push(format!(
@@ -173,8 +173,7 @@ fn warnings(names: [&str; 2], between: &Between) -> Vec<String> {
         );
     }
     warnings.push(
-        "What two runs of one machine differ by is in no interval, other than what moves all combinations of a block by the same factor, which is \
-         not in the changes within blocks. Repeat each study, alternating, before you act on a difference."
+        "Two runs on one machine can differ by themselves, and no interval here contains that. Changes within blocks are free of it only where it moves all combinations of a block by the same factor. Repeat each study, alternating, before you act on a difference."
             .into(),
     );
     for (name, notes) in names.iter().zip(&between.notes) {
@@ -229,11 +228,9 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
     let long = verdict.iter().filter(|sentence| sentence.beginning(WORDS).is_some());
     section.list(long.map(|sentence| format!("{sentence}.")));
     section.list([
-        "Within blocks, relative to the first: in each block a combination is divided by the first one of its plan, and the mean of that ratio is compared. What changes all \
-         combinations of a block by the same factor is not in it; what changes one more than the first is, whichever of the two it is that changed."
+        "Within blocks, relative to the first: in each block a combination is divided by the first one of its plan, and the means of that ratio are compared. Whatever changes all combinations of a block by the same factor cancels out. What remains can be a change of either one: the combination or the first."
 ,
-        "By itself: trials of two studies are no pairs, so whatever changed between them is in the difference. A state of the machine that lasts \
-         through one run and not the other is in no interval."
+        "By itself: trials of two studies are not paired, so the difference contains everything that changed between them. No interval contains a state of the machine that lasted through one run and not the other."
 ,
         "Where trials vary independently of each other, all intervals of both kinds hold at the same time in 95 % of comparisons (Bonferroni). Means are \
          geometric.",

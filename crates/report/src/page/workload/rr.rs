@@ -40,7 +40,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         o.elapsed
     )];
     let mut warnings = ended_early(o.interrupted.as_ref());
-    warnings.extend(silence(o));
+    warnings.extend(silence(o).map(|said| format!("{said}.")));
     if o.never_sent + o.failed > 0 {
         verdict.push(format!("Not counted: {} never sent, {} failed.", count(o.never_sent), count(o.failed)));
     }
@@ -67,11 +67,11 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
     }
 }
 
-/// That the server answered no more at the end, where it did not.
+/// That the server answered no more at the end, where it did not; without a full stop.
 pub fn silence(o: &Outcome) -> Option<String> {
     o.fell_silent().then(|| {
         let (n, waited) = (counted(o.unfinished, "transaction"), o.unfinished_waited);
-        format!("The server answered no more: {n} unfinished, the oldest after {waited}.")
+        format!("The server answered no more: {n} unfinished, the oldest after {waited}")
     })
 }
 
