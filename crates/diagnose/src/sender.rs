@@ -169,6 +169,13 @@ impl Sender {
         Heard::HeldUp
     }
 
+    /// To be asked after [`Sender::echoed`]: how long ago the first ACK passed that had not reached
+    /// the sender of a segment with this echo; 0 where it had received all of them.
+    pub(crate) fn unaware_for(&self, echo: u32, now: u64) -> u64 {
+        let unknown = self.acks.iter().find(|ack| (echo.wrapping_sub(ack.value) as i32) < 0);
+        unknown.map_or(0, |ack| now - ack.at.min(now))
+    }
+
     /// Whether there are enough echoes to go by.
     pub(crate) fn is_known(&self) -> bool {
         self.echoes >= ENOUGH

@@ -50,12 +50,7 @@ impl Connection {
         let h = &self.halves[way];
         let p = &self.halves[!way];
         if out(way) == 0 {
-            // A closed window with everything acknowledged: the sender would go on if it could.
-            let waits = |way: &Way| self.halves[!*way].window.is_closed() && self.halves[*way].fin.is_none();
-            return match [Way::ToClient, Way::ToServer].into_iter().find(waits) {
-                Some(way) => (State::Known(Limit::ReceiveWindow), way),
-                None => (State::Quiet, way),
-            };
+            return self.limit_of_quiet();
         }
         if h.recovery.is_some() {
             return (State::Known(Limit::LossRecovery), way);
@@ -75,7 +70,31 @@ impl Connection {
     pub(super) fn limit_undisturbed(&self, beside: bool) -> (State, Way) {
         let out = |way: Way| self.halves[way].space.out();
         let way = if out(Way::ToClient) >= out(Way::ToServer) { Way::ToClient } else { Way::ToServer };
-        (if out(way) == 0 { State::Quiet } else { self.limit_of_flight(way, true, beside) }, way)
+        if out(way) == 0 { self.limit_of_quiet() } else { (self.limit_of_flight(way, true, beside), way) }
+    }
+
+    /// What limits a connection in which everything was acknowledged.
+    #[inline(always)]
+    fn limit_of_quiet(&self) -> (State, Way) {
+        match [Way::ToClient, Way::ToServer].into_iter().find(|way| self.window_holds(*way)) {
+            Some(way) => (State::Known(Limit::ReceiveWindow), way),
+            None => (State::Quiet, Way::ToClient),
+        }
+    }
+
+    /// Whether the receive window keeps the sender of direction `way` from going on: it is closed,
+    /// or the sender had filled it and a segment still finds no room, so that it waits for more
+    /// (RFC 1122, section 4.2.3.4).
+    #[inline(always)]
+    fn window_holds(&self, way: Way) -> bool {
+        let (h, window) = (&self.halves[way], &self.halves[!way].window);
+        let small = || {
+            h.anomalies.filled == h.space.next()
+                && h.anomalies.filled > START
+                && window.scale_is_known()
+                && window.size() < window.largest().div_ceil(2).min(h.sizes.largest().into())
+        };
+        h.fin.is_none() && (window.is_closed() || small())
     }
 
     /// What limits direction `way`, which has data out of which no loss is suspected. Where the
@@ -89,7 +108,12 @@ impl Connection {
         let known = undisturbed || p.window.scale_is_known();
         let at_edge = known && h.view.edge() > START && h.view.edge() < h.space.next() + u64::from(size);
         if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
-            return State::Known(Limit::ReceiveWindow);
+            // Where a queue stands before a reader that keeps up, a larger window makes a longer
+            // queue; one that an answer of late has not found does not stand.
+            let keeps_up = h.anomalies.full_shrunk == 0 && p.anomalies.zero_windows == 0;
+            let empties = h.rtt.recent() == h.rtt.base();
+            let queued = keeps_up && !empties && self.queue(way, beside) == Queue::Stands;
+            return State::Known(if queued { Limit::PathRate } else { Limit::ReceiveWindow });
         }
         // An unknown window that shrinks or closes may be what makes ACKs late.
         let open = known || p.anomalies.zero_windows == 0 && p.window.size() >= p.window.largest() / 2;
@@ -245,7 +269,10 @@ impl Connection {
                 let knows_lag = if way == of { facts.knows_lag } else { self.knows_lag(of) };
                 let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
                 let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
-                let waited = new && way == of && elapsed <= at_once(lag);
+                // What comes sooner after the ACK than the way to its sender and back takes was
+                // under way before the ACK arrived.
+                let crossed = elapsed < lag - lag / 8;
+                let waited = new && way == of && elapsed <= at_once(lag) && !crossed;
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.
@@ -309,6 +336,11 @@ impl Connection {
             let unseen = facts.advanced > 0 && self.halves[!way].is_first_flight();
             return if unseen { Limit::Unknown } else { Limit::Application };
         }
+        // What stood in a queue for as long as nothing came was under way, and its sender did not
+        // pause.
+        if self.was_queued(way, s) {
+            return Limit::PathRate;
+        }
         // Near the receiver, what was sent and lost looks like nothing sent.
         let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(way) != Distance::Near;
         let first = h.sizes.previous() == 0 && !h.offered.seen;
@@ -325,6 +357,16 @@ impl Connection {
             && self.halves[!way].anomalies.zero_windows > 0
             && !self.has_room(way);
         if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
+    }
+
+    /// Whether a queue on the way from its sender held a full segment up for as long as nothing
+    /// came before it: at rest, its sender would have received an ACK that it had not.
+    fn was_queued(&self, way: Way, s: &Segment) -> bool {
+        let h = &self.halves[way];
+        let (Some(sender), Some((_, Some(echo)))) = (h.sender.as_ref(), s.options.timestamps) else { return false };
+        let (now, lag) = (s.at.as_nanos(), self.lag(way));
+        let longer = sender.unaware_for(echo, now).saturating_sub(lag);
+        h.sizes.is_full(s.payload) && lag > 0 && longer > least_queue(lag).max(now.saturating_sub(self.last_at))
     }
 
     /// Gives the time in which losses were repaired to the path's rate where the path was full all

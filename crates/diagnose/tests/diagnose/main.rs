@@ -9,6 +9,7 @@ mod documentation;
 mod files;
 mod findings;
 mod held_up;
+mod moments;
 mod partial;
 mod places;
 mod properties;
