@@ -43,7 +43,7 @@ pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
 
 /// What an ACK lets go leaves within this time of its arrival, ns: a program may have to wake up
 /// first.
-const PROMPT: u64 = 500_000;
+pub(crate) const PROMPT: u64 = 500_000;
 
 /// Segments that follow one another within this time were let go together, ns: what offload and
 /// scheduling put between them.

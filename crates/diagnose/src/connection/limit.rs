@@ -4,7 +4,7 @@ use wire::{Flags, Segment};
 
 use super::{Connection, at_once};
 use crate::distance::Distance;
-use crate::half::{Data, Late};
+use crate::half::{AWAY, Data, Late, PROMPT};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::repairing::{Path, Progress};
@@ -272,7 +272,9 @@ impl Connection {
                 // What comes sooner after the ACK than the way to its sender and back takes was
                 // under way before the ACK arrived.
                 let crossed = elapsed < lag - lag / 8;
-                let waited = new && way == of && elapsed <= at_once(lag) && !crossed;
+                // Beside the sender, the ACK lets data go as the kernel takes it.
+                let by_then = if lag < AWAY { lag + PROMPT } else { at_once(lag) };
+                let waited = new && way == of && elapsed <= by_then && !crossed;
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.

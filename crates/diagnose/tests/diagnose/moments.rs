@@ -30,6 +30,27 @@ fn a_message_that_crossed_the_ack_had_not_waited_for_it() {
     assert!(share(&waited, Limit::AckWaiting) > 0.9, "{}", waited.verdict);
 }
 
+/// Small messages of the client over a round trip of 3 ms, seen at the client: each goes so long
+/// after the ACK of the one before.
+fn beside_the_sender(after_ack: u64) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, 3 * MS);
+    for _ in 0..50 {
+        s.data(t, By::Client, 170);
+        s.ack(t + 3 * MS, By::Server);
+        t += 3 * MS + after_ack;
+    }
+    s.report()
+}
+
+#[test]
+fn nagles_algorithm_lets_go_at_once() {
+    let paced = beside_the_sender(800 * US);
+    assert_eq!(share(&paced, Limit::AckWaiting), 0.0, "{}", paced.verdict);
+    let held = beside_the_sender(60 * US);
+    assert!(share(&held, Limit::AckWaiting) > 0.9, "{}", held.verdict);
+}
+
 /// Seen at the server, which has filled the client's window of twenty segments and then finds room
 /// for so many bytes, until the client has read half a second later.
 fn offers(room: u16) -> Report {
