@@ -17,6 +17,7 @@ mod options;
 mod output;
 mod privileges;
 mod provenance;
+mod questions;
 mod server;
 mod socket_options;
 mod terminal;
@@ -44,7 +45,7 @@ struct Cli {
     #[arg(long, global = true, display_order = 901, help_heading = options::heading::OUTPUT)]
     quiet: bool,
     #[command(subcommand)]
-    command: commands::Command,
+    command: Option<commands::Command>,
 }
 
 /// The version and what it was built from.
@@ -90,5 +91,8 @@ fn main() -> ExitCode {
         Err(error) => return exit::code(Err::<(), _>(error)),
     };
     terminal::want(cli.color, cli.quiet);
-    cli.command.run()
+    match cli.command {
+        Some(command) => command.run(),
+        None => exit::code(questions::show()),
+    }
 }
