@@ -66,7 +66,7 @@ pub fn both<T>(text: &str, one: impl Fn(&str) -> Result<T, Wrong>) -> Result<[T;
     Ok([one(ab)?, one(ba)?])
 }
 
-/// A duration: `25ms`, `1.5s`, `200us`, `900ns`; a bare number is seconds.
+/// A duration: `25ms`, `1.5s`, `200us`, `900ns`, or 0.
 ///
 /// # Errors
 /// [`Wrong::Quantity`].
@@ -102,12 +102,16 @@ pub fn loss(text: &str) -> Result<Loss, Wrong> {
     share(text).map(|p| if p > 0.0 { Loss::Independent(p) } else { Loss::None })
 }
 
-/// Loss in bursts: `SHARExLENGTH`, such as `1%x8` (1 % of the segments, 8 in a row on average), or
-/// the four chances of Gilbert and Elliott: `GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD`.
+/// Loss in bursts: `0` for none, `SHARExLENGTH`, such as `1%x8` (1 % of the segments, 8 in a row on
+/// average), or the four chances of Gilbert and Elliott:
+/// `GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD`.
 ///
 /// # Errors
 /// [`Wrong`] says what is wrong with them.
 pub fn burst_loss(text: &str) -> Result<Loss, Wrong> {
+    if share(text) == Ok(0.0) {
+        return Ok(Loss::None);
+    }
     let fields: Vec<&str> = text.split(',').collect();
     if let [good_to_bad, bad_to_good, in_bad, in_good] = fields[..] {
         return Ok(Loss::GilbertElliott {
@@ -254,13 +258,14 @@ mod tests {
         assert_eq!(both("1400/none", black_hole).unwrap(), [Some(1_400), None]);
         assert!(black_hole("-5").is_err() && black_hole("1400x").is_err());
         assert_eq!(reorder("1%@2ms").unwrap(), Reorder { share: 0.01, by: Nanos::from_millis(2) });
+        assert_eq!(both("0/0%", burst_loss).unwrap(), [Loss::None; 2]);
         assert!((burst_loss("1%x8").unwrap().share() - 0.01).abs() < 1e-12);
         assert!((burst_loss("1%,25%,100%,0%").unwrap().share() - 0.01 / 0.26).abs() < 1e-12);
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        for text in ["-1ms", "ms", "", "1e3ms", "NaNms", "infs", "99999999999999999999s", "1ms/", "1 hour"] {
+        for text in ["-1ms", "ms", "", "1e3ms", "NaNms", "infs", "99999999999999999999s", "1ms/", "1 hour", "20"] {
             assert!(both(text, duration).is_err(), "{text:?}");
         }
         for text in ["0", "0bit", "-1mbit", "1GB", "gbit", "0.1bit"] {

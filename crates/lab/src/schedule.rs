@@ -164,10 +164,11 @@ mod tests {
             ("delay\n5ms\n", 1, "time"),
             ("time,dealy\n0,5ms\n", 1, "did you mean `delay`"),
             ("time,delay,delay\n0,1ms,1ms\n", 1, "twice"),
-            ("time,delay\n0,5ms\n\n1,5 parsecs\n", 4, "delay"),
+            ("time,delay\n0,5ms\n\n1s,5 parsecs\n", 4, "delay"),
             ("time,delay\n0\n", 2, "cells"),
             ("time,delay\nx,5ms\n", 2, "time"),
-            ("time,delay\n1,5ms\n1,6ms\n", 3, "forward"),
+            ("time,delay\n1s,5ms\n1s,6ms\n", 3, "forward"),
+            ("time,delay\n1,5ms\n", 2, "unit is missing"),
             ("time,jitter\n0,5ms\n", 2, "delay"),
             ("time,queue\n0,5ms\n", 2, "rate"),
         ] {

@@ -9,12 +9,26 @@ use crate::number::split;
 /// A century: more is a slip, and would not fit the arithmetic of clocks.
 const MOST: Nanos = Nanos(36_525 * 24 * 3_600 * 1_000_000_000);
 
-/// Reads `900ns`, `200us`, `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d`; a bare number is seconds.
-/// Rounded to the nanosecond.
+/// Reads `900ns`, `200us`, `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d`, and `0`. Rounded to the
+/// nanosecond.
 ///
 /// # Errors
-/// What is no such text, negative, or above a century.
+/// What is no such text, negative, above a century, or without a unit: `20` could be seconds or
+/// milliseconds.
 pub fn parse(text: &str) -> Result<Nanos, Wrong> {
+    let wrong = |problem| Kind::Duration.wrong(problem);
+    let (number, unit) = split(text).map_err(wrong)?;
+    if unit.is_empty() && !number.is_zero() {
+        return Err(wrong(Problem::NoUnit));
+    }
+    seconds(text)
+}
+
+/// As [`parse`], where a bare number is seconds: how long a measurement takes.
+///
+/// # Errors
+/// As [`parse`], but for a unit that is missing.
+pub fn seconds(text: &str) -> Result<Nanos, Wrong> {
     let wrong = |problem| Kind::Duration.wrong(problem);
     let (number, unit) = split(text).map_err(wrong)?;
     let unit = match unit {
@@ -40,7 +54,19 @@ pub fn parse(text: &str) -> Result<Nanos, Wrong> {
 /// # Errors
 /// As [`parse`], and zero.
 pub fn above_zero(text: &str) -> Result<Nanos, Wrong> {
-    parse(text).and_then(|time| if time.0 > 0 { Ok(time) } else { Err(Kind::Duration.wrong(Problem::Zero)) })
+    parse(text).and_then(longer_than_nothing)
+}
+
+/// As [`seconds`], and longer than no time at all.
+///
+/// # Errors
+/// As [`seconds`], and zero.
+pub fn seconds_above_zero(text: &str) -> Result<Nanos, Wrong> {
+    seconds(text).and_then(longer_than_nothing)
+}
+
+fn longer_than_nothing(time: Nanos) -> Result<Nanos, Wrong> {
+    if time.0 > 0 { Ok(time) } else { Err(Kind::Duration.wrong(Problem::Zero)) }
 }
 
 /// Nanoseconds with so many significant digits: `40.12 ms` of four. [`Nanos`] itself shows three.
@@ -64,7 +90,6 @@ mod tests {
     #[test]
     fn times_are_read_as_people_write_them() {
         for (text, ns) in [
-            ("10", 10_000_000_000),
             ("10s", 10_000_000_000),
             ("10 s", 10_000_000_000),
             ("500ms", 500_000_000),
@@ -83,6 +108,9 @@ mod tests {
             assert_eq!(parse(text), Ok(Nanos(ns)), "{text}");
         }
         assert_eq!(above_zero("1ns"), Ok(Nanos(1)));
+        assert_eq!((seconds("10"), seconds("20ms")), (Ok(Nanos::from_secs(10)), Ok(Nanos::from_millis(20))));
+        assert_eq!(seconds_above_zero("0.5"), Ok(Nanos::from_millis(500)));
+        assert_eq!(seconds_above_zero("0").unwrap_err().problem, Problem::Zero);
     }
 
     #[test]

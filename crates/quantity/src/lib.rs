@@ -6,7 +6,7 @@
 //!
 //! | quantity | spellings | a bare number is |
 //! |---|---|---|
-//! | duration | `900ns`, `200us` or `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d` | seconds |
+//! | duration | `900ns`, `200us` or `200µs`, `500ms`, `1.5s`, `5m`, `1h`, `30d` | refused, as `20` could be seconds or milliseconds; of `--for` seconds |
 //! | bit rate | `10M`, `10Mbit`, `10mbit/s`, `10Mbps`: powers of 1000, in either case | bits a second |
 //! | events a second | `1000/s`, `1.5M/s`, `1.5Mpps`: powers of 1000 | a second |
 //! | bytes | `64K`, `64KiB`: powers of 1024, as in iperf3; `64kB`, `64KB`: powers of 1000 | bytes |
@@ -52,7 +52,7 @@ pub mod parse {
     pub use crate::bit_rate::parse as bit_rate;
     pub use crate::bytes::{parse as bytes, parse_u32 as bytes_u32};
     pub use crate::count::{parse as count, within as count_within};
-    pub use crate::duration::{above_zero as duration_above_zero, parse as duration};
+    pub use crate::duration::{above_zero as duration_above_zero, parse as duration, seconds, seconds_above_zero};
     pub use crate::per_second::{parse as per_second, whole as whole_per_second};
     pub use crate::ratio::parse as ratio;
     pub use crate::share::parse as share;

@@ -65,7 +65,7 @@ pub struct Json {
 #[derive(clap::Args)]
 #[command(next_help_heading = heading::HOW_MUCH)]
 pub struct For {
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = FOR)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, help = FOR)]
     duration: Option<Nanos>,
 }
 
@@ -136,7 +136,7 @@ impl Started {
 #[derive(clap::Args)]
 #[command(next_help_heading = heading::HOW_MUCH)]
 pub struct Measure {
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "10s", help = FOR)]
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, default_value = "10s", help = FOR)]
     duration: Nanos,
     /// Time between two lines of the series
     #[arg(short = 'i', long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "1s")]

@@ -5,6 +5,7 @@ use ::lab::{
     Probes, Side,
 };
 use record::Nanos;
+use stats::DurationSummary;
 
 use paper::document::{Document, Section, Table, Text};
 
@@ -242,12 +243,21 @@ fn steps(table: &mut Table, direction: &DirectionReport) {
     }
 }
 
+/// A wait in a queue that is worth a word.
+const WAIT: Nanos = Nanos::from_micros(100);
+
 /// What a path did, in figures.
 fn figures(a: &Achieved) -> String {
     let mut settings = Vec::new();
     settings.push(a.delay.map_or("delay not known".into(), |d| {
         format!("delay p50 {}, p99 {}, max {} (n {})", d.p50, d.p99, d.max, d.n)
     }));
+    // Where nothing waits and a rate takes no time worth a word, it is the delay.
+    let waits =
+        |transit: DurationSummary, delay: DurationSummary| transit.p99.0 > delay.p99.0 + (delay.p99.0 / 20).max(WAIT.0);
+    if let Some(t) = a.transit.zip(a.delay).filter(|(t, d)| waits(*t, *d)).map(|(transit, _)| transit) {
+        settings.push(format!("transit, with queue and wire, p50 {}, p99 {}, max {}", t.p50, t.p99, t.max));
+    }
     settings.extend(a.lateness.map(|l| format!("late by p50 {}, p99 {}, max {}", l.p50, l.p99, l.max)));
     settings
         .extend(a.busy_rate.map(|r| format!("rate while busy {} over {} (n {})", rate(r), a.busy, a.busy_segments)));

@@ -43,7 +43,7 @@ pub struct Args {
     /// Capture on this interface instead, until Ctrl-C
     #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "annotate"], help_heading = "Live capture", add = ArgValueCandidates::new(values::interfaces))]
     interface: Option<String>,
-    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = quantity::parse::duration_above_zero, help = FOR, help_heading = "Live capture")]
+    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = quantity::parse::seconds_above_zero, help = FOR, help_heading = "Live capture")]
     duration: Option<Nanos>,
     /// Show only this connection, by its number, with its full story
     #[arg(short, long, value_name = "N", help_heading = "What to show")]

@@ -51,7 +51,7 @@ pub struct Args {
     /// End after this many frames
     #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
     /// Start a new file after this many bytes (compressed or not)
     #[arg(short = 'C', long, value_name = "BYTES", value_parser = parse::bytes, requires = "write", help_heading = heading::OUTPUT)]

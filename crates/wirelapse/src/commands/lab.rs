@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ::lab::parse::{self, Wrong};
 use ::lab::registry::{self, Description, Registration, Remote};
+use ::lab::settings::or_none;
 use ::lab::{
     BitRate, Choice, Config, Depth, Device, Direction, Discipline, JitterShape, Lab, Loss, PathReport, Recording,
     Reorder, Schedule, Side,
@@ -84,25 +85,25 @@ struct Up {
     loss: Option<[Loss; 2]>,
     /// Loss in bursts: 1%x8 loses 1 % of the segments, 8 in a row on average. Or the probabilities
     /// of the Gilbert-Elliott model: GOOD_TO_BAD,BAD_TO_GOOD,LOST_IN_BAD,LOST_IN_GOOD
-    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = both(parse::burst_loss), help_heading = "Path")]
+    #[arg(long, value_name = "SHARExLENGTH[/…]", allow_hyphen_values = true, value_parser = both(|text| or_none(text, parse::burst_loss).map(Option::unwrap_or_default)), help_heading = "Path")]
     burst_loss: Option<[Loss; 2]>,
     /// Share of segments held back so that later ones overtake them, and for how long: 1%@2ms
-    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = both(parse::reorder), help_heading = "Path")]
-    reorder: Option<[Reorder; 2]>,
+    #[arg(long, value_name = "SHARE[@TIME][/…]", allow_hyphen_values = true, value_parser = both(|text| or_none(text, parse::reorder)), help_heading = "Path")]
+    reorder: Option<[Option<Reorder>; 2]>,
     /// Share of segments that arrive twice: 0.1%
     #[arg(long, value_name = "SHARE[/SHARE]", default_value = "0", allow_hyphen_values = true, value_parser = both(parse::share), help_heading = "Path")]
     duplicate: [f64; 2],
     /// Queue before the bottleneck, in bytes on the wire or in time: 64KiB, 20ms; more is dropped
     /// [default: 1000 full segments]
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth), help_heading = "Path")]
-    queue: Option<[Depth; 2]>,
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(|text| or_none(text, parse::depth)), help_heading = "Path")]
+    queue: Option<[Option<Depth>; 2]>,
     /// Queue discipline: fifo, codel, fq_codel or pie, with options such as
     /// codel:target=5ms,interval=100ms,ecn
     #[arg(long, value_name = "DISCIPLINE[/…]", default_value = "fifo", value_parser = both(parse::discipline), help_heading = "Path")]
     qdisc: [Discipline; 2],
     /// Mark ECN-capable segments that find a longer queue than this: 30KB, 1ms
-    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(parse::depth), help_heading = "Path")]
-    ecn: Option<[Depth; 2]>,
+    #[arg(long, value_name = "BYTES|TIME[/…]", allow_hyphen_values = true, value_parser = both(|text| or_none(text, parse::depth)), help_heading = "Path")]
+    ecn: Option<[Option<Depth>; 2]>,
     /// Silently drop IP packets larger than this, as a path with a smaller MTU and filtered ICMP
     /// does: 1400
     #[arg(long, value_name = "BYTES[/BYTES]", default_value = "none", allow_hyphen_values = true, value_parser = both(parse::black_hole), help_heading = "Path")]
@@ -200,6 +201,9 @@ struct Exec {
     /// a or b; in a testbed also m or d; NAME:a if several labs are up
     #[arg(value_name = "[NAME:]HOST", add = ArgValueCandidates::new(values::lab_hosts))]
     host: String,
+    /// As people try it, by `lab up --name`
+    #[arg(long, hide = true)]
+    name: Option<String>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<std::ffi::OsString>,
@@ -265,11 +269,11 @@ fn config(up: &Up) -> anyhow::Result<Config> {
             jitter_memory: up.jitter_memory[i],
             rate: rate[i],
             loss: loss[i],
-            reorder: up.reorder.map(|r| r[i]),
+            reorder: up.reorder.and_then(|r| r[i]),
             duplicate: up.duplicate[i],
-            queue: queue.map(|q| q[i]).filter(|_| waits),
+            queue: queue.and_then(|q| q[i]).filter(|_| waits),
             qdisc: if waits { up.qdisc[i] } else { Discipline::Fifo },
-            ecn: ecn.map(|e| e[i]).filter(|_| waits),
+            ecn: ecn.and_then(|e| e[i]).filter(|_| waits),
             black_hole: up.black_hole[i],
             recorded,
         }
@@ -487,6 +491,9 @@ fn agreed(names: &[String]) -> anyhow::Result<bool> {
 }
 
 fn exec(args: &Exec) -> anyhow::Result<()> {
+    if let Some(name) = &args.name {
+        return Err(BadInput(format!("the lab is part of the host: write {name}:{}", args.host)).into());
+    }
     let (name, host) = match args.host.rsplit_once(':') {
         Some((name, host)) => (Some(name), host),
         None => (None, args.host.as_str()),

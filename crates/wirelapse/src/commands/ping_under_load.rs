@@ -35,7 +35,7 @@ pub struct Args {
     /// Probe this long before the load
     #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s", help_heading = heading::HOW_MUCH)]
     before: Nanos,
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "10s", help = FOR, help_heading = heading::HOW_MUCH)]
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, default_value = "10s", help = FOR, help_heading = heading::HOW_MUCH)]
     duration: Nanos,
     /// Probe this long after the load
     #[arg(long, value_name = "TIME", value_parser = parse::duration, default_value = "5s", help_heading = heading::HOW_MUCH)]

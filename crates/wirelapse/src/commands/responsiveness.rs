@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_enum, help_heading = heading::HOW_MUCH)]
     load: Option<Way>,
     /// End each load after this time, stable or not
-    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "60s", help_heading = heading::HOW_MUCH)]
+    #[arg(short = 't', long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, default_value = "60s", help_heading = heading::HOW_MUCH)]
     duration: Nanos,
     /// Time between two checks of stability (the draft's ID)
     #[arg(short = 'i', long, value_name = "TIME", value_parser = parse::duration_above_zero, default_value = "5s", help_heading = heading::HOW_MUCH)]

@@ -77,7 +77,7 @@ pub struct Args {
 
 /// The iperf3 protocol counts the warm-up in seconds.
 fn whole_seconds(text: &str) -> Result<u64, String> {
-    let time = parse::duration(text).map_err(|e| e.to_string())?;
+    let time = parse::seconds(text).map_err(|e| e.to_string())?;
     let second = 1_000_000_000;
     if time.0.is_multiple_of(second) {
         Ok(time.0 / second)

@@ -1,8 +1,12 @@
 //! Every option that takes a quantity reads it the same way: each spelling is accepted or refused
 //! by all commands alike, and a refusal names the option, the value, and what to write.
 
-const TIMES: [&str; 11] = ["10", "10s", "10 s", "500ms", "5m", "1h", "2d", "1.5s", "200us", "200µs", "900ns"];
+const TIMES: [&str; 10] = ["10s", "10 s", "500ms", "5m", "1h", "2d", "1.5s", "200us", "200µs", "900ns"];
+/// How long a measurement takes may be without a unit.
+const LENGTHS: [&str; 11] = ["10", "10s", "10 s", "500ms", "5m", "1h", "2d", "1.5s", "200us", "200µs", "900ns"];
 const NO_TIMES: [&str; 7] = ["", "s", "-1s", "1w", "10S", "1,5s", "99999999999s"];
+/// Without a unit, these could be seconds or milliseconds.
+const NO_UNITS: [&str; 8] = ["", "s", "-1s", "1w", "10S", "1,5s", "99999999999s", "10"];
 const BIT_RATES: [&str; 9] = ["10M", "10m", "10Mbps", "10mbit", "10Mbit", "1gbit", "64k", "9600", "1.5G"];
 const NO_BIT_RATES: [&str; 6] = ["", "fast", "-1M", "10MBps", "10Mibit", "10 horse"];
 const EVENT_RATES: [&str; 4] = ["1000", "1000/s", "20k/s", "2Mpps"];
@@ -26,7 +30,8 @@ struct Quantity {
     write: &'static str,
 }
 
-const TIME: Quantity = Quantity { accepted: &TIMES, refused: &NO_TIMES, write: "500ms, 10s, 5m" };
+const TIME: Quantity = Quantity { accepted: &TIMES, refused: &NO_UNITS, write: "500ms, 10s, 5m" };
+const LENGTH: Quantity = Quantity { accepted: &LENGTHS, refused: &NO_TIMES, write: "500ms, 10s, 5m" };
 const BIT_RATE: Quantity = Quantity { accepted: &BIT_RATES, refused: &NO_BIT_RATES, write: "10M or 1gbit" };
 const EVENT_RATE: Quantity = Quantity { accepted: &EVENT_RATES, refused: &NO_EVENT_RATES, write: "1000/s" };
 const SIZE: Quantity = Quantity { accepted: &SIZES, refused: &NO_SIZES, write: "64KiB" };
@@ -39,11 +44,11 @@ const ADDRESS: Quantity = Quantity { accepted: &ADDRESSES, refused: &NO_ADDRESSE
 type Command = (&'static [&'static str], &'static [(&'static str, Quantity)]);
 
 const OPTIONS: [Command; 14] = [
-    (&["trace", "--all"], &[("--for", TIME), ("--max-rate", EVENT_RATE), ("--sample", RATIO)]),
-    (&["top"], &[("--for", TIME), ("--interval", TIME), ("--max-rate", EVENT_RATE), ("--sample", RATIO)]),
-    (&["watch", "srtt"], &[("--for", TIME), ("--every", TIME), ("--count", COUNT)]),
+    (&["trace", "--all"], &[("--for", LENGTH), ("--max-rate", EVENT_RATE), ("--sample", RATIO)]),
+    (&["top"], &[("--for", LENGTH), ("--interval", TIME), ("--max-rate", EVENT_RATE), ("--sample", RATIO)]),
+    (&["watch", "srtt"], &[("--for", LENGTH), ("--every", TIME), ("--count", COUNT)]),
     (&["probe", "icmp", "::1"], &[("--interval", TIME), ("--timeout", TIME), ("--count", COUNT), ("--size", SIZE)]),
-    (&["analyze", "-i", "lo"], &[("--for", TIME)]),
+    (&["analyze", "-i", "lo"], &[("--for", LENGTH)]),
     (
         &["lab", "up"],
         &[
@@ -66,17 +71,17 @@ const OPTIONS: [Command; 14] = [
             ("--max-memory", SIZE),
         ],
     ),
-    (&["stream", "::1"], &[("--for", TIME), ("--interval", TIME), ("--rate", BIT_RATE), ("--write-size", SIZE)]),
+    (&["stream", "::1"], &[("--for", LENGTH), ("--interval", TIME), ("--rate", BIT_RATE), ("--write-size", SIZE)]),
     (&["stream", "::1"], &[("--bytes", SIZE), ("--send-buffer", SIZE), ("--receive-buffer", SIZE), ("--mss", SIZE)]),
     (
         &["rr", "::1"],
-        &[("--for", TIME), ("--think", TIME), ("--warm-up", TIME), ("--rate", EVENT_RATE), ("--request", SIZE)],
+        &[("--for", LENGTH), ("--think", TIME), ("--warm-up", TIME), ("--rate", EVENT_RATE), ("--request", SIZE)],
     ),
-    (&["crr", "::1"], &[("--for", TIME), ("--interval", TIME), ("--rate", EVENT_RATE), ("--response", SIZE)]),
-    (&["udp", "::1"], &[("--for", TIME), ("--interval", TIME), ("--rate", BIT_RATE), ("--size", SIZE)]),
+    (&["crr", "::1"], &[("--for", LENGTH), ("--interval", TIME), ("--rate", EVENT_RATE), ("--response", SIZE)]),
+    (&["udp", "::1"], &[("--for", LENGTH), ("--interval", TIME), ("--rate", BIT_RATE), ("--size", SIZE)]),
     (
         &["ping-under-load", "::1"],
-        &[("--for", TIME), ("--before", TIME), ("--after", TIME), ("--probe-interval", TIME)],
+        &[("--for", LENGTH), ("--before", TIME), ("--after", TIME), ("--probe-interval", TIME)],
     ),
 ];
 

@@ -130,12 +130,15 @@ fn detached_labs_are_listed_with_what_they_achieved() {
     let twice = output(&["up", "--detach", "--name", &lab]);
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
 
+    let misplaced = output(&["exec", "--name", &lab, "a", "--", "true"]);
+    assert_eq!(misplaced.status.code(), Some(2));
+    assert!(text(&misplaced.stderr).contains(&format!("write {lab}:a")), "{misplaced:?}");
     for address in ["10.77.0.2", "fd77::2"] {
         let ping = output(&["exec", &format!("{lab}:a"), "--", "ping", "-c", "2", "-i", "0.01", address]);
         assert!(ping.status.success(), "{ping:?}");
     }
-    let listed = text(&output(&["list", "--json"]).stdout);
-    let line = listed.lines().find(|l| l.contains(&lab)).unwrap();
+    let shown = text(&output(&["list", "--json"]).stdout);
+    let line = shown.lines().find(|l| l.contains(&lab)).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     for (way, asked) in [("a_to_b", 3_000_000), ("b_to_a", 4_000_000)] {
         assert_eq!(line[way]["asked"]["delay_ns"], asked);
@@ -145,6 +148,16 @@ fn detached_labs_are_listed_with_what_they_achieved() {
     }
     assert!(output(&["down", &lab]).status.success());
     assert_eq!(output(&["down", &lab]).status.code(), Some(2));
+
+    let one_way = ["--burst-loss", "1%x8/none", "--reorder", "none/1%@2ms", "--rate", "5mbit/none"];
+    let up = output(&[&["up", "--detach", "--name", &lab], &one_way[..]].concat());
+    assert!(up.status.success(), "{up:?}");
+    let asked = |way: &str| listed(&lab)[way]["asked"].clone();
+    let (up, down) = (asked("a_to_b"), asked("b_to_a"));
+    assert!(up["loss"] != "none" && up["reorder"].is_null() && !up["rate"].is_null(), "{up}");
+    assert!(down["loss"] == "none" && down["rate"].is_null(), "{down}");
+    assert_eq!(down["reorder"]["by_ns"], 2_000_000, "{down}");
+    assert!(output(&["down", &lab]).status.success());
 }
 
 #[test]
@@ -171,6 +184,7 @@ fn values_that_cannot_be_are_named_and_end_in_status_2() {
         (&["--rate", "0"][..], "rate"),
         (&["--delay", "-1ms"], "delay"),
         (&["--delay", "2ms/x"], "delay"),
+        (&["--delay", "20"], "unit is missing"),
         (&["--mtu", "10"], "mtu"),
         (&["--loss", "150%"], "loss"),
         (&["--burst-loss", "1%"], "burst-loss"),
@@ -576,6 +590,9 @@ fn a_queue_discipline_keeps_the_round_trip_short_under_load() {
         assert!(rate > 20e6 * 0.4, "{said}");
     }
     print!("{said}");
+    // What waits in a queue is not of the delay, and is said beside it.
+    let shown = text(&output(&["list"]).stdout);
+    assert!(shown.contains("transit, with queue and wire, p50"), "{shown}");
     let line = listed(&lab);
     assert!(line["a_to_b"]["achieved"]["dropped_early"].as_u64().unwrap() > 0, "{line}");
     assert!(output(&["down", &lab]).status.success());
