@@ -22,7 +22,7 @@ pub fn parse(text: &str) -> Result<f64, Wrong> {
 }
 
 /// A share of 1 in percent, never rounded to all or nothing: `97 %`, `2.1 %`, `< 0.1 %`,
-/// `> 99.9 %`.
+/// `> 99.9 %`; more than all as it is: `111 %`.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
     if p.is_nan() {
@@ -40,7 +40,7 @@ pub fn percent(share: f64) -> String {
     } else if p < 100.0 {
         "> 99.9 %".into()
     } else {
-        "100 %".into()
+        format!("{p:.0} %")
     }
 }
 
@@ -181,6 +181,11 @@ mod tests {
             let shown = parse(&percent(share)).unwrap();
             prop_assert!((shown - share).abs() <= if share < 0.099_5 { 0.000_51 } else { 0.005_1 }, "{}", share);
         }
+    }
+
+    #[test]
+    fn more_than_all_is_said() {
+        assert_eq!([1.0, 1.004, 1.111, 12.0].map(percent), ["100 %", "100 %", "111 %", "1200 %"]);
     }
 
     #[test]

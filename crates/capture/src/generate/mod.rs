@@ -105,6 +105,10 @@ pub struct Sent {
     /// From the start to the last frame, or to the end of the duration that was asked for, where
     /// that is later.
     pub took: Nanos,
+    /// Frames a second. Of frames that fall due at a rate these are the ones after the first (with
+    /// bursts: after the first burst) over the time from the first to the last; of as many as can
+    /// be, all over `took`. `None` where one moment holds all of them.
+    pub per_second: Option<f64>,
     /// The gap between the batches that frames are sent in: mean and standard deviation of the time
     /// between two frames, as their send times say. `None` with fewer than two frames.
     pub gaps: Option<Gaps>,
@@ -121,6 +125,20 @@ pub struct Gaps {
     pub deviation_ns: f64,
     /// The longest.
     pub max: Nanos,
+}
+
+impl Gaps {
+    /// Frames a second, where those of the first moment were `at_once`.
+    pub(crate) fn per_second(&self, at_once: u64) -> Option<f64> {
+        let after = (self.n + 1).checked_sub(at_once)? as f64;
+        let seconds = self.n as f64 * self.mean_ns / 1e9;
+        (after > 0.0 && seconds > 0.0).then(|| after / seconds)
+    }
+}
+
+/// All of them over the time that sending took.
+pub(crate) fn over(frames: u64, took: Nanos) -> Option<f64> {
+    (frames > 0 && took > Nanos::ZERO).then(|| frames as f64 / took.as_secs_f64())
 }
 
 /// Sums that [`Gaps`] are made of.
@@ -287,7 +305,10 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
     frames -= sender.finish()?;
     // An interface may count some of those that it does not take.
     let dropped = link.dropped_sending().saturating_sub(dropped_before).max(sender.dropped());
-    Ok(Sent { sending, frames, dropped, took, gaps: sender.gaps().gaps() })
+    let gaps = sender.gaps().gaps();
+    let at_once = if let Spread::Bursts { frames } = plan.spread { frames.into() } else { 1 };
+    let per_second = if at_line_rate { over(frames, took) } else { gaps.and_then(|gaps| gaps.per_second(at_once)) };
+    Ok(Sent { sending, frames, dropped, took, per_second, gaps })
 }
 
 /// Waits for a frame to fall due. Sleeping is late by tens of microseconds: the last of it is spent
@@ -298,5 +319,21 @@ fn wait(pause: Nanos) {
         std::thread::sleep(Duration::from(pause.saturating_sub(SPIN)).min(Duration::from_millis(50)));
     } else {
         std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_at_a_rate_have_one_gap_less_than_there_are_frames() {
+        let tenths = |n| Gaps { n, mean_ns: 1e8, ..Gaps::default() };
+        assert_eq!(tenths(9).per_second(1), Some(10.0));
+        // Four bursts of five, one a second: three seconds from the first frame to the last.
+        let bursts = Gaps { n: 19, mean_ns: 3e9 / 19.0, ..Gaps::default() };
+        assert!((bursts.per_second(5).unwrap() - 5.0).abs() < 1e-9);
+        assert_eq!((tenths(4).per_second(5), Gaps { n: 9, ..Gaps::default() }.per_second(1)), (None, None));
+        assert_eq!((over(500, Nanos::from_secs(2)), over(0, Nanos::from_secs(2))), (Some(250.0), None));
     }
 }

@@ -8,7 +8,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
 use wire::{Capture, CaptureError, LinkType};
 
 use super::sendmmsg::Marks;
-use super::{Gaps, wait};
+use super::{Gaps, over, wait};
 use crate::Error;
 use crate::link::Link;
 use crate::packet::PacketSocket;
@@ -40,6 +40,9 @@ pub struct Replayed {
     pub dropped: u64,
     /// From the first to the last.
     pub took: Nanos,
+    /// Frames a second: the ones after the first over the time from the first to the last; as fast
+    /// as can be, all over `took`. `None` where one moment holds all of them.
+    pub per_second: Option<f64>,
     /// The time between frames, as they were handed over.
     pub gaps: Option<Gaps>,
     /// How much later than they were due frames went: the mean and the most.
@@ -106,7 +109,7 @@ pub fn run(
             batch.send(&socket, &mut sent, &mut marks)?;
             while Nanos::from(began.elapsed()) < due {
                 if !go_on(sent.frames) {
-                    return Ok(finished(sent, &link, dropped_before, began, &marks, late));
+                    return Ok(finished(sent, pace, &link, dropped_before, began, &marks, late));
                 }
                 wait(due.saturating_sub(Nanos::from(began.elapsed())));
             }
@@ -120,16 +123,17 @@ pub fn run(
         if batch.ends.len() == BATCH {
             batch.send(&socket, &mut sent, &mut marks)?;
             if !go_on(sent.frames) {
-                return Ok(finished(sent, &link, dropped_before, began, &marks, late));
+                return Ok(finished(sent, pace, &link, dropped_before, began, &marks, late));
             }
         }
     }
     batch.send(&socket, &mut sent, &mut marks)?;
-    Ok(finished(sent, &link, dropped_before, began, &marks, late))
+    Ok(finished(sent, pace, &link, dropped_before, began, &marks, late))
 }
 
 fn finished(
     sent: Replayed,
+    pace: Pace,
     link: &Link,
     dropped_before: u64,
     began: WallInstant,
@@ -137,10 +141,13 @@ fn finished(
     late: (u128, Nanos),
 ) -> Replayed {
     let mean = late.0 / u128::from(sent.frames.max(1));
+    let (took, gaps) = (Nanos::from(began.elapsed()), marks.sums().gaps());
+    let fastest = matches!(pace, Pace::Fastest);
     Replayed {
+        per_second: if fastest { over(sent.frames, took) } else { gaps.and_then(|gaps| gaps.per_second(1)) },
         dropped: link.dropped_sending().saturating_sub(dropped_before),
-        took: began.elapsed().into(),
-        gaps: marks.sums().gaps(),
+        took,
+        gaps,
         late: [Nanos(u64::try_from(mean).unwrap_or(u64::MAX)), late.1],
         ..sent
     }

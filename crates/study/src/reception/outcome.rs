@@ -57,7 +57,7 @@ impl Measured {
         let all: u64 = received.iter().sum();
         Self {
             sent: sent.frames,
-            per_second: sent.frames as f64 * 1e9 / (sent.took.0 as f64).max(1.0),
+            per_second: sent.per_second.unwrap_or(0.0),
             arrived,
             received,
             dropped: counts.map(|c| c.dropped),

@@ -220,7 +220,7 @@ fn source(plan: &Plan, go_on: &(dyn Fn() -> bool + Sync)) -> Result<f64, Error> 
     let setting = Setting { per_second: None, ..trying(Technique::Recvmsg) };
     let amount = Amount { frames: None, duration: Some(plan.trial) };
     let sent = trial::send(SOURCE, &setting, amount, &|| go_on())?;
-    Ok(sent.frames as f64 * 1e9 / (sent.took.0 as f64).max(1.0))
+    Ok(sent.per_second.unwrap_or(0.0))
 }
 
 /// Searches the highest rate at which no frame is lost (RFC 2544 section 26.1), halving the

@@ -60,7 +60,7 @@ pub struct Args {
     /// Frames to send
     #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, required_unless_present_any = ["duration", "replay"], help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
     /// How frames are spread over time
     #[arg(long, value_enum, default_value_t = Pattern::Constant, help_heading = heading::HOW_MUCH)]
@@ -240,7 +240,7 @@ struct ReplayLine<'a> {
     unsendable: u64,
     dropped: u64,
     took_ns: Nanos,
-    frames_per_second: f64,
+    frames_per_second: Option<f64>,
     gap_mean_ns: Option<f64>,
     gap_deviation_ns: Option<f64>,
     late_mean_ns: Nanos,
@@ -258,7 +258,7 @@ impl<'a> ReplayLine<'a> {
             unsendable: sent.unsendable,
             dropped: sent.dropped,
             took_ns: sent.took,
-            frames_per_second: sent.frames as f64 / sent.took.as_secs_f64().max(1e-9),
+            frames_per_second: sent.per_second,
             gap_mean_ns: sent.gaps.map(|g| g.mean_ns),
             gap_deviation_ns: sent.gaps.map(|g| g.deviation_ns),
             late_mean_ns: sent.late[0],
@@ -268,7 +268,7 @@ impl<'a> ReplayLine<'a> {
 }
 
 fn replayed(args: &Args, path: &Path, sent: &Replayed) -> Document {
-    let rate = sent.frames as f64 / sent.took.as_secs_f64().max(1e-9);
+    let rate = sent.per_second.map_or(String::new(), |rate| format!(": {}", quantity::per_second(rate)));
     let mut table = Table::new("Frames", [Column::text(""), Column::figures("frames")]);
     let mut row = |what: &str, n: u64| table.push([what.into(), Cell::count(n)]);
     row("sent", sent.frames);
@@ -278,11 +278,10 @@ fn replayed(args: &Args, path: &Path, sent: &Replayed) -> Document {
     let mut section = Section::new("Frames");
     section.table(table);
     let mut verdict = vec![Clause::finding(format!(
-        "{} frames, {}, in {}: {}.",
-        quantity::count(sent.frames),
+        "{}, {}, in {}{rate}.",
+        quantity::counted(sent.frames, "frame"),
         quantity::bytes(sent.bytes),
-        sent.took,
-        quantity::per_second(rate)
+        sent.took
     ))];
     if sent.late[1] > Nanos::ZERO {
         let [mean, most] = sent.late;
@@ -309,7 +308,7 @@ struct Line<'a> {
     frames: u64,
     dropped: u64,
     took_ns: Nanos,
-    frames_per_second: f64,
+    frames_per_second: Option<f64>,
     gap_mean_ns: Option<f64>,
     gap_deviation_ns: Option<f64>,
     gap_max_ns: Option<Nanos>,
@@ -327,7 +326,7 @@ impl<'a> Line<'a> {
             frames: sent.frames,
             dropped: sent.dropped,
             took_ns: sent.took,
-            frames_per_second: rate(sent),
+            frames_per_second: sent.per_second,
             gap_mean_ns: sent.gaps.map(|g| g.mean_ns),
             gap_deviation_ns: sent.gaps.map(|g| g.deviation_ns),
             gap_max_ns: sent.gaps.map(|g| g.max),
@@ -335,15 +334,22 @@ impl<'a> Line<'a> {
     }
 }
 
-fn rate(sent: &Sent) -> f64 {
-    sent.frames as f64 / sent.took.as_secs_f64().max(1e-9)
-}
-
 fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
-    let got = rate(sent);
-    let asked = match plan.per_second {
-        Some(asked) => format!(", {} of the {} asked for", quantity::percent(got / asked), quantity::per_second(asked)),
-        None => String::new(),
+    let got = match (sent.per_second, plan.per_second) {
+        (Some(got), Some(asked)) => format!(
+            ": {}, {} of the {} asked for",
+            quantity::per_second(got),
+            quantity::percent(got / asked),
+            quantity::per_second(asked)
+        ),
+        (Some(got), None) => format!(": {}", quantity::per_second(got)),
+        (None, Some(asked)) => {
+            format!(
+                "; one moment holds them all, so whether they kept the {} asked for is not known",
+                quantity::per_second(asked)
+            )
+        }
+        (None, None) => String::new(),
     };
     let lost = match sent.dropped {
         0 => String::new(),
@@ -367,10 +373,9 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
         title: format!("wirelapse generate · {}", args.interface).into(),
         about: format!("{} · frames of {} bytes", sent.sending, args.size),
         verdict: vec![Clause::finding(format!(
-            "{} frames in {}: {}{asked}.{lost}",
-            quantity::count(sent.frames),
-            sent.took,
-            quantity::per_second(got)
+            "{} in {}{got}.{lost}",
+            quantity::counted(sent.frames, "frame"),
+            sent.took
         ))],
         sections: vec![section],
         ..Document::default()

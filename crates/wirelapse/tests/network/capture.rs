@@ -124,6 +124,22 @@ fn a_capture_says_on_a_descriptor_that_it_receives() {
     });
 }
 
+/// Ten frames have nine gaps, and the rate is that of the gaps.
+#[test]
+fn a_rate_is_that_of_the_gaps_between_frames() {
+    needs!(Need::Root, Need::Program("ip"));
+    on_a_wire(|| {
+        let always = ["generate", "-i", "left", "--rate", "100/s", "--method", "sendmmsg", "--yes-this-interface"];
+        let sent = json(&wirelapse!(&[&always[..], &["-c", "10", "--json"]].concat()).output().unwrap()).remove(0);
+        let [rate, gap] = ["frames_per_second", "gap_mean_ns"].map(|key| sent[key].as_f64().unwrap());
+        assert!((rate * gap / 1e9 - 1.0).abs() < 1e-6, "{sent}");
+        let one = wirelapse!(&[&always[..], &["-c", "1", "--json"]].concat()).output().unwrap();
+        assert!(json(&one)[0]["frames_per_second"].is_null());
+        let said = text(&wirelapse!(&[&always[..], &["-c", "1"]].concat()).output().unwrap().stdout);
+        assert!(said.contains("1 frame in") && said.contains("one moment holds them all"), "{said}");
+    });
+}
+
 #[test]
 fn files_rotate_and_an_existing_file_is_not_overwritten() {
     needs!(Need::Root, Need::Program("ip"));
