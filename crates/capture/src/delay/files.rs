@@ -1,12 +1,12 @@
 //! Two capture files in which the frames of a device are seen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 use wire::{Capture, CaptureError, LinkType};
 
 use super::join::{Join, Seen};
-use super::{Account, Identity, Recording, Tap};
+use super::{Account, Identity, Key, Recording, Tap};
 
 /// What two capture files hold.
 pub struct FromFiles {
@@ -74,6 +74,38 @@ pub fn clock_difference<'a>(
         i64::try_from(i128::from(*at) - i128::from(*entered)).ok()
     });
     Ok(differences.min())
+}
+
+/// By what the frames at the beginning of two captures are recognised: by the ids of `generate`
+/// where they have such, else by content, and without addresses and ports where only that finds
+/// most of them again.
+///
+/// # Errors
+/// As [`read`].
+pub fn recognised_by<'a>(files: [impl Read + Send + 'a; 2]) -> Result<Identity, (Tap, CaptureError)> {
+    let [content, translated] = [false, true].map(|translated| Identity::Content { translated });
+    let identities = [Identity::Id, content, translated];
+    let mut seen: [[Vec<Key>; 3]; 2] = Default::default();
+    for ((tap, file), keys) in [Tap::Before, Tap::After].into_iter().zip(files).zip(&mut seen) {
+        let failed = |error| (tap, error);
+        let mut capture = Capture::from_reader(file).map_err(failed)?;
+        for _ in 0..FIRST {
+            let Some(frame) = capture.next_frame().map_err(failed)? else { break };
+            if frame.link_type == LinkType::ETHERNET {
+                identities.iter().zip(&mut *keys).for_each(|(identity, keys)| keys.extend(identity.key(frame.data)));
+            }
+        }
+    }
+    let [before, after] = &seen;
+    let common = |place: usize| {
+        let entered: HashSet<Key> = before[place].iter().copied().collect();
+        after[place].iter().filter(|key| entered.contains(key)).count()
+    };
+    Ok(match (common(0), common(1), common(2)) {
+        (1.., ..) => Identity::Id,
+        (0, same, without_addresses) if without_addresses > 2 * same => translated,
+        _ => content,
+    })
 }
 
 /// Joins the frames of two capture files, which are read side by side: memory is bounded whatever
@@ -204,6 +236,34 @@ mod tests {
         assert_eq!(ahead, -4_000_000_000 + 103);
         assert_eq!(read(both(), Identity::Id, ahead).unwrap().account.matched, 97);
         assert_eq!(clock_difference([&files[0][..], &capture(&[(500, 1)])[..]], Identity::Id).unwrap(), None);
+    }
+
+    #[test]
+    fn what_frames_are_decides_how_they_are_recognised() {
+        // As `generated`, without an id that both would have: a UDP datagram from this address.
+        let datagram = |from: [u8; 4], n: u8| {
+            let mut frame = vec![0; 12];
+            frame.extend([0x08, 0, 0x45, 0, 0, 36, 0, n, 0x40, 0, 64, 17, 0, 0]);
+            frame.extend(from);
+            frame.extend([10, 0, 0, 2, 0, 1, 0, 2, 0, 16, 0, 0]);
+            frame.extend([n; 8]);
+            frame
+        };
+        let capture_of = |frames: &[Vec<u8>]| {
+            let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
+            writer.interface(&Interface::new(LinkType::ETHERNET, Resolution::NANOSECONDS)).unwrap();
+            for bytes in frames {
+                writer.frame(&wire::Frame::new(1, Instant::from_nanos(7), LinkType::ETHERNET, bytes), &[]).unwrap();
+            }
+            writer.get_ref().clone()
+        };
+        let from = |address| capture_of(&(0..20).map(|n| datagram(address, n)).collect::<Vec<_>>());
+        let (inside, outside, ids) = (from([10, 0, 0, 1]), from([192, 0, 2, 1]), capture(&[(1, 1), (2, 2)]));
+        let by = |before: &[u8], after: &[u8]| recognised_by([before, after]).unwrap();
+        assert_eq!(by(&inside, &inside), Identity::Content { translated: false });
+        assert_eq!(by(&inside, &outside), Identity::Content { translated: true });
+        assert_eq!(by(&ids, &ids), Identity::Id);
+        assert_eq!(by(&inside, &ids), Identity::Content { translated: false });
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Two interfaces at which the frames of a device are seen.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 use clock::Nanos;
 
 use super::clocks::{self, TapClock};
-use super::join::{Join, PATIENCE, Seen};
-use super::{Account, Clocks, Identity, Recording, Tap};
+use super::join::{Join, PATIENCE};
+use super::{Account, Clocks, Identity, Key, Recording, Tap};
 use crate::{Counts, Error, Options, Receiver, Technique};
 
 /// How long a tap's receiver waits for a frame before it looks whether the run is over.
@@ -30,7 +31,8 @@ const BATCHES: usize = 1024;
 /// Two open taps.
 pub struct Taps {
     taps: [Opened; 2],
-    identity: Identity,
+    /// As it was asked for, or as the first frames decide.
+    identity: OnceLock<Identity>,
 }
 
 struct Opened {
@@ -44,6 +46,8 @@ pub struct Watched {
     pub account: Account,
     /// The matched ones.
     pub recording: Recording,
+    /// By what frames were recognised.
+    pub identity: Identity,
     /// What each tap's receiver counted.
     pub counts: [Counts; 2],
     /// The clocks.
@@ -65,27 +69,36 @@ pub struct SoFar {
     pub lasted: Nanos,
 }
 
-/// Frames of a tap in the order in which it saw them.
+/// Frames by which it is decided how they are recognised, where that is not said: one of them with
+/// an id of `generate` is enough.
+const LOOKED_AT: usize = 256;
+
+/// How long they are waited for.
+const LOOKING: Duration = Duration::from_millis(500);
+
+/// Frames of a tap in the order in which it saw them, with their keys by id and by content; both
+/// are the same once it is decided which.
 struct Batch {
     tap: Tap,
-    frames: Vec<Seen>,
+    frames: Vec<(u64, [Option<Key>; 2])>,
     read_ns: u64,
     error: Nanos,
 }
 
 impl Taps {
-    /// Opens both taps.
+    /// Opens both taps. Without an `identity` it is by the ids of `generate` where the first frames
+    /// have such, else by content.
     ///
     /// # Errors
     /// As [`crate::open`]; [`Error::Clocks`] where the two interfaces stamp by two clocks that
     /// cannot be compared.
-    pub fn open(technique: Technique, options: [&Options; 2], identity: Identity) -> Result<Self, Error> {
+    pub fn open(technique: Technique, options: [&Options; 2], identity: Option<Identity>) -> Result<Self, Error> {
         let interfaces = options.map(|o| o.interface.as_str());
         let one = crate::open(technique, options[0])?;
         let other = crate::open(technique, options[1])?;
         let [first, second] = clocks::pair(interfaces, options[0].stamps)?;
         let taps = [Opened { receiver: one, clock: first }, Opened { receiver: other, clock: second }];
-        Ok(Self { taps, identity })
+        Ok(Self { taps, identity: identity.map(OnceLock::from).unwrap_or_default() })
     }
 
     /// What the two receivers are.
@@ -96,7 +109,8 @@ impl Taps {
     /// Watches until `go_on`, which is asked a few times a second, says no.
     pub fn watch(mut self, mut go_on: impl FnMut(&SoFar) -> bool) -> Watched {
         let over = AtomicBool::new(false);
-        let identity = self.identity;
+        let identity = &self.identity;
+        let mut undecided = Undecided::default();
         let mut join = Join::default();
         let (mut stamp_error, mut failed) = ([Nanos::ZERO; 2], None);
         let mut lasted = Nanos::ZERO;
@@ -114,19 +128,22 @@ impl Taps {
             let (mut asked, mut ending, mut counting) = (began, None, false);
             loop {
                 match batches.recv_timeout(TURN) {
-                    Ok(Ok(batch)) => {
-                        if !std::mem::replace(&mut counting, true) {
-                            // Until now frames may have passed the first tap unseen.
-                            let at = batch.frames.first().map_or(batch.read_ns, |seen| seen.0);
-                            join.count_from(at.saturating_add(LEAD.0));
-                        }
-                        let error = &mut stamp_error[batch.tap as usize];
-                        *error = batch.error.max(*error);
-                        join.take(batch.tap, batch.frames, batch.read_ns);
-                    }
+                    Ok(Ok(batch)) => undecided.take(batch, identity),
                     Ok(Err(error)) => failed = Some(error),
-                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Timeout) => undecided.decide(identity, false),
                     Err(RecvTimeoutError::Disconnected) => break,
+                }
+                for batch in undecided.decided(identity) {
+                    if !std::mem::replace(&mut counting, true) {
+                        // Until now frames may have passed the first tap unseen.
+                        let at = batch.frames.first().map_or(batch.read_ns, |seen| seen.0);
+                        join.count_from(at.saturating_add(LEAD.0));
+                    }
+                    let error = &mut stamp_error[batch.tap as usize];
+                    *error = batch.error.max(*error);
+                    let place = usize::from(identity.get() != Some(&Identity::Id));
+                    let frames = batch.frames.into_iter().map(|(at, keys)| (at, keys[place]));
+                    join.take(batch.tap, frames, batch.read_ns);
                 }
                 let Some(since) = ending else {
                     if asked.elapsed() >= TURN || failed.is_some() {
@@ -134,6 +151,7 @@ impl Taps {
                         lasted = Nanos::from(began.elapsed());
                         if !go_on(&SoFar { account: join.account(), lasted }) || failed.is_some() {
                             ending = Some(Instant::now());
+                            undecided.decide(identity, true);
                             join.count_until_now();
                         }
                     }
@@ -151,14 +169,53 @@ impl Taps {
         let counts = [self.taps[0].receiver.counts(), self.taps[1].receiver.counts()];
         let clocks = clocks::clocks([&self.taps[0].clock, &self.taps[1].clock]);
         let stamp_error = stamp_error[0] + stamp_error[1];
-        Watched { account, recording, counts, clocks, stamp_error, lasted, failed }
+        let identity = self.identity.get().copied().unwrap_or(BY_CONTENT);
+        Watched { account, recording, identity, counts, clocks, stamp_error, lasted, failed }
+    }
+}
+
+const BY_CONTENT: Identity = Identity::Content { translated: false };
+
+/// Batches that wait until it is decided how frames are recognised.
+#[derive(Default)]
+struct Undecided {
+    batches: Vec<Batch>,
+    frames: usize,
+    since: Option<Instant>,
+}
+
+impl Undecided {
+    fn take(&mut self, batch: Batch, identity: &OnceLock<Identity>) {
+        if batch.frames.iter().any(|(_, [id, _])| id.is_some()) {
+            identity.get_or_init(|| Identity::Id);
+        }
+        if !batch.frames.is_empty() {
+            self.since.get_or_insert_with(Instant::now);
+        }
+        self.frames += batch.frames.len();
+        self.batches.push(batch);
+        self.decide(identity, false);
+    }
+
+    /// By content, where no frame had an id and enough of them were looked at, or nothing more is
+    /// waited for.
+    fn decide(&self, identity: &OnceLock<Identity>, over: bool) {
+        let long = self.since.is_some_and(|since| since.elapsed() >= LOOKING);
+        if over || long || self.frames >= LOOKED_AT {
+            identity.get_or_init(|| BY_CONTENT);
+        }
+    }
+
+    /// All that waits, once it is decided.
+    fn decided(&mut self, identity: &OnceLock<Identity>) -> Vec<Batch> {
+        if identity.get().is_some() { std::mem::take(&mut self.batches) } else { Vec::new() }
     }
 }
 
 fn receive(
     opened: &mut Opened,
     tap: Tap,
-    identity: Identity,
+    identity: &OnceLock<Identity>,
     over: &AtomicBool,
     batches: &SyncSender<Result<Batch, Error>>,
 ) {
@@ -171,7 +228,11 @@ fn receive(
         let received = receiver.next_batch(TURN, &mut |frame| {
             if let Some((at, by)) = clock.read(frame) {
                 error = error.max(by);
-                frames.push((at, identity.key(frame.data)));
+                let keys = match identity.get() {
+                    Some(identity) => [identity.key(frame.data); 2],
+                    None => [Identity::Id.key(frame.data), BY_CONTENT.key(frame.data)],
+                };
+                frames.push((at, keys));
             }
         });
         let read_ns = match received {

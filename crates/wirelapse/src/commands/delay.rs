@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "IFACE|FILE", help_heading = "Taps", add = ArgValueCompleter::new(values::interface_or_file))]
     after: String,
     /// How a frame is recognised at the second tap
-    #[arg(long = "match", value_name = "BY", value_enum, default_value_t = MatchBy::Id, help_heading = "Taps")]
+    #[arg(long = "match", value_name = "BY", value_enum, default_value_t = MatchBy::Auto, help_heading = "Taps")]
     match_by: MatchBy,
     /// How frames are received: recvmsg, recvmmsg, rx-ring, libpcap, af-xdp, xdp or io-uring
     /// [default: rx-ring]
@@ -63,7 +63,7 @@ pub struct Args {
     /// End after this many matched frames
     #[arg(short = 'c', long, value_name = "N", value_parser = parse::count, help_heading = heading::HOW_MUCH)]
     count: Option<u64>,
-    #[arg(long = "for", value_name = "TIME", value_parser = parse::duration_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
     /// Memory at each tap for frames that are waiting to be read
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB", help_heading = heading::COST)]
@@ -98,6 +98,9 @@ pub struct Args {
 /// `--match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum MatchBy {
+    /// By what the frames are: their ids where they have such, else by content, or as nat in files
+    /// where only that finds them again; the report says which
+    Auto,
     /// By the id that `wirelapse generate` puts into each frame
     Id,
     /// By what a device does not change: not hardware addresses, VLAN, DSCP, TTL and checksums
@@ -107,25 +110,28 @@ pub enum MatchBy {
 }
 
 impl MatchBy {
-    const fn name(self) -> &'static str {
+    const fn identity(self) -> Option<Identity> {
         match self {
-            Self::Id => "id",
-            Self::Content => "content",
-            Self::Nat => "nat",
+            Self::Auto => None,
+            Self::Id => Some(Identity::Id),
+            Self::Content => Some(Identity::Content { translated: false }),
+            Self::Nat => Some(Identity::Content { translated: true }),
         }
     }
+}
 
-    const fn identity(self) -> Identity {
-        match self {
-            Self::Id => Identity::Id,
-            Self::Content => Identity::Content { translated: false },
-            Self::Nat => Identity::Content { translated: true },
-        }
+/// An identity as `--match` names it.
+const fn named(identity: Identity) -> &'static str {
+    match identity {
+        Identity::Id => "id",
+        Identity::Content { translated: false } => "content",
+        Identity::Content { translated: true } => "nat",
     }
 }
 
 /// What was measured, wherever it came from.
 struct Measured {
+    identity: Identity,
     account: Account,
     recording: Recording,
     clocks: Clocks,
@@ -164,7 +170,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.in_kernel {
         let (delay, failed) = in_kernel(args)?;
         write(args, &delay)?;
-        return failed.map_or(Ok(()), |error| Err(error.into()));
+        failed.map_or(Ok(()), |error| Err(anyhow::Error::from(error)))?;
+        let account = delay.figures.as_ref().map(|figures| figures.account).unwrap_or_default();
+        return something_matched(args, Identity::Id, &account);
     }
     let calibration = args.calibration.as_deref().map(Calibration::read).transpose()?;
     let measured = match taps.map(is_file) {
@@ -182,7 +190,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Calibration::of(&delay)?.write(path, args.force)?;
     }
     write(args, &delay)?;
-    measured.failed.map_or(Ok(()), Err)
+    let (identity, account) = (measured.identity, measured.account);
+    measured.failed.map_or(Ok(()), Err)?;
+    something_matched(args, identity, &account)
+}
+
+/// An error that says what to try, where no frame was seen at both taps.
+fn something_matched(args: &Args, identity: Identity, account: &Account) -> anyhow::Result<()> {
+    if account.matched > 0 {
+        return Ok(());
+    }
+    let unseen = [(account.before, &args.before), (account.after, &args.after)];
+    if let Some((_, tap)) = unseen.into_iter().find(|(seen, _)| *seen == 0) {
+        anyhow::bail!("no frame was seen at {tap}: is it the interface or file on the way of the traffic?");
+    }
+    let advice = match identity {
+        Identity::Id => {
+            "frames without an id of wirelapse generate are matched by --match content, or by --match nat where addresses change"
+        }
+        Identity::Content { translated: false } => {
+            "--match nat finds frames again behind a device that translates addresses and ports; one that changes the payload leaves nothing to match"
+        }
+        Identity::Content { translated: true } => {
+            "are both of the same traffic, at the same time? A device that changes the payload leaves nothing to match"
+        }
+    };
+    anyhow::bail!("no frame that entered was seen leaving, by {}: {advice}", named(identity))
 }
 
 fn from_files(args: &Args) -> anyhow::Result<Measured> {
@@ -194,7 +227,10 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
         let path = if tap == Tap::Before { &args.before } else { &args.after };
         BadInput(format!("{path}: {error}"))
     };
-    let identity = args.match_by.identity();
+    let identity = match args.match_by.identity() {
+        Some(identity) => identity,
+        None => files::recognised_by(both()?).map_err(bad)?,
+    };
     let ahead = || -> anyhow::Result<i64> { Ok(files::clock_difference(both()?, identity).map_err(bad)?.unwrap_or(0)) };
     let ahead_ns = if args.different_clocks { ahead()? } else { 0 };
     let read = files::read(both()?, identity, ahead_ns).map_err(bad)?;
@@ -219,6 +255,7 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
         method = one.into();
     }
     Ok(Measured {
+        identity,
         lasted: read.recording.lasted(),
         account: read.account,
         // Files do not say how exact their stamps are: what they are counted in is the least that
@@ -274,6 +311,7 @@ fn from_interfaces(args: &Args) -> anyhow::Result<Measured> {
         _ => watched.stamp_error,
     };
     Ok(Measured {
+        identity: watched.identity,
         account: watched.account,
         recording: watched.recording,
         clocks: watched.clocks,
@@ -288,7 +326,8 @@ fn from_interfaces(args: &Args) -> anyhow::Result<Measured> {
 }
 
 fn in_kernel(args: &Args) -> anyhow::Result<(Delay, Option<::capture::Error>)> {
-    if args.match_by != MatchBy::Id || args.timestamps != StampClocks::Software || is_file(&args.before) {
+    let by_id = matches!(args.match_by, MatchBy::Auto | MatchBy::Id);
+    if !by_id || args.timestamps != StampClocks::Software || is_file(&args.before) {
         let problem = "--in-kernel matches frames by their id on two interfaces, by the kernel's clock";
         return Err(BadInput(problem.into()).into());
     }
@@ -304,7 +343,7 @@ fn in_kernel(args: &Args) -> anyhow::Result<(Delay, Option<::capture::Error>)> {
         before: args.before.clone(),
         after: args.after.clone(),
         method: "XDP programs that match in the kernel, software timestamps".into(),
-        matched_by: args.match_by.name().into(),
+        matched_by: named(Identity::Id).into(),
         lasted: seen.lasted,
         figures: Some(Box::new(seen.figures)),
         cpu_waited: pressure.and_then(|p| p.share()),
@@ -379,7 +418,7 @@ fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Opt
         before: args.before.clone(),
         after: args.after.clone(),
         method: measured.method.clone(),
-        matched_by: args.match_by.name().into(),
+        matched_by: named(measured.identity).into(),
         lasted: measured.lasted,
         dropped: measured.dropped,
         unstamped: measured.unstamped,

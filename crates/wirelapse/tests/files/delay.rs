@@ -181,10 +181,34 @@ fn foreign_traffic_is_matched_by_content_and_behind_nat_without_addresses() {
     let before = write(dir.path(), "a.pcapng", (0..500).map(|id| (at(id), frame(id))));
     let routed = write(dir.path(), "r.pcapng", (0..500).map(|id| (at(id) + 5_000, changed(id, false))));
     let translated = write(dir.path(), "n.pcapng", (0..500).map(|id| (at(id) + 5_000, changed(id, true))));
-    for (after, by, matched) in
-        [(&routed, "content", 500), (&translated, "content", 0), (&translated, "nat", 500), (&routed, "nat", 500)]
-    {
-        assert_eq!(lines(&before, after, &["--match", by])[0]["matched"], matched, "{by}");
+    for (after, by) in [(&routed, "content"), (&translated, "nat"), (&routed, "nat"), (&translated, "auto")] {
+        assert_eq!(lines(&before, after, &["--match", by])[0]["matched"], 500, "{by}");
+    }
+    // Of the frames' ids nothing is left.
+    let without = |path: &Path, name: &str| {
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes
+            .windows(2)
+            .enumerate()
+            .filter(|(_, two)| two == b"WL")
+            .map(|(at, _)| at)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|at| bytes[at] = b'_');
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let before = without(&before, "a-plain.pcapng");
+    let (routed, translated) = (without(&routed, "r-plain.pcapng"), without(&translated, "n-plain.pcapng"));
+    for (after, by) in [(&routed, "content"), (&translated, "nat")] {
+        let line = &lines(&before, after, &[])[0];
+        assert_eq!((&line["matched"], &line["matched_by"]), (&500.into(), &by.into()), "{line}");
+    }
+    for (by, advice) in [("id", "--match content"), ("content", "--match nat")] {
+        let output = delay(&before, &translated, &["--match", by]);
+        assert_eq!(output.status.code(), Some(1), "{by}");
+        assert!(text(&output.stderr).contains(advice), "{by}: {}", text(&output.stderr));
     }
 }
 
