@@ -11,7 +11,6 @@ use stats::{Distribution, DurationSummary, FEWEST_STRETCHES, Precision, Quantile
 use store::workload::Provenance;
 
 use crate::kept::Run;
-use crate::load::settling;
 use crate::responsiveness::{self, ProbeKind};
 use crate::stream::Sample;
 use crate::{load, rr, stream, udp};
@@ -140,7 +139,7 @@ pub fn compare(first: (&Run, &Provenance), second: (&Run, &Provenance)) -> serde
         (Run::Load(ca, a), Run::Load(cb, b)) => {
             let mut figures = round_trips([(ca, a), (cb, b)]);
             if let (Some(sa), Some(sb)) = (&a.stream, &b.stream) {
-                figures.extend(goodputs([(sa, settling(ca.load)), (sb, settling(cb.load))]));
+                figures.extend(goodputs([(sa, a.loaded_from(ca)), (sb, b.loaded_from(cb))]));
             }
             (figures, Vec::new())
         }
@@ -196,7 +195,7 @@ fn round_trips([first, second]: [(&load::Config, &load::Outcome); 2]) -> Vec<Fig
         let Some(theirs) = second.1.probes.iter().find(|other| other.probe == ours.probe) else { continue };
         for phase in ["before", "loaded"] {
             let of = |probed: &load::Probed, (config, outcome): (&load::Config, &load::Outcome)| {
-                let parts = load::parts(config, outcome.load_started, outcome.load_ended);
+                let parts = outcome.parts(config);
                 let meant = |at: &Nanos| parts.iter().any(|(name, range)| *name == phase && range.contains(at));
                 cut(probed.rounds.iter().filter(|r| meant(&r.at)).filter_map(|r| r.round_trip))
             };
@@ -367,7 +366,9 @@ mod tests {
             started_realtime: record::Instant::from_nanos(0),
             elapsed: Nanos::from_secs(20),
             load_started: Nanos::from_secs(5),
+            filled: Some(Nanos::from_secs(6)),
             load_ended: Nanos::from_secs(15),
+            drained: Nanos::from_secs(15),
             probes: vec![probed],
             stream: None,
             interrupted: None,

@@ -8,6 +8,7 @@ use crate::limits::Refusal;
 use crate::options::SocketOptions;
 use crate::sample::Sample;
 use crate::sending::{Method, Pacing};
+use crate::sequence::Datagrams;
 use crate::timing::CpuTime;
 
 /// The one-byte messages of the control connection.
@@ -194,6 +195,8 @@ pub struct ServerSide {
     pub cpu: CpuTime,
     /// Its series.
     pub series: Vec<Sample>,
+    /// What became of the datagrams of each flow that it receives, by iperf3's number of the flow.
+    pub datagrams: Vec<(i64, Datagrams)>,
 }
 
 /// What each side reports to the other at the end.
@@ -249,7 +252,14 @@ impl Results {
                 return wrong(format!("flow {} has a time of more than 10⁹ s", flow.id));
             }
         }
-        let series = self.wirelapse.iter().filter_map(|answer| answer.side.as_ref()).flat_map(|side| &side.series);
+        let side = || self.wirelapse.iter().filter_map(|answer| answer.side.as_ref());
+        let counts = side().flat_map(|side| &side.datagrams).flat_map(|(_, d)| {
+            [d.expected, d.received, d.lost, d.reordered, d.duplicated, d.too_late, d.malformed, d.dropped_at_socket]
+        });
+        if let Some(most) = counts.into_iter().find(|n| *n > MOST) {
+            return wrong(format!("its datagrams have a count of {most}"));
+        }
+        let series = side().flat_map(|side| &side.series);
         match series.map(|sample| sample.bytes.max(sample.datagrams)).find(|n| *n > MOST) {
             Some(most) => wrong(format!("its series has a count of {most}")),
             None => Ok(()),

@@ -101,7 +101,7 @@ impl Run {
             Self::Load(config, outcome) => {
                 let mut rest = outcome.clone();
                 let mut probes = Vec::new();
-                let parts = load::parts(config, rest.load_started, rest.load_ended);
+                let parts = rest.parts(config);
                 for probed in &mut rest.probes {
                     let phase = |at| parts.iter().find(|(_, range)| range.contains(&at)).map_or("", |(name, _)| *name);
                     probes.extend(std::mem::take(&mut probed.rounds).into_iter().map(|round| Probe {

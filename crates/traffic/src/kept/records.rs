@@ -175,7 +175,7 @@ columns! {
         round: load::Round { at: Nanos::ZERO, late: Nanos::ZERO, round_trip: None },
     };
     probe = probe, "its protocol";
-    phase = phase, "when it was meant to be sent: `before` the load, `growing` (the first second of the load, at most a quarter), `loaded`, `emptying` (likewise), `after`";
+    phase = phase, "when it was meant to be sent: `before` the load, `growing` (until the streams have filled the path, and the first second of the load in any case, at most a quarter), `loaded`, `emptying` (what they sent leaves the path, and a second more, at most a quarter of the time after it), `after`";
     at_ns = round.at, "when it was meant to be sent, since the start";
     late_ns = round.late, "how much later this host sent it";
     round_trip_ns = round.round_trip, null "no answer came", "from sending it to the arrival of the answer";

@@ -10,6 +10,7 @@ mod flent;
 pub(crate) mod probe;
 mod reading;
 
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -130,9 +131,10 @@ pub struct Probed {
     pub probe: ProbeKind,
     /// Before the load.
     pub before: Phase,
-    /// Under load, its first second excluded: the streams are still growing.
+    /// Under load, from the moment at which the streams have filled the path, and its first second
+    /// excluded in any case.
     pub loaded: Phase,
-    /// After the load, its first second excluded: the queues are still emptying.
+    /// Without load again, its first second excluded: the queues are still emptying.
     pub after: Phase,
     /// What the median gained under load; absent where it is lower than before, or one of the two
     /// is not known.
@@ -160,9 +162,16 @@ pub struct Outcome {
     /// When data began to flow, since the start.
     #[serde(rename = "load_started_ns")]
     pub load_started: Nanos,
-    /// When the streams had ended, since the start.
+    /// When the streams had filled the path, since the start: from then on what arrived did not
+    /// grow any more. Absent where it was growing to the end.
+    #[serde(default, rename = "filled_ns")]
+    pub filled: Option<Nanos>,
+    /// When the streams stopped sending, since the start.
     #[serde(rename = "load_ended_ns")]
     pub load_ended: Nanos,
+    /// When what they had sent had left the path and both ends had their results, since the start.
+    #[serde(default, rename = "drained_ns")]
+    pub drained: Nanos,
     /// Each kind of probe.
     pub probes: Vec<Probed>,
     /// The load.
@@ -181,18 +190,103 @@ pub fn settling(length: Nanos) -> Nanos {
     SETTLING.min(Nanos(length.0 / 4))
 }
 
-/// The parts of a run by name, each with the moments at which its probes are meant to be sent.
-/// `growing` and `emptying` are in no figure.
-pub fn parts(config: &Config, load_started: Nanos, load_ended: Nanos) -> [(&'static str, Range<Nanos>); 5] {
-    let settled = (load_started + settling(config.load)).min(load_ended);
-    let emptied = load_ended + settling(config.after);
-    [
-        ("before", Nanos::ZERO..load_started),
-        ("growing", load_started..settled),
-        ("loaded", settled..load_ended),
-        ("emptying", load_ended..emptied),
-        ("after", emptied..Nanos(u64::MAX)),
-    ]
+/// When the parts of a run began, since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Moments {
+    load_started: Nanos,
+    filled: Option<Nanos>,
+    load_ended: Nanos,
+    drained: Nanos,
+}
+
+impl Moments {
+    /// `growing` and `emptying` are in no figure.
+    fn parts(self, config: &Config) -> [(&'static str, Range<Nanos>); 5] {
+        let settled = self.load_started + settling(config.load);
+        let loaded = self.filled.unwrap_or_default().max(settled).min(self.load_ended);
+        // Of a run that was kept without it.
+        let drained = self.drained.max(self.load_ended);
+        let emptied = drained + settling(config.after);
+        [
+            ("before", Nanos::ZERO..self.load_started),
+            ("growing", self.load_started..loaded),
+            ("loaded", loaded..self.load_ended),
+            ("emptying", self.load_ended..emptied),
+            ("after", emptied..Nanos(u64::MAX)),
+        ]
+    }
+}
+
+impl Outcome {
+    /// The parts of the run by name, each with the moments at which its probes are meant to be
+    /// sent. `growing` and `emptying` are in no figure.
+    pub fn parts(&self, config: &Config) -> [(&'static str, Range<Nanos>); 5] {
+        let Self { load_started, filled, load_ended, drained, .. } = *self;
+        Moments { load_started, filled, load_ended, drained }.parts(config)
+    }
+
+    /// From when on the streams had filled the path, since they began to send, and their first
+    /// second excluded in any case.
+    pub fn loaded_from(&self, config: &Config) -> Nanos {
+        let [_, _, (_, loaded), ..] = self.parts(config);
+        loaded.start.saturating_sub(self.load_started)
+    }
+}
+
+/// A direction counts as filled as soon as a second of it carried this share of the most that one
+/// did.
+const FILLED: f64 = 0.8;
+
+/// What a direction carried in a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Carried {
+    /// Its beginning.
+    pub start: Nanos,
+    /// Its end.
+    pub end: Nanos,
+    /// What it carried.
+    pub bits: f64,
+}
+
+/// When a direction was filled: the end of the first second, of those that end with a stretch, that
+/// carried four fifths of the most that one did. `None` where that is the last second: it was
+/// growing still.
+pub fn filled(stretches: &[Carried]) -> Option<Nanos> {
+    let last = stretches.last()?.end;
+    // A short load has less than a second to look at.
+    let window = settling(last.saturating_sub(stretches.first()?.start));
+    let second = |i: usize| {
+        let from = Nanos(stretches[i].end.0.checked_sub(window.0)?);
+        let within = stretches[..=i].iter().rev().take_while(|s| s.end > from);
+        let (mut start, mut bits) = (stretches[i].end, 0.0);
+        for s in within {
+            (start, bits) = (s.start, bits + s.bits);
+        }
+        let width = stretches[i].end.saturating_sub(start);
+        (start.saturating_sub(from) <= Nanos(window.0 / 4) && width > Nanos::ZERO)
+            .then(|| (stretches[i].end, bits / width.as_secs_f64()))
+    };
+    let seconds: Vec<(Nanos, f64)> = (0..stretches.len()).filter_map(second).collect();
+    let most = seconds.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let (at, _) = seconds.iter().find(|(_, rate)| *rate >= FILLED * most && *rate > 0.0)?;
+    (*at + window <= last).then_some(*at)
+}
+
+/// When the streams had filled the path, all loaded directions of it, since they began.
+fn filled_by(samples: &[stream::Sample]) -> Option<Nanos> {
+    let mut latest = None;
+    for sends in [true, false] {
+        let mut slots: BTreeMap<Nanos, Carried> = BTreeMap::new();
+        for s in samples.iter().filter(|s| s.sends == sends && s.end > s.start) {
+            let bits = s.goodput_bits_per_second() * s.end.saturating_sub(s.start).as_secs_f64();
+            slots.entry(s.end).or_insert(Carried { start: s.start, end: s.end, bits: 0.0 }).bits += bits;
+        }
+        let stretches: Vec<Carried> = slots.into_values().collect();
+        if !stretches.is_empty() {
+            latest = latest.max(Some(filled(&stretches)?));
+        }
+    }
+    latest
 }
 
 /// Probes and loads the path. `progress` is called every 100 ms, and with the streams' intervals;
@@ -227,9 +321,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             interval: config.interval,
             ..stream::Config::new(config.target.clone())
         };
-        let load = if broke { None } else { Some(stream::run(&streams, progress)) };
-        let load_ended = timing::now().saturating_since(start);
-        let cut = !matches!(&load, Some(Ok(o)) if o.interrupted.is_none());
+        let load = if broke { None } else { Some(stream::run_from(&streams, progress)) };
+        let drained = timing::now().saturating_since(start);
+        let load = load.map(|load| load.map(|(outcome, began)| (outcome, began.saturating_since(start))));
+        let cut = !matches!(&load, Some(Ok((o, _))) if o.interrupted.is_none());
         if !cut {
             broke = wait(start, timing::now().after(config.after), progress);
         }
@@ -245,9 +340,9 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
                 (name, seen)
             })
             .collect();
-        (load, load_started..load_ended, results, broke || cut)
+        (load, load_started..drained, results, broke || cut)
     });
-    let (stream, unreached) = match load.transpose() {
+    let (load, unreached) = match load.transpose() {
         // The server went away before the load: the probes until then are measured.
         Err(error @ (Error::Connect { .. } | Error::Gone { .. })) if config.before > Nanos::ZERO => {
             (None, Some(error.to_string()))
@@ -255,8 +350,14 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         load => (load?, None),
     };
     let elapsed = timing::now().saturating_since(start);
-    let (load_started, load_ended) = (loaded.start, loaded.end);
-    let [before, _, loaded, _, after] = parts(config, load_started, load_ended).map(|(_, range)| range);
+    let (load_started, load_ended) = match &load {
+        Some((outcome, began)) => (*began, *began + outcome.elapsed),
+        None => (loaded.start, loaded.end),
+    };
+    let stream = load.map(|(outcome, _)| outcome);
+    let filled = stream.as_ref().and_then(|s| filled_by(&s.series)).map(|at| load_started + at);
+    let moments = Moments { load_started, filled, load_ended, drained: loaded.end };
+    let [before, _, loaded, _, after] = moments.parts(config).map(|(_, range)| range);
     let probes = results
         .into_iter()
         .map(|(name, Seen { rounds, stamped, error })| {
@@ -272,7 +373,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         .and_then(|s: &stream::Outcome| s.interrupted.clone())
         .or(unreached)
         .or(broke.then(|| STOPPED.to_owned()));
-    Ok(Outcome { started_realtime, elapsed, load_started, load_ended, probes, stream, interrupted })
+    let Moments { drained, .. } = moments;
+    Ok(Outcome { started_realtime, elapsed, load_started, filled, load_ended, drained, probes, stream, interrupted })
 }
 
 fn part<'a>(rounds: impl Iterator<Item = &'a Round>) -> Phase {
@@ -313,6 +415,36 @@ fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn seconds(bits: &[f64]) -> Vec<Carried> {
+        let fifth = Nanos::from_millis(200);
+        let all = bits.iter().flat_map(|bits| [bits / 5.0; 5]).enumerate();
+        all.map(|(i, bits)| Carried { start: Nanos(i as u64 * fifth.0), end: Nanos((i as u64 + 1) * fifth.0), bits })
+            .collect()
+    }
+
+    #[test]
+    fn a_path_is_filled_when_what_it_carries_grows_no_more() {
+        let at = |bits: &[f64]| filled(&seconds(bits)).map(Nanos::as_secs_f64);
+        assert_eq!(at(&[10.0; 8]), Some(1.0));
+        // Slow start over a long way, and losses where the queue was full.
+        assert_eq!(at(&[1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 6.0, 10.0]), Some(4.0));
+        // It doubles to the end.
+        assert_eq!(at(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]), None);
+        assert_eq!(at(&[0.0; 8]), None);
+        assert_eq!(at(&[]), None);
+    }
+
+    #[test]
+    fn the_load_is_as_long_as_asked_and_what_drains_is_no_part_of_it() {
+        let s = Nanos::from_secs;
+        let moments = Moments { load_started: s(5), filled: Some(s(9)), load_ended: s(15), drained: s(19) };
+        let config = Config::new(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
+        let parts = moments.parts(&config).map(|(name, range)| (name, range.start.0 / 1_000_000_000));
+        assert_eq!(parts, [("before", 0), ("growing", 5), ("loaded", 9), ("emptying", 15), ("after", 20)]);
+        let never = Moments { filled: None, ..moments }.parts(&config);
+        assert_eq!(never[2], ("loaded", s(6)..s(15)));
+    }
 
     #[test]
     fn responsiveness_is_round_trips_a_minute_at_the_median() {

@@ -12,7 +12,7 @@ use super::{Config, Gathered, Outcome};
 use crate::control::{self, Request, Workload};
 use crate::error::Error;
 use crate::progress::{Progress, ended_early};
-use crate::tcp_info::TcpInfo;
+use crate::tcp_info::{TcpInfo, congestion_control};
 use crate::timing::{self, CpuTime};
 
 /// How long after the end an answer may still come.
@@ -119,8 +119,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         let _ = progress(Progress::Transactions { elapsed, done: done.load(Ordering::Relaxed) });
     }
     let tcp = streams.first().filter(|_| !config.connect_each).and_then(|channel| TcpInfo::of(channel.stream()));
+    let lasting = streams.first().filter(|_| !config.connect_each);
+    let congestion = lasting.and_then(|channel| congestion_control(&**channel.stream()));
     let ended_early = ended_early(config.target.server, gone, broke);
-    Ok(outcome(config, threads, started_realtime, elapsed, ended_early, tcp))
+    let outcome = outcome(config, threads, started_realtime, elapsed, ended_early, tcp);
+    Ok(Outcome { congestion_control: congestion.or(outcome.congestion_control), ..outcome })
 }
 
 type Ended = (Gathered, Left, CpuTime);
@@ -180,6 +183,7 @@ fn outcome(
         left.never_sent += ended.never_sent;
         left.failed += ended.failed;
         left.error = left.error.or(ended.error);
+        left.congestion_control = left.congestion_control.or(ended.congestion_control);
     }
     slowest.sort_by_key(|s| std::cmp::Reverse(s.latency));
     slowest.truncate(super::SLOWEST);
@@ -202,6 +206,7 @@ fn outcome(
         cpu,
         cpu_per_transaction: cpu.total().0.checked_div(transactions).map(Nanos),
         tcp,
+        congestion_control: left.congestion_control,
         // A connection of many that failed is counted; a lasting one that failed ends the test.
         failure: left.error.clone().filter(|_| config.connect_each),
         socket_options: config.target.options.clone(),

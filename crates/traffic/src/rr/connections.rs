@@ -10,6 +10,7 @@ use clock::{Instant, Monotonic, Nanos};
 
 use super::{Config, Gathered, Slow, cuts};
 use crate::options;
+use crate::tcp_info::congestion_control;
 use crate::timing;
 
 /// What the threads of one workload share.
@@ -30,6 +31,8 @@ pub(super) struct Left {
     pub never_sent: u64,
     pub failed: u64,
     pub error: Option<String>,
+    /// The congestion control of the first of many connections.
+    pub congestion_control: Option<String>,
 }
 
 /// How often a waiting thread checks whether the test is over.
@@ -340,6 +343,9 @@ pub(super) fn connect_each(
             left.failed += 1;
             left.error.get_or_insert_with(|| format!("a connection ended after {have} of {response} bytes"));
             continue;
+        }
+        if left.congestion_control.is_none() {
+            left.congestion_control = congestion_control(&stream);
         }
         job.done.fetch_add(u64::from(meant >= job.start), Ordering::Relaxed);
         if meant >= job.start

@@ -185,6 +185,9 @@ pub struct Outcome {
     /// The first connection at the end (`rr`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpInfo>,
+    /// The congestion control of the first connection, as its kernel names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
     /// Why the first of the failed connections failed (`crr`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,

@@ -391,6 +391,7 @@ impl Test<'_> {
         let _theirs: Results = self.json(RESULTS_LIMIT, "the client's results")?;
         let cpu = ended.cpu_percent();
         let streams: Vec<FlowResult> = ended.flows.iter().map(|f| f.result(ended.measured, asked.udp)).collect();
+        let datagrams = ended.flows.iter().filter_map(|f| Some((f.flow.id, f.end.datagrams?))).collect();
         let sending: Vec<i64> = ended.flows.iter().filter(|f| f.flow.sends).map(|f| f.flow.id).collect();
         let mut ours = Results {
             cpu_util_total: cpu[0],
@@ -402,7 +403,7 @@ impl Test<'_> {
             server_output_text: None,
             server_output_json: None,
             wirelapse: asked.wirelapse.is_some().then_some(WirelapseAnswer {
-                side: Some(ServerSide { cpu: ended.cpu, series: ended.samples }),
+                side: Some(ServerSide { cpu: ended.cpu, series: ended.samples, datagrams }),
                 refusal: None,
             }),
         };

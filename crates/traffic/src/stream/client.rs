@@ -9,7 +9,7 @@ use std::time::Duration;
 use clock::{Instant, Monotonic, Nanos, Realtime};
 
 use super::flow::{check_write_bytes, shares};
-use super::{Config, Direction, Ended, Flow, FlowOutcome, Group, Method, Outcome, Pacing, Plan, Total};
+use super::{Config, Direction, Ended, Flow, FlowDatagrams, FlowOutcome, Group, Method, Outcome, Pacing, Plan, Total};
 use crate::channel::Channel;
 use crate::error::{Error, WireError};
 use crate::iperf3::{
@@ -19,7 +19,6 @@ use crate::iperf3::{
 use crate::options::{self, SocketOptions};
 use crate::progress::{Progress, STOPPED};
 use crate::sample::rate;
-use crate::sequence::Datagrams;
 use crate::target::Target;
 use crate::timing::{self, CpuTime};
 use crate::wire::{self, Cookie, read_by};
@@ -37,6 +36,14 @@ const TICK: Nanos = Nanos::from_millis(100);
 /// [`Error::Busy`], [`Error::Gone`], [`Error::Wire`] and [`Error::SocketOption`] until data flows.
 /// After that a server that goes away is [`Outcome::interrupted`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
+    run_from(config, progress).map(|(outcome, _)| outcome)
+}
+
+/// As [`run`], with the moment at which data began to flow.
+pub(crate) fn run_from(
+    config: &Config,
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<(Outcome, Instant<Monotonic>), Error> {
     check(config)?;
     let mut control = Control::open(config)?;
     control.expect(State::ParamExchange, "waiting to be asked for parameters")?;
@@ -60,6 +67,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         quickack: config.target.options.quickack,
     };
     let mut group = Group::start(flows, &plan, config.warm_up_s > 0)?;
+    let began = group.start;
     let interrupted = watch(config, &mut control, &mut group, progress);
     let congestion_control = group.congestion_control();
     let shown = group.samples();
@@ -75,7 +83,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             Err(error) => (None, Some(format!("no results of the server: {error}"))),
         },
     };
-    Ok(outcome(config, &control, started_realtime, ended, answer, congestion_control, interrupted))
+    Ok((outcome(config, &control, started_realtime, ended, answer, congestion_control, interrupted), began))
 }
 
 enum Interrupted {
@@ -109,8 +117,10 @@ fn watch(
         }
         let now = timing::now();
         if warming_up && now >= warm_up_ends {
-            group.end_warm_up();
             warming_up = false;
+            if progress(Progress::Interval(group.end_warm_up())).is_break() {
+                return Some(Interrupted::Caller);
+            }
         }
         if now >= ends || (config.bytes.is_some() && carried(config, group)) {
             return None;
@@ -372,6 +382,8 @@ fn outcome(
     congestion_control: Option<String>,
     interrupted: Option<String>,
 ) -> Outcome {
+    let side = answer.as_ref().and_then(|a| a.wirelapse.as_ref()).and_then(|w| w.side.clone());
+    let told = |id| side.as_ref()?.datagrams.iter().find(|(flow, _)| *flow == id).map(|(_, counts)| *counts);
     let mut flows = Vec::with_capacity(ended.flows.len());
     for flow in &ended.flows {
         let Some((local, remote)) = flow.addresses().or(Some((config.target.server, config.target.server))) else {
@@ -397,14 +409,14 @@ fn outcome(
                 (false, true) => Some(flow.retransmitted.into()),
                 (false, false) => theirs.and_then(|t| u64::try_from(t.retransmits).ok()),
             },
-            datagrams: flow.end.datagrams.or_else(|| theirs.filter(|_| config.udp).map(datagrams_of)),
+            datagrams: (flow.end.datagrams.or_else(|| told(flow.flow.id)).map(Into::into))
+                .or_else(|| theirs.filter(|_| config.udp).map(datagrams_of)),
             zerocopy: flow.end.zerocopy,
             tcp: flow.tcp,
             error: flow.end.error.as_ref().map(ToString::to_string),
         });
     }
     let bytes: u64 = ended.flows.iter().map(|f| f.bytes).sum();
-    let side = answer.as_ref().and_then(|a| a.wirelapse.as_ref()).and_then(|w| w.side.clone());
     let server_cpu = answer.as_ref().map(|a| {
         let of = |percent: f64| Nanos((percent.max(0.0) / 100.0 * ended.elapsed.0 as f64) as u64);
         side.as_ref().map_or(CpuTime { user: of(a.cpu_util_user), system: of(a.cpu_util_system) }, |s| s.cpu)
@@ -433,10 +445,11 @@ fn outcome(
     }
 }
 
-pub(crate) fn datagrams_of(result: &FlowResult) -> Datagrams {
+/// What a stock receiver tells of its datagrams.
+pub(crate) fn datagrams_of(result: &FlowResult) -> FlowDatagrams {
     let whole = |n: i64| u64::try_from(n).unwrap_or(0);
     let (expected, lost) = (whole(result.packets), whole(result.errors));
-    Datagrams {
+    FlowDatagrams {
         expected,
         lost,
         received: expected.saturating_sub(lost),

@@ -91,8 +91,8 @@ fn send(
         (Some(rate), Pacing::Program) => pacer = Some(Pacer::new(rate)),
         (None, _) => {}
     }
-    let buffer = vec![0u8; plan.write_bytes];
-    let file = if plan.method == Method::Sendfile { Some(memory_file(plan.write_bytes)?) } else { None };
+    let buffer = vec![0u8; plan.one_write()];
+    let file = if plan.method == Method::Sendfile { Some(memory_file(buffer.len())?) } else { None };
     let mut counts = ZerocopyCounts::default();
     let mut completions = match plan.method {
         Method::Zerocopy => Some(zerocopy::enable(socket).map_err(io::Error::other)?),

@@ -130,14 +130,16 @@ impl Group {
         &self.samples[from..]
     }
 
-    /// What came before counts no more.
-    pub fn end_warm_up(&mut self) {
+    /// What came before counts no more; gives the warm-up's last interval.
+    pub fn end_warm_up(&mut self) -> &[Sample] {
+        let from = self.samples.len();
         self.sample();
         self.warm_up_end = self.sampled;
         self.warming_up = false;
         for running in &mut self.flows {
             running.warm_up = running.before;
         }
+        &self.samples[from..]
     }
 
     /// When the series is to be added to next, in steps of `interval` from the start: a timer's

@@ -22,9 +22,11 @@ use crate::timing::CpuTime;
 pub use crate::sample::Sample;
 pub use crate::sending::{Method, Pacing};
 pub use client::run;
+pub(crate) use client::run_from;
 pub(crate) use flow::{Flow, shares};
 pub(crate) use group::{Ended, Group};
 pub(crate) use plan::Plan;
+pub use plan::paced_write_bytes;
 pub use report::report as iperf3_report;
 pub use zerocopy::ZerocopyCounts;
 
@@ -107,6 +109,47 @@ impl Config {
     }
 }
 
+/// The datagrams of a flow as far as the receiver told of them: the protocol of iperf3 carries the
+/// first four figures alone. `expected = received + lost`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowDatagrams {
+    /// The highest number that came, so the number of datagrams known to have been sent.
+    pub expected: u64,
+    /// Different ones that came.
+    pub received: u64,
+    /// Never came, as far as known when this was counted.
+    pub lost: u64,
+    /// Interarrival jitter (RFC 3550 §6.4.1).
+    #[serde(rename = "jitter_ns")]
+    pub jitter: Nanos,
+    /// Came after a higher number had; absent, as what follows, where a stock server received them.
+    pub reordered: Option<u64>,
+    /// Came again.
+    pub duplicated: Option<u64>,
+    /// Came too late to know whether they are late or come again; they are in `lost`.
+    pub too_late: Option<u64>,
+    /// Not ours, or cut short.
+    pub malformed: Option<u64>,
+    /// Dropped by the receiving host because the socket's buffer was full.
+    pub dropped_at_socket: Option<u64>,
+}
+
+impl From<Datagrams> for FlowDatagrams {
+    fn from(d: Datagrams) -> Self {
+        Self {
+            expected: d.expected,
+            received: d.received,
+            lost: d.lost,
+            jitter: d.jitter,
+            reordered: Some(d.reordered),
+            duplicated: Some(d.duplicated),
+            too_late: Some(d.too_late),
+            malformed: Some(d.malformed),
+            dropped_at_socket: Some(d.dropped_at_socket),
+        }
+    }
+}
+
 /// One flow at its end, seen from the client's side where not said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
@@ -133,7 +176,7 @@ pub struct FlowOutcome {
     pub retransmitted_segments: Option<u64>,
     /// What became of datagrams, as the receiver saw it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub datagrams: Option<Datagrams>,
+    pub datagrams: Option<FlowDatagrams>,
     /// Completions of `MSG_ZEROCOPY`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zerocopy: Option<ZerocopyCounts>,

@@ -21,6 +21,22 @@ pub(crate) struct Plan {
     pub quickack: Option<bool>,
 }
 
+impl Plan {
+    /// Bytes of one write.
+    pub fn one_write(&self) -> usize {
+        match (self.pace_bits_per_second, self.pacing) {
+            (Some(rate), Pacing::Program) => paced_write_bytes(self.write_bytes, rate),
+            _ => self.write_bytes,
+        }
+    }
+}
+
+/// Bytes of one write of a program that keeps a rate itself: what the rate carries in a tenth of a
+/// second, at most. A larger one would leave at once, and a short test would be over with it.
+pub fn paced_write_bytes(write_bytes: usize, bits_per_second: u64) -> usize {
+    write_bytes.min(usize::try_from(bits_per_second / 80).unwrap_or(usize::MAX)).max(1)
+}
+
 /// What a flow's thread shows while it runs. On its own cache line, so that flows do not slow each
 /// other.
 #[derive(Debug, Default)]

@@ -150,6 +150,9 @@ fn datagrams_reach_a_stock_server_and_come_from_it() {
         for flow in &outcome.flows {
             let d = flow.datagrams.unwrap();
             assert!(d.expected > 50 && d.lost * 2 < d.expected, "{direction:?} {flow:?}");
+            // Its protocol has no word for them.
+            let told = direction == Direction::Down;
+            assert_eq!((d.reordered.is_some(), d.duplicated.is_some()), (told, told), "{flow:?}");
         }
     }
 }

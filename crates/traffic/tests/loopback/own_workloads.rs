@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use clock::Nanos;
-use traffic::{Progress, Server, ServerConfig, rr, udp};
+use traffic::{Progress, Server, ServerConfig, rr, stream, udp};
 
 fn server(address: &str) -> Server {
     Server::start(ServerConfig::new(address.parse().unwrap())).unwrap()
@@ -250,12 +250,9 @@ fn the_last_interval_is_shown_however_short() {
     let o = rr::run(&c, &mut note).unwrap();
     assert_eq!(shown, [o.transactions]);
 
-    let c = traffic::stream::Config {
-        duration: Nanos::from_millis(500),
-        ..traffic::stream::Config::new(server.local_addr())
-    };
+    let c = stream::Config { duration: Nanos::from_millis(500), ..stream::Config::new(server.local_addr()) };
     let mut shown = Vec::new();
-    let o = traffic::stream::run(&c, &mut |progress| {
+    let o = stream::run(&c, &mut |progress| {
         if let Progress::Interval(samples) = progress {
             shown.extend_from_slice(samples);
         }
@@ -263,4 +260,49 @@ fn the_last_interval_is_shown_however_short() {
     })
     .unwrap();
     assert!(!shown.is_empty() && shown == o.series, "{} of {} samples", shown.len(), o.series.len());
+}
+
+/// The rows that a caller is shown are those of the outcome, without a hole where the warm-up ends.
+#[test]
+fn every_interval_of_a_stream_is_shown_once() {
+    let server = server("127.0.0.1:0");
+    for interval in [Nanos::from_millis(300), Nanos::from_secs(1)] {
+        let config = stream::Config {
+            warm_up_s: 1,
+            duration: Nanos::from_secs(1),
+            interval,
+            ..stream::Config::new(server.local_addr())
+        };
+        let mut shown = Vec::new();
+        let outcome = stream::run(&config, &mut |at| {
+            if let Progress::Interval(samples) = at {
+                shown.extend_from_slice(samples);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert!(shown.windows(2).all(|w| w[0].end == w[1].start), "{shown:?}");
+        assert!(shown.iter().any(|s| s.warm_up) && shown.iter().any(|s| !s.warm_up));
+        assert_eq!(shown, outcome.series);
+    }
+}
+
+/// A write that is larger than what its rate carries in a test would leave at once.
+#[test]
+fn a_program_that_keeps_a_rate_keeps_a_low_one_too() {
+    let server = server("127.0.0.1:0");
+    for (direction, bits_per_second) in [(stream::Direction::Up, 10_000), (stream::Direction::Down, 100_000)] {
+        let config = stream::Config {
+            direction,
+            duration: Nanos::from_secs(2),
+            pace_bits_per_second: Some(bits_per_second),
+            pacing: stream::Pacing::Program,
+            ..stream::Config::new(server.local_addr())
+        };
+        let outcome = stream::run(&config, &mut go_on).unwrap();
+        let total = outcome.up.or(outcome.down).unwrap();
+        // Two writes more than the time has room for: one at its beginning, one at its end.
+        let most = bits_per_second * outcome.elapsed.0 / 8_000_000_000 + 2 * (bits_per_second / 80);
+        assert!(total.sent_bytes > 0 && total.sent_bytes <= most, "{total:?}, {most} at most");
+    }
 }

@@ -109,6 +109,81 @@ fn a_load_fills_the_queue_and_the_probes_see_it() {
     }
 }
 
+/// The load is as long as it was asked to be; what stands in buffers and queues then drains in a
+/// phase of its own.
+#[test]
+fn what_drains_after_a_load_is_no_part_of_it() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let queue = Nanos::from_millis(300);
+    let way = Direction {
+        rate: Some(BitRate::new(512_000).unwrap()),
+        delay: Nanos(DELAY_NS),
+        queue: Some(lab::Depth::Time(queue)),
+        ..Direction::default()
+    };
+    let lab = Lab::up(&Config { a_to_b: way.clone(), b_to_a: way, ..Config::default() }).unwrap();
+    let address = SocketAddr::new(Side::B.ipv4().into(), 0);
+    let server = lab.host(Side::B).run(|| Server::start(ServerConfig::new(address))).unwrap().unwrap();
+    let config = load::Config {
+        direction: stream::Direction::Up,
+        before: Nanos::from_millis(500),
+        load: Nanos::from_secs(4),
+        after: Nanos::from_secs(1),
+        ..load::Config::new(server.local_addr())
+    };
+    let outcome = lab.host(Side::A).run(|| load::run(&config, &mut go_on)).unwrap().unwrap();
+    server.stop();
+    let stream = outcome.stream.as_ref().unwrap();
+    assert_eq!(outcome.load_ended.saturating_sub(outcome.load_started), stream.elapsed);
+    // The word that it is over waits behind a full queue.
+    let drained = outcome.drained.saturating_sub(outcome.load_ended);
+    assert!(drained > Nanos(queue.0 / 2), "{drained}");
+    assert!(outcome.filled.is_some_and(|at| at > outcome.load_started && at < outcome.load_ended), "{outcome:?}");
+    for probed in &outcome.probes {
+        let within = probed
+            .rounds
+            .iter()
+            .filter(|r| (outcome.load_started + outcome.loaded_from(&config)..outcome.load_ended).contains(&r.at));
+        assert_eq!(probed.loaded.sent, within.count() as u64, "{}", probed.probe);
+        let after = probed.rounds.iter().filter(|r| r.at >= outcome.drained).count() as u64;
+        assert!(probed.after.sent > 0 && probed.after.sent < after, "{}", probed.probe);
+    }
+}
+
+/// What a path did to datagrams is said in both directions by the end that received them.
+#[test]
+fn a_stream_of_datagrams_counts_what_the_path_did_in_both_directions() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let way = Direction {
+        delay: Nanos(DELAY_NS),
+        reorder: Some(lab::Reorder { share: 0.05, by: Nanos::from_millis(3) }),
+        duplicate: 0.02,
+        ..Direction::default()
+    };
+    let lab = Lab::up(&Config { a_to_b: way.clone(), b_to_a: way, ..Config::default() }).unwrap();
+    let address = SocketAddr::new(Side::B.ipv4().into(), 0);
+    let server = lab.host(Side::B).run(|| Server::start(ServerConfig::new(address))).unwrap().unwrap();
+    let config = stream::Config {
+        direction: stream::Direction::Both,
+        udp: true,
+        write_bytes: 1_200,
+        pace_bits_per_second: Some(10_000_000),
+        duration: Nanos::from_secs(1),
+        ..stream::Config::new(server.local_addr())
+    };
+    let outcome = lab.host(Side::A).run(|| stream::run(&config, &mut go_on)).unwrap().unwrap();
+    server.stop();
+    let report = lab.path().report();
+    for (flow, way) in outcome.flows.iter().zip([&report.a_to_b, &report.b_to_a]) {
+        let (seen, path) = (flow.datagrams.unwrap(), way.achieved.as_ref().unwrap());
+        // The path also carries the control connection.
+        let (reordered, duplicated) = (seen.reordered.unwrap(), seen.duplicated.unwrap());
+        assert!(reordered > 0 && duplicated > 0, "{seen:?}");
+        assert!(duplicated <= path.duplicated && duplicated + 5 >= path.duplicated, "{seen:?} {path:?}");
+        assert!(reordered.abs_diff(path.reordered) * 5 < path.reordered, "{seen:?} {path:?}");
+    }
+}
+
 /// What a quarter of the round trips do not exceed: the programs that answer wait for a processor
 /// of a busy machine, the kernel that answers `ping` does not.
 fn quarter(mut round_trips: Vec<u64>) -> u64 {

@@ -4,7 +4,7 @@ use quantity::{bit_rate, count, counted};
 use record::Nanos;
 use stats::{Distribution, Precision, Quantile};
 use std::collections::BTreeMap;
-use traffic::load::{Config, Outcome, Phase, Probed, parts};
+use traffic::load::{self, Config, Outcome, Phase, Probed};
 
 use super::{carried, ended_early, withheld};
 use crate::page::{NONE, TOO_FEW};
@@ -22,7 +22,8 @@ const fn phases(probed: &Probed) -> [(&'static str, &Phase); 3] {
 
 /// What the probes and the load showed.
 pub fn document(config: &Config, outcome: &Outcome) -> Document {
-    let mut verdict: Vec<String> = outcome.probes.iter().filter_map(sentence).collect();
+    let filled = outcome.stream.is_none() || outcome.filled.is_some();
+    let mut verdict: Vec<String> = outcome.probes.iter().filter_map(|p| sentence(p, filled)).collect();
     if let Some(stream) = &outcome.stream {
         let goodput = |way: &str, total: Option<traffic::stream::Total>| {
             Some(format!("{} {way}", bit_rate(total?.goodput_bits_per_second?)))
@@ -34,6 +35,7 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         }
     }
     let mut warnings = ended_early(outcome.interrupted.as_ref());
+    warnings.extend(filling(config, outcome));
     for probed in &outcome.probes {
         warnings.extend(probed.error.iter().map(|error| format!("{}: {error}.", probed.probe)));
         warnings.extend(lateness(probed));
@@ -76,7 +78,23 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
     Document { title, about, verdict: clauses(verdict), warnings: texts(warnings), sections: vec![trips] }
 }
 
-fn sentence(probed: &Probed) -> Option<String> {
+/// What the streams needed to fill the path, where that is a good part of the load or was not seen.
+fn filling(config: &Config, outcome: &Outcome) -> Option<String> {
+    outcome.stream.as_ref()?;
+    let length = outcome.load_ended.saturating_sub(outcome.load_started);
+    if outcome.filled.is_none() {
+        let text = "What arrived was growing to the end of the load, so whether the path was ever full is not known: \
+                    a longer --for shows what a full one adds.";
+        return Some(text.into());
+    }
+    let from = outcome.loaded_from(config);
+    (from > Nanos(length.0 / 4).max(load::settling(config.load))).then(|| {
+        let rest = length.saturating_sub(from);
+        format!("The streams needed {from} to fill the path: figures under load are of the {rest} after that.")
+    })
+}
+
+fn sentence(probed: &Probed, filled: bool) -> Option<String> {
     let (before, loaded) = (&probed.before.round_trip, &probed.loaded.round_trip);
     let Some(added) = probed.added_by_load else {
         let below = before.n > 0 && loaded.n > 0;
@@ -87,6 +105,12 @@ fn sentence(probed: &Probed) -> Option<String> {
             )
         });
     };
+    if !filled {
+        return Some(format!(
+            "{}: the median was {} before and {} under a load that was growing still.",
+            probed.probe, before.p50, loaded.p50
+        ));
+    }
     let a_minute = probed.loaded.round_trips_per_minute.map(|n| format!(": {} round trips a minute", count(n as u64)));
     Some(format!(
         "{}: the load added {added} to the median ({} before, {} under load{}).",
@@ -118,7 +142,12 @@ fn over_time(outcome: &Outcome) -> Option<Plot> {
         let points = answered.filter_map(|r| Some([r.at.0 as f64, tidy(r.round_trip?.0 as f64)])).collect();
         layers.push(Layer::line(probed.probe.to_string(), Hue::nth(i), points));
     }
-    for (name, at) in [("load begins", outcome.load_started), ("load ends", outcome.load_ended)] {
+    let ends = [
+        ("load begins", Some(outcome.load_started)),
+        ("path filled", outcome.filled),
+        ("load ends", Some(outcome.load_ended)),
+    ];
+    for (name, at) in ends.into_iter().filter_map(|(name, at)| Some((name, at?))) {
         layers.push(Layer::Rule { name: name.into(), upright: true, value: at.0 as f64 });
     }
     let axes = (
@@ -132,7 +161,7 @@ fn over_time(outcome: &Outcome) -> Option<Plot> {
 
 /// The cumulative curves of each kind of probe without load, before and after it, and under load.
 fn idle_and_loaded(config: &Config, outcome: &Outcome) -> Option<Plot> {
-    let parts = parts(config, outcome.load_started, outcome.load_ended);
+    let parts = outcome.parts(config);
     let (mut layers, mut all) = (Vec::new(), Vec::new());
     for (i, probed) in outcome.probes.iter().enumerate() {
         for (name, phases, dashed) in [("idle", ["before", "after"], true), ("loaded", ["loaded", "loaded"], false)] {

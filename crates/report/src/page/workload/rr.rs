@@ -18,8 +18,9 @@ pub fn progress(elapsed: Nanos, done: u64, rate: f64) -> String {
 pub fn document(config: &Config, o: &Outcome) -> Document {
     let name = if config.connect_each { "crr" } else { "rr" };
     let e = &config.exchange;
+    let congestion = o.congestion_control.as_ref().map_or(String::new(), |name| format!("; congestion control {name}"));
     let about = format!(
-        "Requests of {} B in {}, responses of {} B in {}; {}.",
+        "Requests of {} B in {}, responses of {} B in {}; {}{congestion}.",
         count(e.request_bytes.into()),
         counted(e.request_writes.into(), "write"),
         count(e.response_bytes.into()),

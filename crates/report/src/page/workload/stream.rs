@@ -1,7 +1,7 @@
 //! Bulk transfer.
 
 use quantity::{bit_rate, bytes, count, counted, share};
-use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, Total};
+use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, Total, paced_write_bytes};
 
 use super::{ended_early, flows};
 use crate::page::facts;
@@ -24,6 +24,16 @@ pub fn interval(s: &Sample) -> String {
     format!("{:>7}  flow {:<3} {:<4} {rate:>11}{tcp}{warm_up}", s.end.to_string(), s.flow, way(s.sends))
 }
 
+/// The congestion control of the ends that sent.
+fn congestion(outcome: &Outcome) -> Option<String> {
+    let ours = outcome.up.and(outcome.congestion_control.clone());
+    let theirs = outcome.down.and(outcome.server_congestion_control.clone());
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) if ours != theirs => Some(format!("{ours} here, {theirs} at the server")),
+        (ours, theirs) => ours.or(theirs),
+    }
+}
+
 const fn way(client_sends: bool) -> &'static str {
     if client_sends { "up" } else { "down" }
 }
@@ -38,10 +48,17 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
     for flow in &outcome.flows {
         warnings.extend(flow.error.iter().map(|error| format!("Flow {} ended early: {error}.", flow.flow)));
     }
+    for (way, total) in [("up", outcome.up), ("down", outcome.down)] {
+        warnings.extend(total.and_then(|total| faster_than_asked(way, config, &total)));
+    }
     if !outcome.server_is_wirelapse && outcome.interrupted.is_none() {
         warnings.push("The server is a stock iperf3: socket options beyond its own were set on this end only.".into());
     }
-    let protocol = if config.udp { "UDP" } else { "TCP" };
+    let protocol = match (config.udp, congestion(outcome)) {
+        (true, _) => "UDP".to_owned(),
+        (false, Some(name)) => format!("TCP ({name})"),
+        (false, None) => "TCP".to_owned(),
+    };
     let ways = match config.direction {
         Direction::Up => "from here",
         Direction::Down => "from the server",
@@ -87,6 +104,22 @@ fn sentence(way: &str, total: &Total) -> String {
     text + "."
 }
 
+/// More than this above the rate that was asked for is worth a sentence.
+const FASTER: f64 = 1.05;
+
+/// That a sender of TCP was faster than it was asked to be, and why it may have been.
+fn faster_than_asked(way: &str, config: &Config, total: &Total) -> Option<String> {
+    let asked = config.pace_bits_per_second.filter(|asked| *asked > 0 && !config.udp)? as f64 * total.flows as f64;
+    let reached = total.goodput_bits_per_second.filter(|reached| *reached > asked * FASTER)?;
+    // net/ipv4/tcp_output.c, tcp_update_skb_after_send.
+    let why = match config.pacing {
+        Pacing::Kernel => "the kernel does not pace the first ten segments of a connection",
+        Pacing::Program => "the sending program wrote ahead of its rate",
+    };
+    let (asked, reached) = (bit_rate(asked), bit_rate(reached));
+    Some(format!("{way}: {reached} is more than the {asked} asked for: {why}, which a longer test makes up for."))
+}
+
 /// A row for each flow, where there is more to say than the totals do.
 fn table(config: &Config, outcome: &Outcome) -> Table {
     let figures: &[&str] = match config.udp {
@@ -109,7 +142,8 @@ fn table(config: &Config, outcome: &Outcome) -> Table {
             let Some(d) = f.datagrams else { continue };
             row.extend([d.lost, d.expected].map(Cell::count));
             row.push(Cell::share(share(d.lost.into(), d.expected.into())));
-            row.extend([d.reordered, d.duplicated].map(Cell::count));
+            let unknown = "a stock iperf3 server does not say it";
+            row.extend([d.reordered, d.duplicated].map(|n| Cell::or(n, Cell::count, unknown)));
             row.push(d.jitter.into());
         } else {
             row.push(Cell::or(f.received_bytes, Cell::bytes, "the receiver did not say what arrived"));
@@ -132,7 +166,12 @@ fn settings(config: &Config, outcome: &Outcome) -> Section {
     );
     let mut rows = vec![("CPU", cpu), ("sockets", outcome.socket_options.to_string())];
     if let Some(asked) = outcome.pace_bits_per_second.filter(|asked| *asked > 0) {
-        rows.push(("asked", format!("{} a flow, kept by {}", bit_rate(asked as f64), keeper(config, outcome))));
+        let mut kept = format!("{} a flow, kept by {}", bit_rate(asked as f64), keeper(config, outcome));
+        if !config.udp && config.pacing == Pacing::Program {
+            let write = paced_write_bytes(config.write_bytes as usize, asked);
+            kept += &format!(" in writes of {}", bytes(write as u64));
+        }
+        rows.push(("asked", kept));
     }
     if let Some(tcp) = outcome.flows.iter().find_map(|f| f.tcp) {
         let scale = tcp.window_scale.map_or("off".into(), |(ours, theirs)| format!("{ours}/{theirs}"));
