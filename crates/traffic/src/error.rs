@@ -101,7 +101,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel would not set a socket option.
-    #[error("cannot set {option} to {value}: {source}{}", option_advice(option))]
+    #[error("cannot set {option} to {value}: {source}{}", option_advice(option, source))]
     SocketOption {
         /// Its name.
         option: &'static str,
@@ -225,8 +225,11 @@ fn listen_advice(source: &io::Error) -> &'static str {
     }
 }
 
-fn option_advice(option: &str) -> &'static str {
+fn option_advice(option: &str, source: &io::Error) -> &'static str {
     match option {
+        "TCP_CONGESTION" if source.kind() == io::ErrorKind::PermissionDenied => {
+            "; root, or the sysctl net.ipv4.tcp_allowed_congestion_control, allows it"
+        }
         "TCP_CONGESTION" => "; the kernel's list is in /proc/sys/net/ipv4/tcp_available_congestion_control",
         "CPU affinity" => "; the usable CPUs are in /sys/devices/system/cpu/online",
         _ => "",

@@ -43,7 +43,7 @@ pub mod wire;
 
 pub use error::{Error, WireError};
 pub use limits::{Bounded, Limits, Refusal};
-pub use options::SocketOptions;
+pub use options::{SetCongestion, SocketOptions, set_congestion_by};
 pub use progress::Progress;
 pub use server::{Server, ServerConfig};
 pub use target::{Target, first_that_connects};

@@ -1,9 +1,10 @@
 //! Socket options, the same for every workload.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
+use std::{fmt, io};
 
 use nix::sys::socket::setsockopt;
 use nix::{setsockopt_impl, sockopt_impl};
@@ -76,7 +77,19 @@ impl fmt::Display for SocketOptions {
     }
 }
 
-fn set(option: &'static str, value: impl ToString, result: std::io::Result<()>) -> Result<(), Error> {
+/// Sets the congestion control of a socket in place of this process.
+pub type SetCongestion = dyn Fn(BorrowedFd<'_>, &str) -> io::Result<()> + Send + Sync;
+
+static INSTEAD: OnceLock<Box<SetCongestion>> = OnceLock::new();
+
+/// Has the congestion controls that this process may not set on a socket be set by `instead`: some
+/// are only for who may administer the network (`tcp_allowed_congestion_control`). The first one
+/// that is given stays.
+pub fn set_congestion_by(instead: Box<SetCongestion>) {
+    INSTEAD.set(instead).ok();
+}
+
+fn set(option: &'static str, value: impl ToString, result: io::Result<()>) -> Result<(), Error> {
     result.map_err(|source| Error::SocketOption { option, value: value.to_string(), source })
 }
 
@@ -120,7 +133,13 @@ impl SocketOptions {
         }
         if socket.r#type().is_ok_and(|t| t == Type::STREAM) {
             if let Some(name) = &self.congestion_control {
-                set("TCP_CONGESTION", name, socket.set_tcp_congestion(name.as_bytes()))?;
+                let result = match (socket.set_tcp_congestion(name.as_bytes()), INSTEAD.get()) {
+                    (Err(error), Some(instead)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        instead(socket.as_fd(), name)
+                    }
+                    (result, _) => result,
+                };
+                set("TCP_CONGESTION", name, result)?;
             }
             if let Some(bytes) = self.notsent_lowat_bytes {
                 set("TCP_NOTSENT_LOWAT", bytes, socket.set_tcp_notsent_lowat(bytes))?;
@@ -191,7 +210,7 @@ sockopt_impl!(
 /// `SO_MAX_PACING_RATE` in bytes a second (64-bit since Linux 4.20); TCP paces itself where the
 /// qdisc is not `fq`.
 pub(crate) fn max_pacing_rate(socket: &impl AsFd, bytes_per_second: u64) -> Result<(), Error> {
-    let result = setsockopt(socket, MaxPacingRate, &bytes_per_second).map_err(std::io::Error::from);
+    let result = setsockopt(socket, MaxPacingRate, &bytes_per_second).map_err(io::Error::from);
     set("SO_MAX_PACING_RATE", bytes_per_second, result)
 }
 

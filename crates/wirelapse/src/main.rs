@@ -4,6 +4,7 @@
 //! what a command does lives in the crates below.
 
 mod commands;
+mod congestion;
 mod criteria;
 mod defaults;
 mod exit;

@@ -12,6 +12,7 @@ use record::Nanos;
 use report::page::workload;
 use rustix::thread::CapabilitySet;
 
+use crate::congestion;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::login::OfUsers;
@@ -113,6 +114,7 @@ impl Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    congestion::keep_the_right_to_set()?;
     let interrupt = Interrupt::listen()?;
     memory::small_pages();
     let config = args.request()?;

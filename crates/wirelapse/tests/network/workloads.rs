@@ -97,6 +97,25 @@ fn flent_files_are_written_and_reported_on() {
     }
 }
 
+/// The server gives up every right but that of a process which sets what only root may.
+#[test]
+fn a_server_that_root_starts_sets_each_congestion_control_that_there_is() {
+    tier::needs!(tier::Need::Root);
+    let serve = Serve::start();
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    for name in known.split_whitespace() {
+        for args in [&["stream", &serve.address, "-R", "-t", "200ms"][..], &["rr", &serve.address, "-t", "200ms"]] {
+            let output = wirelapse(&[args, &["--json", "--congestion", name]].concat()).output().unwrap();
+            assert!(output.status.success(), "{name}: {}", tier::text(&output.stderr));
+            let said = tier::text(&output.stdout);
+            let outcome: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+            let server = &outcome["server_congestion_control"];
+            assert!(server.is_null() || server == name, "{outcome}");
+            assert_eq!(outcome["congestion_control"], name, "{outcome}");
+        }
+    }
+}
+
 #[test]
 fn a_port_in_use_and_a_refusal_are_wrong_use() {
     let serve = Serve::start();
@@ -104,6 +123,7 @@ fn a_port_in_use_and_a_refusal_are_wrong_use() {
         (&["serve", "--listen", &serve.address][..], "another program has that port"),
         (&["stream", &serve.address, "--for", "9000h"], "--max-duration"),
         (&["rr", &serve.address, "--congestion", "nonesuch"], "tcp_available_congestion_control"),
+        (&["ping-under-load", &serve.address, "--before", "2"], "the unit is missing"),
         (&["stream", "no such host"], "HOST:PORT"),
     ] {
         let output = wirelapse(args).output().unwrap();
