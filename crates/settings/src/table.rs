@@ -33,6 +33,11 @@ impl<'a> Key<'a> {
         self.at
     }
 
+    /// The key of a table within the table of `outer`.
+    pub(crate) fn within(self, outer: &Self) -> Self {
+        Self { at: outer.at, name: format!("{}.{}", outer.name, self.name) }
+    }
+
     /// The error that there is no such `kind` of thing, with the nearest of those that there are.
     pub fn unknown<'k>(&self, kind: &str, known: impl IntoIterator<Item = &'k str>) -> Wrong {
         self.at.wrong(format!("there is no {kind} {:?}: {}", self.name, advice(&self.name, known)))
@@ -108,6 +113,12 @@ impl<'a> Table<'a> {
     /// All that is left, in the order of the file: for tables with names as keys.
     pub fn rest(&mut self) -> Vec<(Key<'a>, Value<'a>)> {
         std::mem::take(&mut self.left)
+    }
+
+    /// As [`Self::rest`], with what is in tables within as well: `a.b = 1` has the key `a.b`,
+    /// whether `"a.b"` is one key or `a` is a table.
+    pub fn leaves(&mut self) -> Vec<(Key<'a>, Value<'a>)> {
+        self.rest().into_iter().flat_map(|(key, value)| value.leaves(key)).collect()
     }
 
     /// Where the table begins.

@@ -7,7 +7,7 @@ use clock::Nanos;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::{At, Table, Wrong};
+use crate::{At, Key, Table, Wrong};
 
 /// A value, with its place.
 #[derive(Debug)]
@@ -135,6 +135,18 @@ impl<'a> Value<'a> {
         match self.value {
             DeValue::Array(_) => self.list("").unwrap_or_default(),
             _ => vec![self],
+        }
+    }
+
+    /// The value under its key, or of a table all that is in it, each under both keys with a point
+    /// between them.
+    pub(crate) fn leaves(self, key: Key<'a>) -> Vec<(Key<'a>, Self)> {
+        match self.value {
+            DeValue::Table(table) => {
+                let within = Table::new(self.at, "", table).rest().into_iter();
+                within.flat_map(|(inner, value)| value.leaves(inner.within(&key))).collect()
+            }
+            _ => vec![(key, self)],
         }
     }
 

@@ -101,9 +101,13 @@ pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conc
                 conclusion.lost.push(format!("{place}: {n} frames not seen beside {frames} seen"));
             }
         }
+        conclusion.verdict.extend(ignored(part, plan, trials));
         conclusion.notes.extend(analysis::full_machine(part, plan, trials));
         conclusion.notes.extend(analysis::order_notes(part, plan, trials));
     }
+    let unanswered: Vec<Sentence> =
+        study.plans.iter().enumerate().filter_map(|(p, plan)| lost(p, plan, trials)).collect();
+    conclusion.verdict.splice(0..0, unanswered);
     conclusion.tables.extend(measures_table(&conclusion.compared));
     if trials.iter().any(|t| !t.pings.is_empty()) {
         conclusion.notes.push(
@@ -115,6 +119,44 @@ pub fn account(study: &Study, trials: &[Trial], seed: u64, conclusion: &mut Conc
     conclusion.checked.extend(held.into_iter().map(|(text, n)| format!("{text} (in {n} checks)")));
     let counted = trials.iter().filter(|t| t.counts()).count();
     conclusion.checked.push(format!("{counted} of {} trials count", trials.len()));
+}
+
+/// Sysctls that a congestion control which controls its rate itself does not look at:
+/// `tcp_slow_start_after_idle_check()` and `tcp_cong_control()` of net/ipv4 leave one with
+/// `cong_control` alone.
+const OF_WINDOWS: [&str; 3] =
+    ["net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_pacing_ss_ratio", "net.ipv4.tcp_pacing_ca_ratio"];
+
+/// That the congestion control which ran ignores a sysctl that the plan sets.
+fn ignored(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Sentence> {
+    let host = |name: &str| name.trim_start_matches("a.").trim_start_matches("b.").to_owned();
+    let sysctl = plan.settings().map(host).find(|name| OF_WINDOWS.contains(&name.as_str()))?;
+    let ran = trials.iter().filter(|t| t.part == part).filter_map(|t| t.congestion_control.as_deref());
+    let bbr = ran.into_iter().find(|name| name.starts_with("bbr"))?;
+    Some(format!("{}: {sysctl} changes nothing of {bbr}, which ran here and does not look at it", plan.name).into())
+}
+
+/// That a plan has combinations with too few trials for any figure, because others were excluded,
+/// and why those were.
+fn lost(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Sentence> {
+    let excluded: Vec<&Trial> = trials.iter().filter(|t| t.part == part && !t.counts()).collect();
+    let without = |levels: &Vec<usize>| {
+        analysis::of(trials, part, levels).count() < 2 && excluded.iter().any(|t| t.levels == *levels)
+    };
+    let combinations = analysis::combinations(plan);
+    let empty = combinations.iter().filter(|levels| without(levels)).count();
+    let reasons = excluded.iter().filter_map(|t| t.broken.first());
+    let (first, of) = (reasons.clone().next()?, trials.iter().filter(|t| t.part == part).count());
+    (empty > 0).then(|| {
+        let n = excluded.len();
+        let which = if empty == combinations.len() {
+            "is not answered".into()
+        } else {
+            format!("is not answered for {empty} of {} combinations", combinations.len())
+        };
+        Sentence::from(format!("{}: what {} depends on {which}", plan.name, plan.response))
+            .and(format!("{n} of {of} trials do not count, the first because of this: {first}"))
+    })
 }
 
 /// How large and how sure each comparison is, by several measures; `None` where nothing is
@@ -185,6 +227,56 @@ mod tests {
         let all = noted("[fixed]\ndelay = \"1ms\"\n").unwrap();
         assert!(all.starts_with("plan: no prediction: the path has no rate"), "{all}");
         assert_eq!(noted("[fixed]\nrate = \"1gbit\"\ndelay = \"1ms\"\n"), None);
+    }
+
+    #[test]
+    fn a_question_without_trials_is_in_the_verdict_with_the_reason() {
+        let plan = "measure = \"goodput\"\nrepetitions = 2\n[fixed]\nrate = \"1gbit\"\n[factors]\nflows = [1, 4]\n";
+        let plan = crate::plan_file::parse("p.toml", plan).unwrap();
+        let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        let trial = |block, level, why: &[&str]| Trial {
+            broken: why.iter().map(|&text| text.into()).collect(),
+            ..Trial::of_goodput((0, block), level, 1e8)
+        };
+        let late = ["the path a to b: delay asked 0 ns, median 1.42 ms of n = 14"];
+        let trials = [trial(0, 0, &[]), trial(0, 1, &late), trial(1, 0, &[]), trial(1, 1, &late)];
+        let said = of_plan(&study, &trials, 1).verdict[0].to_string();
+        assert!(said.contains("not answered for 1 of 2 combinations; 2 of 4 trials do not count"), "{said}");
+        assert!(said.ends_with(late[0]), "{said}");
+        let all = [trial(0, 0, &late), trial(0, 1, &late)];
+        let said = of_plan(&study, &all, 1).verdict[0].to_string();
+        assert!(said.contains("is not answered; 2 of 2 trials do not count"), "{said}");
+        let none = [trial(0, 0, &[]), trial(0, 1, &[]), trial(1, 0, &[]), trial(1, 1, &[])];
+        assert!(!of_plan(&study, &none, 1).verdict[0].to_string().contains("answered"));
+    }
+
+    #[test]
+    fn a_sysctl_that_the_congestion_control_ignores_is_said_to_be() {
+        let plan = "repetitions = 2\n[factors]\n\"net.ipv4.tcp_slow_start_after_idle\" = [1, 0]\n";
+        let plan = crate::plan_file::parse("p.toml", plan).unwrap();
+        let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        let said = |ran: &str| {
+            let one = |level| Trial { congestion_control: Some(ran.into()), ..Trial::of_goodput((0, 0), level, 1e8) };
+            of_plan(&study, &[one(0), one(1)], 1).verdict.iter().any(|s| s.to_string().contains("changes nothing of"))
+        };
+        assert!(said("bbr") && !said("cubic"));
+    }
+
+    #[test]
+    fn an_effect_of_many_times_that_is_not_known_is_not_said_to_be_none() {
+        let plan = "repetitions = 3\n[factors]\nflows = [1, 2]\nwrite = [1000, 2000]\n";
+        let plan = crate::plan_file::parse("p.toml", plan).unwrap();
+        let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        let mut trials = Vec::new();
+        for (block, times) in [2.0, 5.0, 12.5].into_iter().enumerate() {
+            for (levels, factor) in [([0, 0], 1.0), ([0, 1], 1.0), ([1, 0], times), ([1, 1], times)] {
+                let goodput = 1e8 * factor;
+                trials.push(Trial { levels: levels.into(), ..Trial::of_goodput((0, block as u32), 0, goodput) });
+            }
+        }
+        let verdict: Vec<String> = of_plan(&study, &trials, 1).verdict.iter().map(ToString::to_string).collect();
+        assert!(verdict[0].contains("flows 2 against 1") && verdict[0].contains("cannot be judged"), "{verdict:?}");
+        assert!(!verdict.iter().any(|said| said.contains("no effect on")), "{verdict:?}");
     }
 
     #[test]

@@ -7,11 +7,13 @@ use record::Nanos;
 use record::trial::Response;
 use serde::{Deserialize, Serialize, Serializer};
 use stats::{Comparison, Estimate, Judgement};
+use traffic::load::Carried;
 
 use crate::analysis;
 use crate::chart::{Chart, Line};
 use crate::engine::Study;
-use crate::outcome::Trial;
+use crate::measure::TENTH;
+use crate::outcome::{Point, Trial};
 use crate::plan::Plan;
 use crate::predict::{NotPredicted, Predicted};
 use crate::response::{WHAT_HELPS, is_known, percent_of, quantity, quantity_of, too_wide, visible};
@@ -83,7 +85,10 @@ impl Compared {
     /// one could have been.
     pub fn sentence(&self) -> Sentence {
         let c = &self.comparison;
-        let predicted = self.predicted.and_then(visible).map(|p| format!("predicted {p}"));
+        // What hosts take for themselves is in what is measured, and in no formula.
+        let path_alone =
+            |p: f64| if c.ratio.covers(p) { "" } else { " of the path alone, without the hosts' own time" };
+        let predicted = self.predicted.and_then(|p| Some(format!("predicted {}{}", visible(p)?, path_alone(p))));
         if !is_known(&c.ratio) {
             let why = too_wide(&c.ratio);
             let judged = format!("{}: {} cannot be judged by {} blocks: {why}", self.what, self.response, c.ratio.n);
@@ -181,16 +186,22 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
     let title = format!("{}: effects on {}", plan.name, plan.response);
     let mut table = Table::new(title, columns(["effect"], ["size", "p"]))
         .with_basis(format!("n = {} complete blocks, {} incomplete", found.blocks, found.incomplete_blocks));
-    let mut seen = Vec::new();
+    let (mut seen, mut known, mut unknown, before) = (Vec::new(), Vec::new(), Vec::new(), verdict.len());
     for effect in &found.effects {
         let name = |&(factor, level): &(usize, usize)| {
             let f = &plan.factors[factor];
             format!("{} {} against {}", f.name, f.levels[level], f.levels[0])
         };
         let what = effect.of.iter().map(name).collect::<Vec<_>>().join(" × ");
-        let size = percent_of(&effect.size.map(f64::exp_m1));
+        let ratio = effect.size.map(f64::exp_m1);
+        let size = percent_of(&ratio);
         table.push(vec![what.clone(), size.clone(), p_value(effect.p)]);
-        if !effect.size.covers(0.0) && is_known(&effect.size.map(f64::exp_m1)) {
+        if !is_known(&ratio) {
+            unknown.push(what);
+            continue;
+        }
+        known.push(ratio);
+        if !effect.size.covers(0.0) {
             seen.push((
                 effect.size.value.abs(),
                 Sentence::from(format!(
@@ -201,17 +212,25 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         }
     }
     seen.sort_by(|a, b| b.0.total_cmp(&a.0));
-    if seen.is_empty() && !found.effects.is_empty() {
-        // Sizes are logarithms, and their intervals are not as far to either side as ratios.
-        let widest = found.effects.iter().map(|e| e.size.map(f64::exp_m1)).max_by(|a, b| a.high.total_cmp(&b.high));
-        let reach = match widest {
-            Some(e) if is_known(&e) => format!("the widest interval is {} to {}", change(e.low), change(e.high)),
-            _ => "the blocks do not say how small an effect could have been seen".into(),
-        };
-        let none = format!("{}: no effect on {} seen (n = {} blocks)", plan.name, plan.response, found.blocks);
+    // Sizes are logarithms, and their intervals are not as far to either side as ratios.
+    let widest = known.iter().max_by(|a, b| a.high.total_cmp(&b.high));
+    if let (true, Some(e)) = (seen.is_empty(), widest) {
+        let other = if unknown.is_empty() { "" } else { "other " };
+        let none = format!("{}: no {other}effect on {} seen (n = {} blocks)", plan.name, plan.response, found.blocks);
+        let reach = format!("the widest interval is {} to {}", change(e.low), change(e.high));
         verdict.push(Sentence::from(none).and(reach));
     }
     verdict.extend(seen.into_iter().map(|s| s.1));
+    if !unknown.is_empty() {
+        let (n, of, blocks) = (unknown.len(), found.effects.len(), found.blocks);
+        let judged = if n == of {
+            format!("{}: no effect on {} can be judged by {blocks} blocks", plan.name, plan.response)
+        } else {
+            let which = unknown.join(", ");
+            format!("{}: {which}: {} cannot be judged by {blocks} blocks", plan.name, plan.response)
+        };
+        verdict.insert(before, Sentence::from(judged).and(WHAT_HELPS));
+    }
     table
 }
 
@@ -345,8 +364,20 @@ pub fn ping_charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
 /// nanoseconds.
 fn pings_under_load(trial: &Trial, plan: &Plan, probe: &str) -> Vec<f64> {
     let Some(began) = trial.series.first().map(|p| p.at_ns) else { return Vec::new() };
-    let from = began + traffic::load::settling(plan.duration);
-    let until = began + plan.duration;
+    let begun = began.saturating_sub(TENTH);
+    let settled = begun + traffic::load::settling(plan.duration);
+    let stretch = |p: &Point, rate: f64| Carried {
+        start: p.at_ns.saturating_sub(TENTH),
+        end: p.at_ns,
+        bits: rate * TENTH.as_secs_f64(),
+    };
+    let ways: [Vec<Carried>; 2] = [
+        trial.series.iter().map(|p| stretch(p, p.bits_per_second)).collect(),
+        trial.series.iter().map(|p| stretch(p, p.down_bits_per_second)).collect(),
+    ];
+    let filled = ways.iter().filter(|way| way.iter().any(|s| s.bits > 0.0)).map(|way| traffic::load::filled(way));
+    let from = filled.max().flatten().unwrap_or_default().max(settled);
+    let until = begun + plan.duration;
     let loaded = trial.pings.iter().filter(|p| p.probe == probe && (from..until).contains(&p.at_ns));
     loaded.filter_map(|p| p.round_trip_ns.map(|rtt| rtt.0 as f64)).collect()
 }

@@ -41,6 +41,22 @@ const MOST_REPETITIONS: u32 = 20;
 /// Blocks before an interval is believed to be narrow: fewer can be narrow by chance.
 const FEWEST_BLOCKS: u32 = 5;
 
+/// A study of which so many trials, its first ones, are excluded for one reason does not go on.
+const FIRST: usize = 3;
+
+/// Whether every trial is excluded, and all of them for a reason that each has.
+fn excluded_alike(trials: &[Trial]) -> bool {
+    let kinds = |trial: &Trial| -> Vec<String> { trial.broken.iter().map(|text| kind(text)).collect() };
+    let first = trials.first().map(kinds).unwrap_or_default();
+    first.iter().any(|one| trials.iter().all(|trial| kinds(trial).contains(one)))
+}
+
+/// A reason without its figures and their units, which differ from trial to trial.
+fn kind(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 3 && !word.ends_with("bit"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Why it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +69,8 @@ pub enum Ended {
     Budget,
     /// It was interrupted.
     Interrupted,
+    /// Its first trials were all excluded for one reason, as the others would be.
+    Excluded,
 }
 
 /// Where a study is.
@@ -152,6 +170,9 @@ pub fn run(
                     Some(trial) => {
                         record(&trial)?;
                         trials.push(trial);
+                        if trials.len() == FIRST && excluded_alike(trials) {
+                            return Ok(Ended::Excluded);
+                        }
                     }
                 }
             }
@@ -258,6 +279,20 @@ mod tests {
             }
             assert!(found >= 95 && held >= 95, "{effect}: {found} found, {held} held of {runs}");
         }
+    }
+
+    #[test]
+    fn trials_are_excluded_alike_whatever_their_figures_are() {
+        let excluded = |reasons: &[&str]| Trial {
+            broken: reasons.iter().map(|&text| text.into()).collect(),
+            ..Trial::of_goodput((0, 0), 0, 1e6)
+        };
+        let late = ["the path a to b: delay asked 0 ns, median 1.42 ms of n = 14", "2 connections failed"];
+        let also = ["the path a to b: delay asked 0 ns, median 912 µs of n = 1"];
+        let other = ["the path b to a: 3 segments refused by the receiving host"];
+        assert!(excluded_alike(&[excluded(&late), excluded(&also), excluded(&also)]));
+        assert!(!excluded_alike(&[excluded(&late), excluded(&also), excluded(&other)]));
+        assert!(!excluded_alike(&[excluded(&late), excluded(&[]), excluded(&late)]));
     }
 
     #[test]

@@ -30,8 +30,24 @@ pub struct Misfit {
 }
 
 /// Settings of the path between the hosts; loopback does not pass it.
-const OF_THE_PATH: [&str; 11] =
-    ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "reorder", "duplicate", "black_hole"];
+const OF_THE_PATH: [&str; 16] = [
+    "delay",
+    "jitter",
+    "jitter_shape",
+    "jitter_memory",
+    "rate",
+    "loss",
+    "burst_loss",
+    "queue",
+    "qdisc",
+    "recorded",
+    "schedule",
+    "ecn",
+    "mtu",
+    "reorder",
+    "duplicate",
+    "black_hole",
+];
 
 /// What a stream always measures.
 const OF_STREAMS: [Response; 12] = [

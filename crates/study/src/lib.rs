@@ -18,6 +18,7 @@
 mod account;
 pub mod analysis;
 pub mod between;
+mod brought;
 pub mod builtin;
 mod chart;
 mod conclusion;

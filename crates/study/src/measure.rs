@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::setting::{Setup, Workload};
 
 /// Width of every series.
-const TENTH: Nanos = Nanos::from_millis(100);
+pub(crate) const TENTH: Nanos = Nanos::from_millis(100);
 
 /// What a workload gave.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ pub(crate) fn run(
             let config = load_config(target, setup, plan);
             let outcome = ends.run(|| load::run(&config, &mut { progress }))??;
             gone(outcome.interrupted.as_ref(), go_on)?;
-            of_load(&outcome, setup, plan.duration)
+            of_load(&outcome, setup, &config)
         }
         Workload::Rr | Workload::Crr => {
             let config = rr_config(target, setup, plan);
@@ -235,14 +235,14 @@ fn of_stream(own: &stream::Outcome, rival: Option<&stream::Outcome>, setup: &Set
     m
 }
 
-fn of_load(outcome: &load::Outcome, setup: &Setup, load: Nanos) -> Measured {
+fn of_load(outcome: &load::Outcome, setup: &Setup, config: &load::Config) -> Measured {
     let mut m = outcome.stream.as_ref().map(|s| of_stream(s, None, setup)).unwrap_or_default();
     if let Some(streams) = &outcome.stream {
         m.series = series(streams, outcome.load_started);
         m.began_realtime = Nanos(outcome.started_realtime.as_nanos());
         // As the probes': slow start both ways at once, and who wins it, is not what a setting is
         // worth.
-        let from = load::settling(load);
+        let from = outcome.loaded_from(config);
         let (up, down) = (settled(&streams.server_series, from), settled(&streams.series, from));
         let both = streams.up.is_some() && streams.down.is_some();
         for (name, rate) in
@@ -371,7 +371,7 @@ fn series(outcome: &stream::Outcome, from: Nanos) -> Vec<Point> {
 }
 
 fn of_exchanges(outcome: &rr::Outcome) -> Measured {
-    let mut m = Measured::default();
+    let mut m = Measured { congestion: outcome.congestion_control.clone(), ..Measured::default() };
     let mut put = |response: Response, value: f64| m.responses.insert(response, value);
     put(Response::Transactions, outcome.transactions_per_second);
     put(Response::LatencyP50, outcome.latency.p50.0 as f64);

@@ -145,6 +145,9 @@ pub struct Trial {
     pub pings: Vec<Ping>,
     /// The path's report; absent over loopback and between real hosts.
     pub path: Option<PathReport>,
+    /// The congestion control of the client's first connection, as its kernel named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
 }
 
 impl Trial {
@@ -172,6 +175,7 @@ impl Trial {
             cpu_busy: None,
             pings: Vec::new(),
             path: None,
+            congestion_control: None,
         }
     }
 

@@ -60,8 +60,26 @@ pub struct Plan {
 const AROUND_A_TRIAL: Nanos = Nanos::from_millis(250);
 
 /// Settings of the path and of hosts that are the lab's.
-const NEED_THE_LAB: [&str; 10] =
-    ["delay", "jitter", "rate", "loss", "burst_loss", "queue", "ecn", "mtu", "over", "offloads"];
+const NEED_THE_LAB: [&str; 18] = [
+    "delay",
+    "jitter",
+    "jitter_shape",
+    "jitter_memory",
+    "rate",
+    "loss",
+    "burst_loss",
+    "queue",
+    "qdisc",
+    "recorded",
+    "schedule",
+    "ecn",
+    "mtu",
+    "reorder",
+    "duplicate",
+    "black_hole",
+    "over",
+    "offloads",
+];
 
 /// Combinations of levels that a plan has at most.
 pub(crate) const MOST_COMBINATIONS: usize = 10_000;
@@ -125,6 +143,7 @@ impl Plan {
             let text = factor.levels.get(level).map_or("", String::as_str);
             setup.set(&factor.name, text)?;
         }
+        setup.follow_schedule()?;
         Ok(setup)
     }
 

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "delay"             # optional
 //! workload = "stream"        # stream, rr, crr, ping-under-load or udp
-//! response = "goodput"
+//! measure = "goodput"        # what the verdict is on
 //! repetitions = 10
 //! duration = "2s"
 //! warm_up = "1s"
@@ -20,10 +20,10 @@ use record::Nanos;
 use record::trial::Response;
 use settings::{At, Key, Table, Value, Wrong};
 
-use crate::Error;
 use crate::fit::{self, Misfit, Place};
 use crate::plan::{Factor, MOST_COMBINATIONS, Plan};
-use crate::setting::{Refused, Setup};
+use crate::setting::{NAMES, Refused, Setup};
+use crate::{Error, brought};
 
 /// Reads a plan. `file` is its name, for messages.
 ///
@@ -67,13 +67,14 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
         plan.warm_up = value.duration(Nanos::ZERO)?;
         places.push((Place::WarmUp, value.at()));
     }
-    let response = keys.take("response");
+    // Plans used to call it by the name of a setting.
+    let response = keys.take("measure").or_else(|| keys.take("response"));
     if let Some(value) = &response {
         places.push((Place::Response, value.at()));
     }
     if let Some(section) = keys.take("fixed") {
         let held =
-            section.table("[fixed]", |keys| keys.rest().into_iter().map(fixed).collect::<Result<Vec<_>, _>>())?;
+            section.table("[fixed]", |keys| keys.leaves().into_iter().map(fixed).collect::<Result<Vec<_>, _>>())?;
         for (key, text) in held {
             places.push((Place::Setting(key.name().to_owned()), key.at()));
             plan.fixed.push((key.name().to_owned(), text));
@@ -81,11 +82,14 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
     }
     if let Some(section) = keys.take("factors") {
         let varied =
-            section.table("[factors]", |keys| keys.rest().into_iter().map(factor).collect::<Result<Vec<_>, _>>())?;
+            section.table("[factors]", |keys| keys.leaves().into_iter().map(factor).collect::<Result<Vec<_>, _>>())?;
         for (key, factor) in varied {
             places.push((Place::Setting(key.name().to_owned()), key.at()));
             plan.factors.push(factor);
         }
+    }
+    if let Some((key, _)) = keys.rest().into_iter().next() {
+        return Err(misplaced(&key));
     }
     let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
     let usual = if matches!(workload, "rr" | "crr") { Response::Transactions } else { Response::Goodput };
@@ -109,6 +113,22 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
         (other, _) => keys.at().wrong(other.to_string()),
     })?;
     Ok(plan)
+}
+
+/// The keys that stand above [fixed].
+const ABOVE: [&str; 7] = ["name", "workload", "measure", "repetitions", "duration", "warm_up", "fixed"];
+
+/// A key above [fixed] that does not belong there, or is none.
+fn misplaced(key: &Key<'_>) -> Wrong {
+    let name = key.name();
+    if NAMES.contains(&name) || is_sysctl(name) || name == "net" {
+        let problem = format!("{name} is a setting: write it below [fixed], or with a list of levels below [factors]");
+        return key.at().wrong(problem);
+    }
+    match brought::answer(name) {
+        Some(answer) => key.at().wrong(format!("there is no key {name:?} in a plan: {answer}")),
+        None => key.unknown("key", ABOVE.into_iter().chain(["factors"])),
+    }
 }
 
 /// A setting that is held.

@@ -29,7 +29,7 @@ pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let mut line = |text: String| _ = writeln!(out, "{text}");
     line(format!("name = {}", quoted(&plan.name)));
-    line(format!("response = {}", quoted(plan.response.name())));
+    line(format!("measure = {}", quoted(plan.response.name())));
     line(format!("repetitions = {}", plan.repetitions));
     line(format!("duration = {}", time(plan.duration)));
     line(format!("warm_up = {}", time(plan.warm_up)));

@@ -130,6 +130,9 @@ fn held(bytes: u32, writes: u32, mss: u32) -> Held {
 /// each the response is not held: the FIN that follows it takes it along. `None` over loopback,
 /// without a rate, and where the hosts' own time is more than the path's: there hosts decide.
 pub fn exchanges(setup: &Setup) -> Option<Predicted> {
+    if setup.schedule.is_some() {
+        return None;
+    }
     let (up, down) = (setup.path.a_to_b.rate?, setup.path.b_to_a.rate?);
     let round_trip_s = setup.round_trip_s().filter(|_| !setup.loopback)?;
     let v6 = setup.ipv6 == Some(true);
@@ -181,7 +184,8 @@ pub fn datagrams(setup: &Setup) -> Option<Predicted> {
     let down = setup.direction == Some(traffic::stream::Direction::Down);
     let way = if down { &setup.path.b_to_a } else { &setup.path.a_to_b };
     let packet = setup.datagram_bytes + ip_header_bytes(setup.ipv6 == Some(true)) + UDP_HEADER_BYTES;
-    if setup.loopback || packet > setup.path.mtu || way.duplicate > 0.0 || way.black_hole.is_some() {
+    let changing = setup.schedule.is_some() || way.recorded.is_some();
+    if setup.loopback || changing || packet > setup.path.mtu || way.duplicate > 0.0 || way.black_hole.is_some() {
         return None;
     }
     let sent = (setup.datagram_rate > 0).then_some(setup.datagram_rate as f64);
@@ -226,8 +230,13 @@ fn window_under(window_bytes: f64, round_trip_s: f64, framing: Option<f64>) -> P
 /// The same over a round trip that was measured: between real hosts.
 pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     let off = |name: &str| Side::ALL.iter().any(|side| setup.sysctl(*side, name) == Some("0"));
-    let disturbed = |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some();
-    if setup.loopback || setup.rival.is_some() || [&setup.path.a_to_b, &setup.path.b_to_a].into_iter().any(disturbed) {
+    let disturbed =
+        |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some() || d.recorded.is_some();
+    if setup.loopback
+        || setup.schedule.is_some()
+        || setup.rival.is_some()
+        || [&setup.path.a_to_b, &setup.path.b_to_a].into_iter().any(disturbed)
+    {
         return None;
     }
     let header = if off("net.ipv4.tcp_timestamps") { 20 } else { 32 };
@@ -275,6 +284,8 @@ pub enum NotPredicted {
     RealHosts,
     /// The path does what no formula holds.
     Disturbed,
+    /// The path is another one from moment to moment.
+    Changing,
     /// Exchanges over a path without a rate.
     NoRate,
     /// The path takes less time than the hosts.
@@ -300,6 +311,7 @@ impl fmt::Display for NotPredicted {
                 "between real hosts the path's rate is not known, and no window that the plan sets bounds it"
             }
             Self::Disturbed => "the path reorders, duplicates or drops by size, which no formula here knows",
+            Self::Changing => "the path changes while it is measured",
             Self::NoRate => "the path has no rate: hosts decide",
             Self::HostsDecide => "the path takes less time than the hosts: these decide",
             Self::NobodysRate => "neither the path nor the sender has a rate: hosts decide",
@@ -328,6 +340,9 @@ pub fn none_because(response: Response, setup: &Setup) -> NotPredicted {
     }
     if setup.real {
         return NotPredicted::RealHosts;
+    }
+    if setup.schedule.is_some() || ways.iter().any(|way| way.recorded.is_some()) {
+        return NotPredicted::Changing;
     }
     if setup.workload != Workload::Rr && setup.workload != Workload::Crr && ways.into_iter().any(disturbed) {
         return NotPredicted::Disturbed;

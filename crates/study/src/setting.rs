@@ -1,11 +1,13 @@
 //! Everything that can be set for one trial, by name and as people write it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use lab::settings::{Setting, set_each};
 use lab::{Config, Side, parse};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, brought};
 
 /// What a trial runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,16 +61,23 @@ pub struct Setup {
     pub rival: Option<String>,
     /// Threads that only use the CPU.
     pub cpu_load: u32,
+    /// A file with the schedule that the path follows.
+    pub schedule: Option<String>,
 }
 
 /// The names of all settings, for messages.
-pub const NAMES: [&str; 35] = [
+pub const NAMES: [&str; 40] = [
     "delay",
     "jitter",
+    "jitter_shape",
+    "jitter_memory",
     "rate",
     "loss",
     "burst_loss",
     "queue",
+    "qdisc",
+    "recorded",
+    "schedule",
     "ecn",
     "reorder",
     "duplicate",
@@ -121,6 +130,7 @@ impl Default for Setup {
             datagram_rate: datagrams.bits_per_second,
             rival: None,
             cpu_load: 0,
+            schedule: None,
         }
     }
 }
@@ -174,19 +184,19 @@ impl Setup {
     /// `Refused`, with the nearest name or the values that there are.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), Refused> {
         let wrong = |e: parse::Wrong| Refused::Value(format!("{name} {text:?}: {e}"));
+        if let Some(setting) = Setting::named(name) {
+            let mut changes = <[lab::Change; 2]>::default();
+            set_each(&mut changes, setting, text).map_err(wrong)?;
+            for (change, way) in changes.iter().zip([&mut self.path.a_to_b, &mut self.path.b_to_a]) {
+                *way = change.applied(way).map_err(|e| Refused::Value(e.to_string()))?;
+                // A level without reordering is a path that keeps the order, whatever its jitter.
+                way.reorder = way.reorder.filter(|reorder| reorder.share > 0.0);
+            }
+            return Ok(());
+        }
         match name {
-            "delay" => self.each(parse::both(text, parse::duration).map_err(wrong)?, |d, v| d.delay = v),
-            "jitter" => self.each(parse::both(text, parse::duration).map_err(wrong)?, |d, v| d.jitter = v),
-            "rate" => self.each(parse::both(text, parse::rate).map_err(wrong)?, |d, v| d.rate = v),
-            "loss" => self.each(parse::both(text, parse::loss).map_err(wrong)?, |d, v| d.loss = v),
-            "burst_loss" => self.each(parse::both(text, parse::burst_loss).map_err(wrong)?, |d, v| d.loss = v),
-            "queue" => self.each(parse::both(text, parse::depth).map_err(wrong)?, |d, v| d.queue = Some(v)),
-            "ecn" => self.each(parse::both(text, parse::depth).map_err(wrong)?, |d, v| d.ecn = Some(v)),
-            "reorder" => self.each(parse::both(text, parse::reorder).map_err(wrong)?, |d, v| {
-                d.reorder = Some(v).filter(|reorder| reorder.share > 0.0);
-            }),
-            "duplicate" => self.each(parse::both(text, parse::share).map_err(wrong)?, |d, v| d.duplicate = v),
-            "black_hole" => self.each(parse::both(text, parse::black_hole).map_err(wrong)?, |d, v| d.black_hole = v),
+            "recorded" => self.set_recorded(text)?,
+            "schedule" => self.schedule = (text != "none").then(|| text.to_owned()),
             "mtu" => self.path.mtu = bytes(name, text, 1_280, 65_521)?,
             "over" => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
             "offloads" => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
@@ -231,9 +241,42 @@ impl Setup {
         Ok(())
     }
 
-    fn each<T>(&mut self, [ab, ba]: [T; 2], set: impl Fn(&mut lab::Direction, T)) {
-        set(&mut self.path.a_to_b, ab);
-        set(&mut self.path.b_to_a, ba);
+    /// A recorded link of a file for both directions, or of two files with a blank between them.
+    fn set_recorded(&mut self, text: &str) -> Result<(), Refused> {
+        let wrong = |problem: String| Refused::Value(format!("recorded {text:?}: {problem}"));
+        let files: Vec<&str> = text.split_whitespace().filter(|file| *file != "none").collect();
+        let read = |file: &&str| {
+            let content = std::fs::read_to_string(file).map_err(|e| wrong(format!("{file}: {e}")))?;
+            lab::Recording::read(file, &content).map(Arc::new).map_err(|e| wrong(e.to_string()))
+        };
+        let ways = match &files[..] {
+            [] => [None, None],
+            [one] => {
+                let link = read(one)?;
+                [Some(link.clone()), Some(link)]
+            }
+            [a_to_b, b_to_a] => [Some(read(a_to_b)?), Some(read(b_to_a)?)],
+            _ => return Err(wrong("there is one file, or one for each direction".into())),
+        };
+        for (way, link) in [&mut self.path.a_to_b, &mut self.path.b_to_a].into_iter().zip(&ways) {
+            way.recorded = link.as_ref().map(|link| link.about.clone());
+        }
+        self.path.recorded = ways;
+        Ok(())
+    }
+
+    /// Reads the schedule, for the path that everything else has made.
+    ///
+    /// # Errors
+    /// `Refused` where the file cannot be read, or has a step that this path cannot take.
+    pub fn follow_schedule(&mut self) -> Result<(), Refused> {
+        let Some(file) = &self.schedule else { return Ok(()) };
+        let wrong = |problem: String| Refused::Value(format!("schedule {file:?}: {problem}"));
+        let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+        let path = &self.path;
+        let schedule = lab::Schedule::read(file, &text, [&path.a_to_b, &path.b_to_a], path.mtu);
+        self.path.schedule = schedule.map_err(|e| wrong(e.to_string()))?;
+        Ok(())
     }
 
     /// Nagle's algorithm as it is by default, or one socket option that changes it or the ACKs.
@@ -253,6 +296,8 @@ impl Setup {
     }
 
     fn set_sysctl(&mut self, name: &str, text: &str) -> Result<(), Refused> {
+        let dotted = brought::dotted(name);
+        let name = dotted.as_deref().unwrap_or(name);
         let (sides, sysctl): (&[Side], &str) = match name.split_at_checked(2) {
             Some(("a.", rest)) => (&[Side::A], rest),
             Some(("b.", rest)) => (&[Side::B], rest),
@@ -265,9 +310,10 @@ impl Setup {
             }
             return Ok(());
         }
-        let advice = match quantity::near(name, NAMES) {
-            Some(known) => format!("did you mean `{known}`?"),
-            None => format!("there are {}", NAMES.join(", ")),
+        let advice = match (brought::answer(name), quantity::near(name, NAMES)) {
+            (Some(answer), _) => answer,
+            (None, Some(known)) => format!("did you mean `{known}`?"),
+            (None, None) => format!("there are {}", NAMES.join(", ")),
         };
         Err(Refused::Name(format!("there is no setting {name:?}: {advice}")))
     }
@@ -320,6 +366,10 @@ mod tests {
             ("family", "ipv6"),
             ("reorder", "1%@2ms"),
             ("duplicate", "0.5%/0"),
+            ("qdisc", "codel:target=2ms/fifo"),
+            ("jitter", "2ms/"),
+            ("jitter_shape", "pareto/uniform"),
+            ("jitter_memory", "50%/0"),
             ("black_hole", "1400/none"),
             ("dscp", "46"),
         ] {
@@ -329,6 +379,14 @@ mod tests {
         assert_eq!([s.path.a_to_b.duplicate, s.path.b_to_a.duplicate], [0.005, 0.0]);
         assert_eq!([s.path.a_to_b.black_hole, s.path.b_to_a.black_hole], [Some(1_400), None]);
         assert_eq!(s.options.dscp, Some(46));
+        assert_eq!([s.path.a_to_b.jitter, s.path.b_to_a.jitter], [record::Nanos::from_millis(2), record::Nanos::ZERO]);
+        assert_eq!([s.path.a_to_b.qdisc.name(), s.path.b_to_a.qdisc.name()], ["codel", "fifo"]);
+        s.set("burst_loss", "1%x8/none").unwrap();
+        assert!((s.path.a_to_b.loss.share() - 0.01).abs() < 1e-12 && s.path.b_to_a.loss == lab::Loss::None);
+        s.set("loss", "0").unwrap();
+        s.set("net/ipv4/tcp_sack", "0").unwrap();
+        assert_eq!(s.sysctl(Side::A, "net.ipv4.tcp_sack"), Some("0"));
+        s.sysctls.retain(|(_, name, _)| name != "net.ipv4.tcp_sack");
         s.set("reorder", "0%").unwrap();
         assert_eq!(s.path.a_to_b.reorder, None);
         assert!((s.round_trip_s().unwrap() - 0.03).abs() < 1e-9);
@@ -345,7 +403,19 @@ mod tests {
             s.set("dealy", "1ms"),
             Err(Refused::Name("there is no setting \"dealy\": did you mean `delay`?".into()))
         );
-        for (name, text) in [("delay", "1x"), ("family", "ipx"), ("flows", "0"), ("mtu", "100"), ("socket", "x")] {
+        for (name, words) in [("nodelay", "socket = "), ("parallel", "`flows`"), ("tcp_sack", "net.ipv4.tcp_sack")] {
+            let Err(Refused::Name(said)) = s.set(name, "1") else { panic!("{name}") };
+            assert!(said.contains(words), "{said}");
+        }
+        for (name, text) in [
+            ("delay", "1x"),
+            ("delay", "20"),
+            ("recorded", "/there/is/none"),
+            ("family", "ipx"),
+            ("flows", "0"),
+            ("mtu", "100"),
+            ("socket", "x"),
+        ] {
             assert!(matches!(s.set(name, text), Err(Refused::Value(_))), "{name} {text}");
         }
     }

@@ -103,6 +103,7 @@ pub fn run(
         cpu_busy,
         pings: measured.pings,
         path,
+        congestion_control: measured.congestion,
         ..Trial::at(plan, part, place)
     }))
 }

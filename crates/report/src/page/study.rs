@@ -92,8 +92,12 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     }
     sections.push(plans);
     sections.retain(|s| !s.blocks.is_empty());
+    let mut ran: Vec<&str> = trials.iter().filter_map(|t| t.congestion_control.as_deref()).collect();
+    ran.sort_unstable();
+    ran.dedup();
+    let ran = if ran.is_empty() { String::new() } else { format!(" Congestion control: {}.", ran.join(", ")) };
     let about = format!(
-        "The study {}: {} of {} planned, in randomised blocks, {} of measuring; seed {}.",
+        "The study {}: {} of {} planned, in randomised blocks, {} of measuring; seed {}.{ran}",
         study.name,
         quantity::counted(trials.len() as u64, "trial"),
         quantity::count(planned as u64),

@@ -90,7 +90,8 @@ fn charts(part: usize, plan: &Plan, trials: &[Trial]) -> Vec<Chart> {
             Line::mean(name, Nanos::from_millis(100), of(trials, part, &[d, level]).map(points))
         };
         let goodput = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.bits_per_second)).collect();
-        let window = |t: &Trial| t.evidence.windows.iter().map(|w| (w.0, w.1 as f64)).collect();
+        let window =
+            |t: &Trial| t.series.iter().filter_map(|p| Some((p.at_ns, p.receive_window_bytes? as f64))).collect();
         let buffer = |t: &Trial| t.series.iter().map(|p| (p.at_ns, p.receive_buffer_bytes as f64)).collect();
         let both =
             |points: &dyn Fn(&Trial) -> Vec<(Nanos, f64)>| [line("on", 0, points), line("off", 1, points)].into();
@@ -148,6 +149,13 @@ fn cost(study: &Study, trials: &[Trial], seed: u64) -> Option<Sentence> {
         on.n
     );
     Some(said.into())
+}
+
+/// The window that was offered a second after the transfer began. Its series begins with it; the
+/// first frame is that of the connection on which the transfer is agreed.
+fn after_a_second(trial: &Trial) -> Option<f64> {
+    let first = trial.series.iter().filter(|p| p.at_ns <= Nanos::from_secs(1));
+    first.filter_map(|p| p.receive_window_bytes).next_back().map(|bytes| bytes as f64)
 }
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
@@ -209,9 +217,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                     analysis::estimate(trials, part, &[d, level], response, seed)
                         .map_or_else(|| "-".into(), |e| quantity(response, e.value))
                 };
-                let after: Vec<f64> = of(trials, part, &[d, level])
-                    .filter_map(|t| t.evidence.windows.iter().rfind(|w| w.0 <= Nanos::from_secs(1)).map(|w| w.1 as f64))
-                    .collect();
+                let after: Vec<f64> = of(trials, part, &[d, level]).filter_map(after_a_second).collect();
                 let after = stats::mean(&after).map_or_else(|| "-".into(), |v| quantity(Response::ReceiveWindow, v));
                 let n = of(trials, part, &[d, level]).count();
                 memory.push(vec![
@@ -278,6 +284,23 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_after_the_start_is_counted_from_the_transfer() {
+        let mut trial = Trial::of_goodput((0, 0), 0, 1e8);
+        let points = [(900, Some(700_000)), (1_000, Some(800_000)), (1_100, Some(900_000))];
+        trial.series = points
+            .map(|(ms, receive_window_bytes)| crate::outcome::Point {
+                at_ns: Nanos::from_millis(ms),
+                receive_window_bytes,
+                ..crate::outcome::Point::default()
+            })
+            .into();
+        // A second after the first frame, the transfer has hardly begun.
+        trial.evidence.windows = vec![(Nanos::from_millis(900), 65_536), (Nanos::from_millis(1_300), 800_000)];
+        assert_eq!(after_a_second(&trial), Some(800_000.0));
+    }
+
     #[test]
     fn the_sentence_before_all_others_claims_no_more_than_they_do() {
         let compared = |off: [f64; 3]| Compared {

@@ -195,6 +195,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         show(args, &provenance, &trials, ended.as_ref().ok().copied())?;
     }
     put_back?;
+    if matches!(ended, Ok(Ended::Excluded)) {
+        let why = trials.first().and_then(|trial| trial.broken.first()).map_or("", String::as_str);
+        kept?;
+        anyhow::bail!("the study ended after {} trials, none of which counts, all for one reason: {why}", trials.len());
+    }
     ended.map(|_| ()).context("the study ended early; what was measured until then is above")?;
     Ok(kept?)
 }
@@ -220,6 +225,7 @@ fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<En
         Some(Ended::Budget) => Some(format!("The budget was spent after {n}.")),
         Some(Ended::Interrupted) => Some(format!("Interrupted after {n}.")),
         Some(Ended::Narrow) => Some(format!("Every interval is narrow enough after {n}.")),
+        Some(Ended::Excluded) => Some(format!("Ended after {n}, none of which counts, all for one reason.")),
         Some(Ended::Planned) | None => None,
     };
     let kept = directory.map(|directory| format!("Kept in {}.", directory.display()));

@@ -39,6 +39,11 @@ fn what_does_not_fit_is_refused_by_a_dry_run_too() {
         ("workload = \"rr\"", "duration = \"100ms\"", "plan.toml:3:1", "duplicate key"),
         ("delay = \"1ms\"", "request_writes = 2", "plan.toml:6:1", "set request too"),
         ("delay = \"1ms\"", "congestion = \"cubik\"", "plan.toml:6:14", "did you mean `cubic`?"),
+        ("delay = \"1ms\"", "delay = 20", "plan.toml:6:9", "unit is missing"),
+        ("delay = \"1ms\"", "nodelay = true", "plan.toml:6:1", "socket = [\"default\", \"nodelay\"]"),
+        ("delay = \"1ms\"", "latency = \"1ms\"", "plan.toml:6:1", "`delay`"),
+        ("workload = \"rr\"", "rate = \"1gbit\"", "plan.toml:1:1", "below [fixed]"),
+        ("workload = \"rr\"", "omit = \"1s\"", "plan.toml:1:1", "`warm_up`"),
         ("delay = \"1ms\"", "\"net.ipv4.tcp_sack\" = \"off\"", "plan.toml:6:23", "holds numbers"),
     ] {
         std::fs::write(&plan, PLAN.replacen(from, to, 1)).unwrap();
@@ -48,6 +53,74 @@ fn what_does_not_fit_is_refused_by_a_dry_run_too() {
         assert!(said.contains(place) && said.contains(advice), "{to}: {said}");
         assert!(ended.stdout.is_empty(), "{to}");
     }
+}
+
+/// The trials of a study of this plan.
+fn trials(plan: &str) -> Vec<serde_json::Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, plan).unwrap();
+    let ended = wirelapse(&[path.to_str().unwrap(), "--json"]).output().unwrap();
+    assert!(ended.status.success(), "{}", tier::text(&ended.stderr));
+    let said = tier::text(&ended.stdout);
+    let lines = said.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|line| line["kind"] == "trial").collect()
+}
+
+#[test]
+fn exchanges_use_the_congestion_control_that_is_set_and_their_trials_count() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    for workload in ["rr", "crr"] {
+        let plan = PLAN.replace("\"rr\"", &format!("{workload:?}")).replace("repetitions = 4", "repetitions = 2");
+        let all = trials(&plan.replace("response = [10, 1000]", "congestion = [\"reno\", \"bbr\"]"));
+        assert_eq!(all.len(), 4);
+        for trial in &all {
+            assert_eq!(trial["broken"].as_array().map(Vec::len), Some(0), "{trial}");
+            assert_eq!(trial["congestion_control"], trial["labels"][0], "{trial}");
+        }
+    }
+}
+
+/// What waits for the thread of a path without a rate is in no promise of the path.
+#[test]
+fn a_path_without_a_rate_keeps_its_trials() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let plan = "repetitions = 2\nduration = \"500ms\"\nwarm_up = \"1s\"\n[fixed]\nflows = 4\n[factors]\nwrite = [1000, 100000]\n";
+    let of_delay = |trial: &serde_json::Value| {
+        let broken = trial["broken"].as_array().unwrap().iter().filter_map(|why| why.as_str());
+        broken.filter(|why| why.contains("delay asked")).count()
+    };
+    let all = trials(plan);
+    assert!(all.len() == 4 && all.iter().all(|trial| of_delay(trial) == 0), "{all:?}");
+}
+
+/// All that a lab can do, a plan can set.
+#[test]
+fn a_plan_sets_disciplines_shapes_recorded_links_and_schedules() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let folder = tempfile::tempdir().unwrap();
+    let (link, steps) = (folder.path().join("link.trace"), folder.path().join("steps.csv"));
+    std::fs::write(&link, (0..100).map(|ms| format!("{ms}\n")).collect::<String>()).unwrap();
+    std::fs::write(&steps, "time,delay\n300ms,5ms\n").unwrap();
+    let plan = format!(
+        "repetitions = 1\nduration = \"300ms\"\nwarm_up = \"1s\"\n[fixed]\nrate = \"20mbit\"\njitter = \"1ms/0\"\ndelay = \"2ms\"\n\
+         jitter_shape = \"exponential/uniform\"\njitter_memory = \"50%/0\"\nqdisc = \"codel/fifo\"\nschedule = {:?}\n[fixed.net.ipv4]\n\
+         tcp_sack = 1\n",
+        steps.to_str().unwrap()
+    );
+    let one = trials(&plan).remove(0);
+    let [up, down] = ["a_to_b", "b_to_a"].map(|way| one["path"][way].clone());
+    assert_eq!((up["asked"]["delay_ns"].as_u64(), up["changes"].as_u64()), (Some(5_000_000), Some(1)), "{up}");
+    assert_eq!(up["asked"]["jitter_shape"], "exponential", "{up}");
+    assert!(up["asked"]["qdisc"]["codel"].is_object() && down["asked"]["qdisc"] == "fifo", "{up} {down}");
+    let held = one["held"].to_string();
+    assert!(held.contains("tcp_sack reads 1"), "{held}");
+    let recorded = format!("repetitions = 1\nduration = \"300ms\"\n[fixed]\nrecorded = {:?}\n", link.to_str().unwrap());
+    let one = trials(&recorded).remove(0);
+    assert!(one["path"]["a_to_b"]["asked"]["recorded"].is_object(), "{one}");
+    // A full packet each millisecond.
+    let goodput = one["responses"]["goodput"].as_f64().unwrap();
+    assert!(goodput > 0.0 && goodput < 13e6, "{goodput}");
 }
 
 #[test]
