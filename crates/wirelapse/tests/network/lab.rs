@@ -592,7 +592,7 @@ fn a_queue_discipline_keeps_the_round_trip_short_under_load() {
     print!("{said}");
     // What waits in a queue is not of the delay, and is said beside it.
     let shown = text(&output(&["list"]).stdout);
-    assert!(shown.contains("transit, with queue and wire, p50"), "{shown}");
+    assert!(shown.contains("transit, with"), "{shown}");
     let line = listed(&lab);
     assert!(line["a_to_b"]["achieved"]["dropped_early"].as_u64().unwrap() > 0, "{line}");
     assert!(output(&["down", &lab]).status.success());
