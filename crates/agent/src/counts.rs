@@ -1,6 +1,7 @@
 //! Counters of what became of what the agent sent on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counters by destination and outcome, shared by the agent's threads.
@@ -11,6 +12,9 @@ pub struct Counts(Arc<Mutex<Inner>>);
 struct Inner {
     exports: BTreeMap<(&'static str, &'static str), u64>,
     waiting_bytes: u64,
+    /// What fails at present.
+    failing: BTreeSet<&'static str>,
+    news: Vec<String>,
 }
 
 impl Counts {
@@ -23,6 +27,29 @@ impl Counts {
     pub fn add_many(&self, to: &'static str, outcome: &'static str, n: u64) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *inner.exports.entry((to, outcome)).or_default() += n;
+    }
+
+    /// Counts a failure of some `work`, which is also said where the work had not failed before.
+    pub fn failed(&self, to: &'static str, outcome: &'static str, work: &'static str, why: &dyn Display) {
+        self.add(to, outcome);
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.failing.insert(work) {
+            inner.news.push(format!("{work} fails, which is said once: {why}"));
+        }
+    }
+
+    /// Counts a success of some `work`, which is also said where the work had failed before.
+    pub fn done(&self, to: &'static str, outcome: &'static str, work: &'static str) {
+        self.add(to, outcome);
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.failing.remove(work) {
+            inner.news.push(format!("{work} succeeds again"));
+        }
+    }
+
+    /// What is to be said, once.
+    pub fn news(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).news)
     }
 
     /// The count of one outcome.

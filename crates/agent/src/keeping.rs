@@ -16,6 +16,9 @@ const PARTS_A_RUN: u64 = 12;
 /// written.
 const ROOM_FOR_CLOSED: (u64, u64) = (9, 10);
 
+/// What is done here, in words.
+const WORK: &str = "the writing of runs";
+
 /// Writes runs of one host below the directory of the store.
 pub struct Keeper {
     rotating: Rotating,
@@ -160,7 +163,7 @@ impl Keeper {
         let (lost, coverage) = (lost.since(self.before.0), coverage.since(self.before.1));
         let failed = self.failed(|rotating| rotating.finish(Utc::from_nanos(now_ns), now, lost, coverage).map(|_| ()));
         if !failed {
-            self.counts.add("store", "runs");
+            self.counts.done("store", "runs", WORK);
         }
         self.make_room(now_ns);
         !failed
@@ -182,7 +185,7 @@ impl Keeper {
                     self.counts.add_many("store", word, removed.runs);
                 }
             }
-            Err(_) => self.counts.add("store", "failed"),
+            Err(why) => self.counts.failed("store", "failed", "making room for runs", &why),
         }
     }
 
@@ -194,12 +197,10 @@ impl Keeper {
     /// A failure, such as a full disk, costs the run that is written what is not in finished parts;
     /// the next one begins with the next turn.
     fn failed(&mut self, act: impl FnOnce(&mut Rotating) -> Result<(), store::Error>) -> bool {
-        let failed = act(&mut self.rotating).is_err();
-        if failed {
-            self.counts.add("store", "failed");
-            self.begun = None;
-        }
-        failed
+        let Err(why) = act(&mut self.rotating) else { return false };
+        self.counts.failed("store", "failed", WORK, &why);
+        self.begun = None;
+        true
     }
 }
 
@@ -325,11 +326,14 @@ mod tests {
         keeper.interval_of(S, Nanos(S), &added(3), &mut |_| Named::default());
         keeper.turn(1000 * S, Instant::from_nanos(2), none.0, none.1);
         assert!(counts.of("store", "failed") > 0);
+        let said = counts.news();
+        assert!(said.len() == 1 && said[0].starts_with("the writing of runs fails"), "{said:?}");
         std::fs::remove_file(dir.path()).unwrap();
         std::fs::rename(&away, dir.path()).unwrap();
         keeper.turn(1001 * S, Instant::from_nanos(3), none.0, none.1);
         keeper.interval_of(1001 * S, Nanos(S), &added(3), &mut |_| Named::default());
         assert!(keeper.end(1002 * S, Instant::from_nanos(4), none.0, none.1));
         assert!(keeper.stored().iter().any(|run| store::rotating::is_finished(&run.path)));
+        assert_eq!(counts.news(), ["the writing of runs succeeds again"]);
     }
 }

@@ -125,16 +125,16 @@ impl Next {
             for _ in 0..TRIES {
                 match post(client, &settings, &body, counts) {
                     Outcome::Done => {
-                        counts.add("otlp", "done");
+                        counts.done("otlp", "done", WORK);
                         pause = FIRST_PAUSE;
                         break;
                     }
                     Outcome::Refused => {
-                        counts.add("otlp", "refused");
+                        counts.failed("otlp", "refused", WORK, &"it refuses the figures");
                         break;
                     }
                     Outcome::Later(asked) => {
-                        counts.add("otlp", "failed");
+                        counts.failed("otlp", "failed", WORK, &"it cannot be reached, or is busy");
                         self.pause(asked.unwrap_or(pause).min(LONGEST_PAUSE));
                         pause = (pause * 2).min(LONGEST_PAUSE);
                         if self.lock().snapshot.is_some() {
@@ -146,6 +146,9 @@ impl Next {
         }
     }
 }
+
+/// What is done here, in words.
+const WORK: &str = "the export to the collector";
 
 /// One request. Which answers are worth another try is OTLP's rule: 429, 502, 503 and 504.
 fn post(client: &ureq::Agent, settings: &Otlp, body: &[u8], counts: &Counts) -> Outcome {

@@ -84,6 +84,9 @@ impl Target {
     }
 }
 
+/// What is done here, in words.
+const WORK: &str = "the upload of runs";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
     Gone,
@@ -183,12 +186,18 @@ impl Shared {
             match target.upload(&run, counts) {
                 Ok(()) => {
                     pause = target.first_pause;
-                    counts.add("store", "runs_uploaded");
-                    let _ = rotating::remove(&run.path);
+                    counts.done("store", "runs_uploaded", WORK);
+                    if let Err(why) = rotating::remove(&run.path) {
+                        counts.failed("store", "failed", "the removal of runs that are uploaded", &why);
+                    }
                 }
                 Err(Failed::Gone) => counts.add("store", "runs_gone"),
                 Err(failed) => {
-                    counts.add("store", if failed == Failed::Away { "failed" } else { "refused" });
+                    let (outcome, why) = match failed {
+                        Failed::Refused => ("refused", "the store refuses them"),
+                        Failed::Gone | Failed::Away => ("failed", "the store cannot be reached"),
+                    };
+                    counts.failed("store", outcome, WORK, &why);
                     let mut state = self.lock();
                     state.current = None;
                     // It is the oldest one still, unless it was removed to make room.

@@ -290,8 +290,14 @@ impl Agent {
         reread.map(|()| not)
     }
 
-    /// Ends the run that is written, and waits a little for what is to be uploaded.
-    pub fn finish(mut self, last: Observed, now_ns: u64, now: Instant<Monotonic>) {
+    /// What has come to fail, or to succeed again, since this was asked last.
+    pub fn news(&self) -> Vec<String> {
+        self.counts.news()
+    }
+
+    /// Ends the run that is written, and waits a little for what is to be uploaded. Gives the last
+    /// news.
+    pub fn finish(mut self, last: Observed, now_ns: u64, now: Instant<Monotonic>) -> Vec<String> {
         let (lost, coverage) = (last.lost, last.coverage);
         self.ending = true;
         self.due.keep = self.due.keep.map(|_| WallInstant::now());
@@ -303,6 +309,7 @@ impl Agent {
                 upload.finish(PATIENCE);
             }
         }
+        self.counts.news()
     }
 }
 

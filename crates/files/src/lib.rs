@@ -50,9 +50,18 @@ pub enum Error {
 
 impl Error {
     /// Whether another name would have helped: the error is the caller's, and came before any work.
-    pub const fn is_wrong_use(&self) -> bool {
-        !matches!(self, Self::Write { .. })
+    pub fn is_wrong_use(&self) -> bool {
+        match self {
+            Self::Exists(_) | Self::Link(_) => true,
+            Self::Open { why, .. } => !is_full(why),
+            Self::Write { .. } => false,
+        }
     }
+}
+
+/// Whether a disk, or its user's share of it, is full.
+pub fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The reason alone, for those whose own errors name the file.

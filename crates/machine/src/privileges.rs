@@ -70,7 +70,7 @@ pub fn capabilities() -> Vec<Capability> {
         Group::Privileges,
         "Landlock",
         landlock(),
-        "serve, capture, analyze, delay, trace and watch keep no access to files but their own",
+        "serve, capture, analyze, compare, report, delay, trace and watch keep no access to files but their own",
         "they give up capabilities and system calls all the same",
     ));
     all.push(Capability::new(
@@ -81,7 +81,7 @@ pub fn capabilities() -> Vec<Capability> {
         } else {
             State::Missing("not in this kernel (CONFIG_SECCOMP_FILTER)".into())
         },
-        "serve, capture, analyze, delay, trace and watch start no program and enter no namespace once they run",
+        "serve, capture, analyze, compare, report, query, delay, trace and watch start no program and enter no namespace once they run",
         "they give up capabilities all the same",
     ));
     all.push(Capability::new(

@@ -65,7 +65,11 @@ pub fn count(n: u64) -> String {
 
 /// A count with the thing counted: `1 send`, `12,345 sends`.
 pub fn counted(n: u64, thing: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
+    let plural = match (n, thing.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
     format!("{} {thing}{plural}", count(n))
 }
 
@@ -111,8 +115,8 @@ mod tests {
     fn counts_are_written() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(
-            [counted(1, "send"), counted(0, "send"), counted(2_000, "send")],
-            ["1 send", "0 sends", "2,000 sends"]
+            [counted(1, "send"), counted(0, "send"), counted(2_000, "send"), counted(2, "process")],
+            ["1 send", "0 sends", "2,000 sends", "2 processes"]
         );
     }
 

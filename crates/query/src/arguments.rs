@@ -107,6 +107,13 @@ pub struct Query {
     pub wait: Nanos,
 }
 
+impl Query {
+    /// Whether there is a prompt.
+    pub fn prompts(&self) -> bool {
+        self.sql.is_none() && self.named.is_none() && !self.list && self.schema.is_none()
+    }
+}
+
 /// A scheduler's address with its port.
 fn scheduler(text: &str) -> Result<String, quantity::Wrong> {
     let address = quantity::parse::address(text)?;

@@ -79,7 +79,7 @@ impl Answered<'_> {
             ..Document::default()
         };
         let made_by = format!("Made by wirelapse-query {}.", env!("CARGO_PKG_VERSION"));
-        Ok(html::page(&[document], &made_by))
+        html::page(&[document], &made_by).map_err(|why| Error::Output(why.into()))
     }
 
     fn table(&self, title: &str) -> Result<Table, Error> {

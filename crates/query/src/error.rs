@@ -1,7 +1,5 @@
 //! What goes wrong in a query.
 
-use std::path::PathBuf;
-
 use datafusion::error::DataFusionError;
 
 /// An error, in words for the person who asked.
@@ -35,14 +33,9 @@ pub enum Error {
     /// A wrong option.
     #[error("{0}")]
     Wrong(String),
-    /// The answer cannot be written.
-    #[error("cannot write {}: {why}", .path.display())]
-    Write {
-        /// Where to.
-        path: PathBuf,
-        /// Why not.
-        why: std::io::Error,
-    },
+    /// The file of the answer cannot be written.
+    #[error(transparent)]
+    Write(#[from] files::Error),
     /// Parts turned out to be damaged after rows of the answer had been written.
     #[error("the answer is not whole: {0}; ask again, and they are skipped from the beginning")]
     Damaged(String),
@@ -81,7 +74,11 @@ impl Error {
 
     /// Whether the caller can correct it: exit status 2.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Place { .. } | Self::NoRuns { .. } | Self::Query(_) | Self::Wrong(_))
+        match self {
+            Self::Place { .. } | Self::NoRuns { .. } | Self::Query(_) | Self::Wrong(_) => true,
+            Self::Write(error) => error.is_wrong_use(),
+            _ => false,
+        }
     }
 }
 

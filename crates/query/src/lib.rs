@@ -19,6 +19,7 @@ mod catalog;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod complaint;
+pub mod confined;
 pub mod drawn;
 mod error;
 mod flags;

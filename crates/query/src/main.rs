@@ -4,7 +4,6 @@ mod manual;
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use query::drawn::{Asked, Look};
 use query::output::{Output, Wanted};
 use query::prompt::{Entered, Prompt};
 use query::weeks::Ask;
-use query::{Error, Format, NAMED, Options, Place, Session, harmless, threads};
+use query::{Error, Format, NAMED, Options, Place, Session, confined, harmless, threads};
 use tokio::runtime::RuntimeFlavor;
 
 /// What is said while a query runs.
@@ -29,6 +28,10 @@ const WIDTH: usize = 100;
 fn main() -> ExitCode {
     tame_panics();
     let cli = parsed();
+    if let Err(error) = confined::keep(&cli) {
+        complain(&error.to_string());
+        return ExitCode::FAILURE;
+    }
     let Ok(runtime) = threads::runtime() else {
         complain(threads::NONE);
         return ExitCode::FAILURE;
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
             },
             None => tokio::select! {
                 done = run(&cli.query) => done,
-                _ = tokio::signal::ctrl_c(), if !prompts(&cli.query) => Err(Error::Cancelled),
+                _ = tokio::signal::ctrl_c(), if !cli.query.prompts() => Err(Error::Cancelled),
             },
         }
     });
@@ -147,11 +150,6 @@ async fn serve(_: Server) -> Result<(), Error> {
     Err(Error::Wrong("this build is without clusters: build it with the feature `cluster`".into()))
 }
 
-/// Whether there is a prompt.
-fn prompts(query: &Query) -> bool {
-    query.sql.is_none() && query.named.is_none() && !query.list && query.schema.is_none()
-}
-
 async fn run(query: &Query) -> Result<(), Error> {
     let sql = match &query.named {
         Some(name) => Some(named(name)?),
@@ -165,12 +163,10 @@ async fn run(query: &Query) -> Result<(), Error> {
     if query.plot && query.format != Format::Table {
         return Err(Error::Wrong("--plot draws on the terminal or with --html: use it without --format".into()));
     }
-    if query.html.is_some() && prompts(query) {
+    if query.html.is_some() && query.prompts() {
         return Err(Error::Wrong("--html needs a query: give it as SQL, or with --named".into()));
     }
-    if let Some(path) = query.html.as_deref().filter(|path| !query.force && path.exists()) {
-        return Err(Error::Wrong(format!("{} exists: --force overwrites it", path.display())));
-    }
+    query.html.as_deref().map_or(Ok(()), |path| files::refuse(path, query.force))?;
     let busy = busy("reading what runs there are");
     let session = Session::open(Place::new(&query.runs)?, options(query)).await;
     busy.finish_and_clear();
@@ -266,7 +262,7 @@ async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
         let asked = Asked { title, sql: sql.trim().to_owned(), runs: query.runs.clone() };
         let mut page = Vec::new();
         answer(session, sql, Output::new(&mut page, Wanted::Page(look, asked)), true).await?;
-        return put(path, &page, query.force).map_err(|why| Error::Write { path: path.clone(), why });
+        return Ok(files::write(path, &page, query.force, files::Readers::Owner)?);
     }
     let wanted = match query.format {
         _ if query.csv => Wanted::Csv,
@@ -298,15 +294,6 @@ async fn answer<W: std::io::Write + Send>(
     bar.finish_and_clear();
     output.finish(&schema?)?;
     Ok(())
-}
-
-/// Writes a file whole or not at all.
-fn put(path: &Path, bytes: &[u8], force: bool) -> std::io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    let done = if force { file.persist(path) } else { file.persist_noclobber(path) };
-    done.map(drop).map_err(|error| error.error)
 }
 
 fn terminal_width() -> usize {

@@ -80,6 +80,14 @@ impl Directory {
     }
 }
 
+/// The directory that a place's text names; `None` for a URL elsewhere.
+pub fn directory(text: &str) -> Option<&Path> {
+    match text.strip_prefix("file://") {
+        None if text.contains("://") => None,
+        path => Some(Path::new(path.unwrap_or(text))),
+    }
+}
+
 impl Place {
     /// A directory, or `s3://BUCKET/PREFIX`.
     ///
@@ -87,15 +95,14 @@ impl Place {
     /// [`Error::Place`].
     pub fn new(text: &str) -> Result<Self, Error> {
         let wrong = |why: String| Error::Place { place: text.to_owned(), why };
-        if text.contains("://") && !text.starts_with("file://") {
+        let Some(path) = directory(text) else {
             let url = url::Url::parse(text).map_err(|e| wrong(format!("is no URL: {e}")))?;
             let store = stores::of(&url).map_err(|e| wrong(e.to_string()))?;
             let host = &url[..url::Position::BeforePath];
             let prefix = Key::from_url_path(url.path()).map_err(|e| wrong(e.to_string()))?;
             let name = ObjectStoreUrl::parse(host).map_err(|e| wrong(e.to_string()))?;
             return Ok(Self { text: text.to_owned(), store, url: name, root: Root::Prefix(prefix) });
-        }
-        let path = Path::new(text.strip_prefix("file://").unwrap_or(text));
+        };
         let why = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
         let path = path.canonicalize().map_err(why)?;
         if !path.is_dir() {

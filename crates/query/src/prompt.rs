@@ -166,11 +166,15 @@ fn terminal(error: ReadlineError) -> Error {
     })
 }
 
-/// `$XDG_STATE_HOME/wirelapse/query-history`; its directory is made.
-fn history() -> Option<PathBuf> {
+/// `$XDG_STATE_HOME/wirelapse`, or what stands for it.
+pub fn state() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let directory =
-        state.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?.join("wirelapse");
+    Some(state.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?.join("wirelapse"))
+}
+
+/// The file in it that past queries are kept in; the directory is made.
+fn history() -> Option<PathBuf> {
+    let directory = state()?;
     std::fs::create_dir_all(&directory).ok()?;
     Some(directory.join("query-history"))
 }

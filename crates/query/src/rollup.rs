@@ -97,7 +97,7 @@ fn print(run: &Run) -> u64 {
 }
 
 /// `$XDG_CACHE_HOME/wirelapse`, or what stands for it.
-fn cache() -> Option<PathBuf> {
+pub fn cache() -> Option<PathBuf> {
     let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     Some(set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?.join("wirelapse"))
 }

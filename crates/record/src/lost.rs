@@ -46,6 +46,9 @@ counters! {
     slots_full: "sends made while all slots of their connection, or of the pool that connections share, were taken",
     /// Connections in the target that found no room to be followed in.
     connections_full: "connections that found no room to be followed in",
+    /// Processes that the target started while 16,384 of its processes were there, or while the
+    /// kernel had no memory: nothing that they do is seen.
+    processes_full: "processes of the target that found no room to be followed in",
     /// Beginnings and ends of connections that found the ring buffer full. The coverage includes
     /// them.
     connection_records: "beginnings and ends of connections that found the ring buffer full",

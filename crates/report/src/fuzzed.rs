@@ -20,7 +20,7 @@ fn draw(document: &Document) {
     let documents = std::slice::from_ref(document);
     let canvas = Canvas { width: 80, colour: true, unicode: true };
     terminal::text(&canvas, documents);
-    html::page(documents, "");
+    let _ = html::page(documents, "");
 }
 
 /// `run.json` of a trace on the first line, the number of a table on the second, then one part of

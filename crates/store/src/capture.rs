@@ -89,7 +89,7 @@ impl Run {
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let provenance = self.provenance.clone();
         let mut file = File { schema: SCHEMA, kind: RunKind::Capture, state: State::Unfinished, provenance };
-        run_file::begin(path, || Ok(run_file::put(path, &file)?))?;
+        run_file::begin(path, || run_file::put(path, &file).map_err(Error::from))?;
         write_whole(path, &self.conversations)?;
         write_whole(path, &self.findings)?;
         file.state = State::Finished;

@@ -34,7 +34,7 @@ pub use histogram::{Bucket, CgroupId, HistogramRow, Named, RunRow};
 pub use provenance::{Rows, State};
 pub use reader::Run;
 pub use record::{ClockReading, ClosedConnection, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
-pub use run_file::{LONGEST, RunKind, kind};
+pub use run_file::{LONGEST, RunKind, begin, kind};
 pub use writer::Writer;
 
 /// The version of the layout, in `run.json` as `schema` and in each Parquet file's metadata as

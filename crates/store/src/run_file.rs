@@ -46,7 +46,7 @@ impl std::fmt::Display for RunKind {
 ///
 /// # Errors
 /// [`Error::Exists`], [`Error::Create`], and those of `first`.
-pub(crate) fn begin<T>(run: &Path, first: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub fn begin<T, E: From<Error>>(run: &Path, first: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     files::directory(run).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists(run.to_owned()),
         _ => Error::Create { path: run.to_owned(), why: source },

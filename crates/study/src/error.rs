@@ -21,7 +21,7 @@ pub enum Error {
         problem: String,
     },
     /// A file of results cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), if files::is_full(source) { ": free some space, or name another disk" } else { "" })]
     File {
         /// The file.
         path: PathBuf,

@@ -66,6 +66,7 @@ columns! {
     cpus = cpus, "CPUs online";
     start_ns = start_ns, "when it was first begun, `CLOCK_REALTIME`";
     seed = seed, "where all random draws begin";
+    // `put_run` has found that JSON holds it.
     study = |p| serde_json::to_value(&p.study).unwrap_or_default(), set |p, v| {
         p.study = serde_json::from_value(Cell::from_value(v)?).map_err(|_| "is no study with plans of this version")?;
         Ok(())
@@ -165,23 +166,25 @@ fn alone(trials: &File, directory: &Path) -> Result<(), Error> {
 }
 
 impl Ledger {
-    /// Begins a run in a directory that does not exist yet.
+    /// Begins a run in a directory that does not exist yet, and does not where it fails.
     ///
     /// # Errors
-    /// [`Error::Run`] where it exists, [`Error::File`] where it cannot be written.
+    /// [`Error::Run`] where it exists, [`Error::File`] and [`Error::Store`] where it cannot be
+    /// written.
     pub fn create(directory: &Path, provenance: Provenance) -> Result<Self, Error> {
-        files::directory(directory).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::Run {
-                path: directory.into(),
+        let first = || {
+            put_run(directory, &provenance)?;
+            let trials = journal(&directory.join("trials.ndjson"))?;
+            alone(&trials, directory)?;
+            Ok((trials, store::study::Writer::open(directory, now())?))
+        };
+        let (trials, tables) = store::begin(directory, first).map_err(|error| match error {
+            Error::Store(store::Error::Exists(path)) => Error::Run {
+                path,
                 problem: "exists already: give another directory with -o, or --resume to go on with that run".into(),
             },
-            _ => Error::File { path: directory.into(), source },
+            other => other,
         })?;
-        put_run(directory, &provenance)?;
-        let path = directory.join("trials.ndjson");
-        let trials = journal(&path)?;
-        alone(&trials, directory)?;
-        let tables = store::study::Writer::open(directory, now())?;
         Ok(Self { directory: directory.into(), trials, provenance, tables, kept: 0 })
     }
 

@@ -98,6 +98,12 @@ pub(crate) fn sum_per_cpu<T: Plain>(map: &MapHandle) -> Option<T> {
     T::from_bytes(&bytes)
 }
 
+/// The number in a map that has one.
+pub(crate) fn count(map: &MapHandle) -> u64 {
+    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+    value.and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?))).unwrap_or_default()
+}
+
 /// Fills a queue of free rows with their numbers; gives it.
 pub(crate) fn free_list(object: &Object, name: &'static str, rows: u32) -> Result<MapHandle, Error> {
     let free = map(object, name)?;

@@ -13,13 +13,12 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use machine::keeper::Keeper;
+use rights::Kept;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg, sockopt,
 };
 use rustix::thread::CapabilitySet;
-
-use crate::privileges::{self, Kept};
 
 /// The congestion controls that the kernel has and does not allow everyone.
 fn restricted() -> bool {
@@ -44,7 +43,7 @@ pub fn keep_the_right_to_set() -> anyhow::Result<()> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
     let limit = || {
         let kept = Kept { capabilities: CapabilitySet::NET_ADMIN, ..Kept::NOTHING };
-        privileges::keep_only(&kept).map_err(io::Error::other)
+        rights::keep_only(&kept).map_err(io::Error::other)
     };
     let inner = theirs.as_fd().as_raw_fd();
     let serve = move |name: String| {

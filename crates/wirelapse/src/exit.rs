@@ -98,8 +98,13 @@ fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
         return matches!(error, NeedsRoot { .. } | NoSuchProcess { .. } | Cgroup { .. } | OutOfRange { .. });
     }
     if let Some(error) = cause.downcast_ref::<store::Error>() {
-        // What cannot be read is the input; what cannot be written while a run goes on is not.
-        return !matches!(error, store::Error::Write { .. } | store::Error::Keep { .. });
+        // What cannot be read is the input; what cannot be written while a run goes on is not, and
+        // a disk that is full neither.
+        return match error {
+            store::Error::Write { .. } | store::Error::Keep { .. } => false,
+            store::Error::Create { why, .. } => !::files::is_full(why),
+            _ => true,
+        };
     }
     false
 }
@@ -121,6 +126,10 @@ mod tests {
         assert!(wrong(quantity::parse::bytes("x").unwrap_err()));
         assert!(wrong(store::Error::NotARun("x".into())));
         assert!(!wrong(store::Error::Keep { path: "x".into(), why: refused() }));
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        assert!(wrong(store::Error::Create { path: "x".into(), why: refused() }));
+        assert!(!wrong(store::Error::Create { path: "x".into(), why: full() }));
+        assert!(!wrong(::files::Error::Open { path: "x".into(), why: full() }));
         assert!(wrong(trace::Error::NoSuchProcess { pid: 1 }));
         assert!(!wrong(trace::Error::NoCgroupMount));
         assert!(wrong(study::Error::Setting("x".into())));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ::files::{Readers, write};
+use ::files::{Readers, caller, folder, refuse, write};
 use anyhow::Context as _;
 use paper::document::Document;
 use paper::html;
@@ -27,10 +27,40 @@ impl Images {
     pub fn any(&self) -> bool {
         self.png.is_some() || self.svg.is_some()
     }
+
+    /// The directories.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        [&self.svg, &self.png].into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+/// Keeps what it takes to decode these runs, and to write a page and images: that they can be
+/// written is found here, and directories for them are made. With `names`, also what it takes to
+/// ask for the names of hosts.
+///
+/// # Errors
+/// A page that exists, without `force`; a directory that cannot be made; a right that cannot be
+/// given up.
+pub fn keep_for_runs<'a>(
+    runs: impl IntoIterator<Item = &'a Path>,
+    (page, force): (Option<&Path>, bool),
+    images: &Images,
+    names: bool,
+) -> anyhow::Result<()> {
+    page.map_or(Ok(()), |page| refuse(page, force))?;
+    for folder in images.folders().filter(|folder| !folder.is_dir()) {
+        let made = std::fs::create_dir_all(folder);
+        // Whoever called `sudo` writes into it.
+        let given = |()| caller().map_or(Ok(()), |(user, group)| std::os::unix::fs::lchown(folder, user, group));
+        made.and_then(given).with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    }
+    let folders: Vec<&Path> = page.map(folder).into_iter().chain(images.folders()).collect();
+    let runs: Vec<&Path> = runs.into_iter().collect();
+    Ok(rights::keep_for_runs(&runs, &folders, names)?)
 }
 
 /// Writes the plots of documents, each with what its files' names begin with, into the directories
-/// that were asked for; gives the files.
+/// that were asked for ([`keep_for_runs`] makes them); gives the files.
 pub fn write_images(
     images: &Images,
     documents: &[(String, &Document)],
@@ -44,7 +74,6 @@ pub fn write_images(
     for (prefix, document) in documents {
         for (dir, kind) in [(&images.svg, "svg"), (&images.png, "png")] {
             let Some(dir) = dir else { continue };
-            std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
             for plot in document.plots() {
                 let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
                 let plot = std::slice::from_ref(plot);
@@ -62,7 +91,7 @@ pub fn write_images(
 
 /// Writes a page of documents.
 pub fn write_page(path: &Path, documents: &[Document], force: bool, readers: Readers<'_>) -> anyhow::Result<()> {
-    Ok(write(path, html::page(documents, &made_by()).as_bytes(), force, readers)?)
+    Ok(write(path, html::page(documents, &made_by())?.as_bytes(), force, readers)?)
 }
 
 /// The files and directories that what is made of runs and captures may be read by: of a run, its

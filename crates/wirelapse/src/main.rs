@@ -16,7 +16,6 @@ mod login;
 mod memory;
 mod options;
 mod output;
-mod privileges;
 mod provenance;
 mod questions;
 mod server;

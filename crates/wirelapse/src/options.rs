@@ -1,10 +1,11 @@
 //! Options that several commands take: each with one name, one meaning and one text.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use quantity::parse;
 use record::Nanos;
 
@@ -48,9 +49,9 @@ pub const RESOLVE: &str = "Show host names instead of addresses, where the resol
 ///
 /// # Errors
 /// As [`std::fs::read_to_string`]; [`std::io::ErrorKind::FileTooLarge`] beyond a mebibyte.
-pub fn text_of(path: &Path) -> std::io::Result<String> {
+pub fn text_of(path: &Path) -> io::Result<String> {
     let bytes = store::regular::whole(File::open(path)?, 1 << 20)?;
-    String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error()))
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
 /// Machine-readable output.
@@ -124,10 +125,15 @@ pub struct Started(Option<File>);
 impl Started {
     /// Says it on the descriptor, and in a line on standard error where there is one to say. A
     /// reader that is gone needs no word.
-    pub fn say(&mut self, line: Option<String>) {
+    ///
+    /// # Errors
+    /// A descriptor that takes no word: whoever waits for it would wait for ever.
+    pub fn say(&mut self, line: Option<String>) -> anyhow::Result<()> {
         line.iter().for_each(|line| note(line));
-        if let Some(mut file) = self.0.take() {
-            let _ = file.write_all(b"\n");
+        let said = self.0.take().map_or(Ok(()), |mut file| file.write_all(b"\n"));
+        match said {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            said => said.context("cannot write to the descriptor of --ready-fd"),
         }
     }
 }

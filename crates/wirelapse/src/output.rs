@@ -26,6 +26,7 @@ pub struct Shown {
 pub struct ReaderGone;
 
 /// Standard output, whose broken pipe is told from every other one: its error is [`ReaderGone`].
+/// Every other error of it says that it is its own.
 pub struct Stdout<W>(W);
 
 /// Standard output.
@@ -53,7 +54,7 @@ impl<W: Write> Write for Stdout<W> {
 fn told_apart(error: io::Error) -> io::Error {
     match error.kind() {
         kind @ io::ErrorKind::BrokenPipe => io::Error::new(kind, ReaderGone),
-        _ => error,
+        kind => io::Error::new(kind, format!("cannot write to standard output: {error}")),
     }
 }
 
@@ -121,7 +122,7 @@ pub fn print_line(text: std::fmt::Arguments<'_>) {
         if error.kind() == io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
-        complain!("cannot write to standard output: {error}");
+        complain!("{error}");
         std::process::exit(1);
     }
 }

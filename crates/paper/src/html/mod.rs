@@ -41,13 +41,16 @@ fn style() -> String {
 }
 
 /// JSON that cannot end the script element it stands in, nor begin a comment or another element.
-fn safe_json(value: &impl serde::Serialize) -> String {
-    let json = serde_json::to_string(value).unwrap_or_else(|_| "[]".into());
-    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+fn safe_json(value: &impl serde::Serialize) -> serde_json::Result<String> {
+    let json = serde_json::to_string(value)?;
+    Ok(json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
 }
 
 /// The page of these documents, one after the other. `made_by` says what wrote it.
-pub fn page(documents: &[Document], made_by: &str) -> String {
+///
+/// # Errors
+/// Plots that JSON cannot hold.
+pub fn page(documents: &[Document], made_by: &str) -> serde_json::Result<String> {
     let plots: Vec<&Plot> = documents.iter().flat_map(Document::plots).collect();
     let title = match documents {
         [one] => one.title.to_string(),
@@ -55,6 +58,7 @@ pub fn page(documents: &[Document], made_by: &str) -> String {
     };
     let mut place = Place::default();
     let style = style();
+    let drawn = safe_json(&plots)?;
     // Only what this program itself brings goes in unescaped: style, library, script, and the
     // plots, which `safe_json` makes harmless.
     let page = html! {
@@ -80,14 +84,14 @@ pub fn page(documents: &[Document], made_by: &str) -> String {
                 }
                 noscript { p.warning { "The plots need JavaScript; their figures are in the tables." } }
                 details { summary { "Licence of the charting library" } pre { (LICENCE) } }
-                script type="application/json" id="plots" { (PreEscaped(safe_json(&plots))) }
+                script type="application/json" id="plots" { (PreEscaped(drawn)) }
                 script { (PreEscaped(LIBRARY)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
     };
     // What a browser refuses, or reads as the end of something.
-    page.into_string().replace(|c: char| crate::steers(c) && !matches!(c, '\n' | '\t'), "\u{fffd}")
+    Ok(page.into_string().replace(|c: char| crate::steers(c) && !matches!(c, '\n' | '\t'), "\u{fffd}"))
 }
 
 /// Where in the page is being written.
@@ -310,7 +314,7 @@ mod tests {
             sections: vec![section],
         };
         let quiet = Document { title: "quiet".into(), ..Document::default() };
-        let page = page(&[document, quiet], hostile);
+        let page = page(&[document, quiet], hostile).unwrap();
         assert!(!page.contains("alert(1)</script>") && !page.contains("<img") && !page.contains('\u{0}'));
         // Three script elements: the data, the library, the drawing; each closed once.
         assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (3, 3));
@@ -334,7 +338,7 @@ mod tests {
         table.push(Row::of([Cell::from("a few words"), Cell::bar(0.5)]));
         let mut section = Section::new("s");
         section.table(table);
-        let page = page(&[Document { sections: vec![section], ..Document::default() }], "");
+        let page = page(&[Document { sections: vec![section], ..Document::default() }], "").unwrap();
         let (_, body) = page.split_once("<body>").unwrap();
         let markup = body.split("<script").next().unwrap();
         assert!(markup.contains("class=\"w11\"") && markup.contains("width=\"4.0rem\""), "{markup}");
@@ -345,7 +349,7 @@ mod tests {
 
     #[test]
     fn nothing_in_the_page_points_elsewhere() {
-        let page = page(&[Document::default()], "");
+        let page = page(&[Document::default()], "").unwrap();
         let own = page.replace(LIBRARY, "").replace(&html! { (LICENCE) }.into_string(), "");
         for elsewhere in ["http://", "https://", "src=", "url(", "@import"] {
             let found = own.replace("http://www.w3.org/2000/svg", "").replace("url(#", "");
@@ -378,7 +382,7 @@ mod tests {
                 section.blocks.push(Block::Warning(text.into()));
                 section.blocks.push(Block::Code { title: format!("c{text}"), text: text.into() });
                 let document = Document { title: text.into(), about: text.into(), verdict: vec![Clause::finding(text).with_next(Some(text.into()))], warnings: vec![text.into()], sections: vec![section] };
-                page(&[document.clone(), document], text)
+                page(&[document.clone(), document], text).unwrap()
             };
             let (page, plain) = (with(&format!("x{foreign}")), with("x"));
             proptest::prop_assert_eq!(tags(&page), tags(&plain));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ballista_core::client::BallistaClient;
+use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use ballista_core::serde::protobuf::execute_query_params::Query;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
@@ -28,8 +29,8 @@ use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
-use super::MESSAGE;
 use super::stages::BEGINS_AGAIN;
+use super::{MESSAGE, reached};
 use crate::Error;
 
 /// How often the state of a job is asked for.
@@ -144,7 +145,8 @@ impl Job {
         if locations.iter().any(twice) {
             return Err(self.lost("an executor went away with its share of the result, and came back"));
         }
-        let rows = futures::stream::iter(locations).then(fetched).try_flatten();
+        let silent = self.wait;
+        let rows = futures::stream::iter(locations).then(move |location| fetched(location, silent)).try_flatten();
         let rows = Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), rows));
         Ok((self, rows))
     }
@@ -213,8 +215,9 @@ fn before_the_end(work: impl Future<Output = ()> + Send + 'static) {
     let _ = done.map(std::thread::JoinHandle::join);
 }
 
-/// The rows of one piece of the result, from the executor that holds it.
-async fn fetched(location: PartitionLocation) -> Result<SendableRecordBatchStream, DataFusionError> {
+/// The rows of one piece of the result, from the executor that holds it and may be `silent` for so
+/// long.
+async fn fetched(location: PartitionLocation, silent: Duration) -> Result<SendableRecordBatchStream, DataFusionError> {
     let missing = || DataFusionError::Execution("the scheduler does not say where the result is".into());
     let layout = location.layout();
     let executor = location.executor_meta.ok_or_else(missing)?;
@@ -225,7 +228,8 @@ async fn fetched(location: PartitionLocation) -> Result<SendableRecordBatchStrea
         Error::ExecutorLost(format!("executor {address} went away with its share of the result: ask again ({e})"))
             .within()
     };
-    let mut client = BallistaClient::try_new(&executor.host, port, MESSAGE, false, None, 3, 500, 0, 0)
+    let endpoint = Some(Arc::new(BallistaConfigGrpcEndpoint::new(reached(silent))));
+    let mut client = BallistaClient::try_new(&executor.host, port, MESSAGE, false, endpoint, 3, 500, 0, 0)
         .await
         .map_err(|e| lost(&e))?;
     let rows = client
@@ -264,4 +268,27 @@ async fn answers(address: &str) -> std::io::Result<bool> {
     let mut answer = Vec::new();
     stream.take(4096).read_to_end(&mut answer).await?;
     Ok(answer.starts_with(b"HTTP/1.1 200"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ballista_core::serde::protobuf::{ExecutorMetadata, PartitionId};
+
+    #[test]
+    fn an_executor_that_takes_connections_and_says_nothing_is_lost() {
+        // The kernel takes connections for it, as for a process that is stopped.
+        let stopped = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = u32::from(stopped.local_addr().unwrap().port());
+        let location = PartitionLocation {
+            partition_id: Some(PartitionId::default()),
+            executor_meta: Some(ExecutorMetadata { host: "127.0.0.1".into(), port, ..ExecutorMetadata::default() }),
+            ..PartitionLocation::default()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let Err(failed) = runtime.block_on(fetched(location, Duration::from_millis(200))) else {
+            panic!("it has no rows");
+        };
+        assert!(super::super::is_lost(&failed.into()), "it is not lost");
+    }
 }

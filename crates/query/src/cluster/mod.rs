@@ -12,7 +12,10 @@ mod scratch;
 mod serve;
 mod stages;
 
-use ballista_core::extension::SessionConfigExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista_core::extension::{EndpointOverrideFn, SessionConfigExt as _};
 use datafusion::prelude::SessionConfig;
 
 use crate::Error;
@@ -23,6 +26,23 @@ pub use serve::{Executor, Scheduler, executor, scheduler};
 /// Bytes of one message: a plan names every part.
 const MESSAGE: usize = 256 << 20;
 
+/// How long an executor may be silent to another one that fetches its share.
+const SILENT: Duration = Duration::from_secs(30);
+
+/// How executors are reached that hold a share of a result: one that is stopped, or whose machine
+/// is, still takes connections and does not close them, so that it is asked whether it is there. It
+/// is lost where it says nothing for `silent`.
+fn reached(silent: Duration) -> EndpointOverrideFn {
+    Arc::new(move |endpoint| {
+        Ok(endpoint
+            .connect_timeout(silent)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(silent / 2)
+            .keep_alive_timeout(silent / 2)
+            .keep_alive_while_idle(true))
+    })
+}
+
 /// Whether a query failed because an executor went away: it can start again on the others.
 pub fn is_lost(failed: &Error) -> bool {
     std::iter::successors(Some(failed as &dyn std::error::Error), |&error| error.source())
@@ -32,6 +52,7 @@ pub fn is_lost(failed: &Error) -> bool {
 /// What a plan must keep to so that it can be divided into stages.
 pub fn config() -> SessionConfig {
     SessionConfig::new_with_ballista()
+        .with_ballista_override_create_grpc_client_endpoint(reached(SILENT))
         // A filter that one stage learns while it runs does not reach another.
         .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", false)
 }

@@ -15,9 +15,9 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionConfig;
 
-use super::MESSAGE;
 use super::scratch::Scratch;
 use super::stages::Stages;
+use super::{MESSAGE, SILENT, reached};
 use crate::{Error, stores};
 
 /// Seconds without a sign of life after which an executor is lost and its work is done again by
@@ -51,7 +51,7 @@ pub struct Executor {
 }
 
 fn served() -> SessionConfig {
-    SessionConfig::new_with_ballista()
+    SessionConfig::new_with_ballista().with_ballista_override_create_grpc_client_endpoint(reached(SILENT))
 }
 
 /// Schedules queries until it is ended.

@@ -4,7 +4,7 @@ use crate::fleet;
 use crate::program;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::program::{ask, failed, lines, run};
 
@@ -433,11 +433,64 @@ fn a_page_has_the_answer_and_the_query_and_replaces_a_file_by_force_alone() {
         assert!(written.contains(part), "the page lacks {part}: {written}");
     }
     let (_, said) = failed(root, &words);
-    assert!(said.contains("exists: --force overwrites it"), "{said}");
+    assert!(said.contains("exists: name another file, or add --force to overwrite it"), "{said}");
     fs::write(&page, "old").unwrap();
     ask(root, &[&words[..], &["--force"]].concat());
     assert_eq!(fs::read_to_string(&page).unwrap(), written);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing but the page is left");
+}
+
+#[test]
+fn runs_are_decoded_without_a_right_of_roots() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::fs::PermissionsExt as _;
+    const READ_ALL: &str = "0000000000000004";
+    const NONE: &str = "0000000000000000";
+    tier::needs!(tier::Need::Root);
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Nobody but root keeps anything there.
+    let cache = dir.path().join("cache");
+    fs::create_dir(&cache).unwrap();
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+    // Root's own; those of the user who called sudo; and another's, which takes a right to read.
+    for (owner, sudo, user, held) in [
+        (0, None, "65534 65534 65534 0", NONE),
+        (12_345, Some("12345"), "12345 12345 12345 12345", NONE),
+        (777, None, "65534 65534 65534 0", READ_ALL),
+    ] {
+        let root = dir.path().join(format!("of-{owner}"));
+        fs::create_dir(&root).unwrap();
+        fleet::write(&root, fleet::Size { hosts: 1, hours: 1, sends: 10, connections: 1 });
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
+        let mut given = Command::new("chown");
+        assert!(given.args(["-R", &format!("{owner}:{owner}")]).arg(&root).status().unwrap().success());
+        let mut command = program::command();
+        command.arg("--runs").arg(&root).args(["--csv"]).env("XDG_CACHE_HOME", &cache).env("XDG_STATE_HOME", &cache);
+        if let Some(sudo) = sudo {
+            command.env("SUDO_UID", sudo).env("SUDO_GID", sudo);
+        }
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = tier::Process::from(child);
+        let mut asks = child.stdin.take().unwrap();
+        asks.write_all(b"SELECT count(*) AS n FROM sends;\n").unwrap();
+        let mut answer = BufReader::new(child.stdout.take().unwrap()).lines();
+        let rows = [answer.next(), answer.next()].map(|line| line.transpose().unwrap());
+        let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+        let mut found: Vec<[String; 3]> = threads
+            .filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).ok())
+            .map(|status| {
+                let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+                [field("Uid:").replace('\t', " "), field("CapPrm:").to_owned(), field("Seccomp:").to_owned()]
+            })
+            .collect();
+        found.dedup();
+        drop(asks);
+        let done = child.output();
+        assert!(done.status.success(), "{done:?}");
+        assert_eq!(rows, [Some("n".to_owned()), Some("10".to_owned())], "{owner}: {done:?}");
+        assert_eq!(found, [[user, held, "2"]], "{owner}");
+    }
 }
 
 #[test]

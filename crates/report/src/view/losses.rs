@@ -22,7 +22,8 @@ pub(crate) fn unrecorded(lost: &Lost) -> Option<String> {
         (lost.connections_full, "there was no room to follow them"),
         (lost.receive_connections_full, "there was no room for what they receive"),
     ];
-    let kinds = std::iter::once(("connection", connections)).chain(lost.unrecorded_by_kind());
+    let processes = vec![(lost.processes_full, "there was no room to follow them")];
+    let kinds = [("process", processes), ("connection", connections)].into_iter().chain(lost.unrecorded_by_kind());
     let said: Vec<String> = kinds
         .filter_map(|(thing, causes)| {
             let causes: Vec<_> = causes.iter().filter(|(n, _)| *n > 0).collect();
@@ -67,8 +68,9 @@ mod tests {
              1 datagram, because the ring buffer was full. The figures hold for what was."
         );
         assert_eq!(
-            unrecorded(&Lost { connections_full: 2, connect_ring_buffer: 3, ..Lost::default() }).unwrap(),
-            "Not recorded: 2 connections, because there was no room to follow them; 3 connection attempts, because the ring buffer was full. \
+            unrecorded(&Lost { processes_full: 5, connections_full: 2, connect_ring_buffer: 3, ..Lost::default() })
+                .unwrap(),
+            "Not recorded: 5 processes, because there was no room to follow them; 2 connections, because there was no room to follow them; 3 connection attempts, because the ring buffer was full. \
              The figures hold for what was."
         );
         assert_eq!(unrecorded(&Lost { merged: 7, unfinished: 3, ..Lost::default() }), None);

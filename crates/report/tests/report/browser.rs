@@ -148,7 +148,7 @@ fn the_page_of_a_trace_with_every_kind_of_record_is_drawn_whole() {
     let document = whole_trace(dir.path());
     let plots = document.plots().count().to_string();
     let path = dir.path().join("page.html");
-    let page = html::page(&[document], "test");
+    let page = html::page(&[document], "test").unwrap();
     std::fs::write(&path, with_script(&page, WATCH)).unwrap();
     for width in ["1200,900", "500,900"] {
         let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
@@ -169,7 +169,7 @@ fn a_page_draws_everything_asks_for_nothing_and_runs_nothing_of_a_run() {
     tier::needs!(Need::Root, Need::Program("chromium"), Need::Program("unshare"), Need::Program("timeout"));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("page.html");
-    let page = html::page(&[everything()], HOSTILE);
+    let page = html::page(&[everything()], HOSTILE).unwrap();
     std::fs::write(&path, with_script(&page, WATCH)).unwrap();
     for width in ["1200,900", "500,900"] {
         let dom = chromium(dir.path(), &["--dump-dom", &format!("--window-size={width}")], &path);
@@ -241,7 +241,7 @@ fn a_plot_is_saved_and_its_points_lead_to_their_rows() {
     table.push(Row { anchor: Some("trial-7".into()), ..Row::of(["7"]) });
     section.blocks.push(Block::OnPage(table));
     let document = Document { title: "t".into(), sections: vec![section], ..Document::default() };
-    let page = html::page(&[document], "test");
+    let page = html::page(&[document], "test").unwrap();
     std::fs::write(&path, with_script(&page, &format!("{WATCH}{USE}"))).unwrap();
     let dom = chromium(dir.path(), &["--dump-dom", "--window-size=1200,900"], &path);
     assert_eq!(attribute(&dom, "wrong"), "");

@@ -141,7 +141,7 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     let Some(Block::Table(table)) = drops.blocks.last() else { panic!("{drops:?}") };
     let n: u64 = table.rows.iter().map(|r| r.cells[0].to_string().parse::<u64>().unwrap()).sum();
     assert_eq!(n, 3 * 10, "ten packets, ten datagrams sent, ten received: {table:?}");
-    let page = html::page(std::slice::from_ref(&document), "test");
+    let page = html::page(std::slice::from_ref(&document), "test").unwrap();
     assert!(page.matches("</script").count() == 3 && !page.contains("<img"));
     let text = terminal::text(&CANVAS, &[document]);
     assert!(text.is_ascii() && text.contains("Datagrams received") && text.contains("QDISC_DROP"), "{text}");
@@ -213,7 +213,7 @@ fn a_page_stays_small_however_many_sends_and_escapes_their_names() {
         "{:?}",
         document.verdict
     );
-    let page = html::page(std::slice::from_ref(&document), "test");
+    let page = html::page(std::slice::from_ref(&document), "test").unwrap();
     assert!(page.len() < 1_500_000, "{} bytes", page.len());
     assert_eq!(page.matches("</script").count(), 3);
     assert!(!page.contains("<b>\"") && !page.contains("<i>cubic") && page.contains("&lt;i&gt;cubic"));
@@ -255,7 +255,7 @@ fn runs_that_are_cut_short_empty_or_not_whole_say_so() {
         "{:?}",
         none.warnings
     );
-    html::page(&[killed, empty, partial, none], "test");
+    html::page(&[killed, empty, partial, none], "test").unwrap();
 }
 
 fn compared(a: [u64; 3], b: [u64; 3], n: u64) -> Comparison {
@@ -694,7 +694,7 @@ fn a_link_to_a_table_holds_where_figures_in_its_title_change() {
         section.blocks.push(table("plan: effects on goodput", format!("n = {n} complete blocks, 0 incomplete")));
         section.blocks.push(table("loss (share) over time", format!("n = {n} (of 9)")));
         let document = Document { sections: vec![section], ..Document::default() };
-        let page = html::page(&[document], "test");
+        let page = html::page(&[document], "test").unwrap();
         for name in ["plan-effects-on-goodput", "loss-share-over-time"] {
             assert!(page.contains(&format!("id=\"{name}\"")), "{name}\n{page}");
         }

@@ -106,7 +106,7 @@ fn the_page_of_a_connection_says_what_the_terminal_says() {
     let report = follower.report(1).unwrap();
     let document = connection::document(&report, &Default::default());
     assert_eq!(document.plots().count(), 2);
-    let page = html::page(std::slice::from_ref(&document), "");
+    let page = html::page(std::slice::from_ref(&document), "").unwrap();
     let body = &page[page.find("<body>").unwrap()..];
     let page: std::collections::BTreeSet<String> = words(body).into_iter().collect();
     let plots: Vec<&str> = document.plots().map(|p| p.title.as_str()).collect();

@@ -238,7 +238,7 @@ fn every_link_of_a_page_has_its_place_and_no_place_is_there_twice() {
     for seed in 0..20 {
         let (provenance, trials) = made(seed);
         let document = page::study::document(Some("run"), &provenance, &trials);
-        let page = html::page(&[document.clone(), document.clone()], "test");
+        let page = html::page(&[document.clone(), document.clone()], "test").unwrap();
         // Blocks of shade are for terminals.
         assert!(!page.contains("@@@"), "{seed}");
         let body = page.split_once("<body>").unwrap().1.split_once("<script").unwrap().0;
@@ -273,13 +273,14 @@ fn pages_of_studies_fit_into_every_window() {
         .map(|seed| {
             let (provenance, trials) = made(seed);
             let file = folder.path().join(format!("{seed}.html"));
-            std::fs::write(&file, html::page(&[page::study::document(None, &provenance, &trials)], "test")).unwrap();
+            std::fs::write(&file, html::page(&[page::study::document(None, &provenance, &trials)], "test").unwrap())
+                .unwrap();
             file
         })
         .collect();
     let near = close("delay", &["0.19ms", "0.2ms", "0.21ms"], Response::ReceiveWindow, 1e-6);
     let file = folder.path().join("near.html");
-    std::fs::write(&file, html::page(&[near], "test")).unwrap();
+    std::fs::write(&file, html::page(&[near], "test").unwrap()).unwrap();
     let pages: Vec<_> = pages.into_iter().chain([file]).collect();
     assert_eq!(tier::browser::problems(&pages), Vec::<String>::new());
 }

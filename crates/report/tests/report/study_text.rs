@@ -63,7 +63,7 @@ fn the_end_of_a_study_its_report_and_its_page_say_the_same() {
         }
         assert!(first.contains("goodput over time") && first.contains("1ms (n = 6)"), "{first}");
     }
-    let page = html::page(std::slice::from_ref(&later), "test");
+    let page = html::page(std::slice::from_ref(&later), "test").unwrap();
     for sentence in &sentences {
         let escaped = sentence.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
         assert!(page.contains(escaped.trim_end_matches('.')), "{sentence:?}");

@@ -12,6 +12,14 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } pids SEC(".maps");
 
+/* How many processes of the target found no room there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} pids_full SEC(".maps");
+
 /* Names of the target's processes, as the kernel keeps them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -80,18 +88,31 @@ static __always_inline bool by_process(void)
 	return now_set && now_set->by_process;
 }
 
+/* A process becomes one of the target, or is counted. */
+static __always_inline void pid_becomes_target(__u32 pid)
+{
+	__u32 zero = 0;
+	__u64 *full;
+	__u8 one = 1;
+
+	if (!bpf_map_update_elem(&pids, &pid, &one, BPF_ANY))
+		return;
+	full = bpf_map_lookup_elem(&pids_full, &zero);
+	if (full)
+		__sync_fetch_and_add(full, 1);
+}
+
 /* Children of target processes are target processes. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 {
 	__u32 pid = pid_of(parent);
-	__u8 one = 1;
 
 	if (!pid || !pid_is_target(pid))
 		return 0;
 	pid = pid_of(child);
 	if (pid)
-		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
+		pid_becomes_target(pid);
 	return 0;
 }
 
@@ -101,7 +122,6 @@ SEC("tp_btf/task_rename")
 int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 {
 	char name[16] = {};
-	__u8 one = 1;
 	__u32 pid;
 
 	/* A thread's name is not its process's. */
@@ -111,7 +131,7 @@ int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 		return 0;
 	pid = pid_of(task);
 	if (pid)
-		bpf_map_update_elem(&pids, &pid, &one, BPF_ANY);
+		pid_becomes_target(pid);
 	return 0;
 }
 

@@ -45,6 +45,7 @@ pub(crate) struct Sends {
     free_rows: MapHandle,
     pool: Pool,
     losses: MapHandle,
+    processes_full: MapHandle,
     sizes: Sizes,
     tick: Nanos,
     nics: NicClocks,
@@ -70,6 +71,7 @@ impl Sends {
             free_rows: object::map(object, "free_rows")?,
             pool: Pool::new(object, ground.sizes)?,
             losses: object::map(object, "losses")?,
+            processes_full: object::map(object, "pids_full")?,
             sizes: ground.sizes,
             tick: clock::tick(),
             nics: NicClocks::default(),
@@ -224,8 +226,9 @@ impl Loaded for Sends {
     }
 
     fn lost(&self) -> Lost {
-        let Some(raw) = object::sum_per_cpu::<RawLost>(&self.losses) else { return self.counted };
-        decode::lost(raw) + self.counted
+        let processes_full = object::count(&self.processes_full);
+        let lost = object::sum_per_cpu::<RawLost>(&self.losses).map(decode::lost).unwrap_or_default();
+        lost + Lost { processes_full, ..self.counted }
     }
 
     fn observation(&self) -> Observation {

@@ -11,7 +11,7 @@ pub(crate) mod sample;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use record::{Moment, Reading};
 
@@ -42,6 +42,7 @@ pub struct Watcher {
     ring: RingBuffer<'static>,
     readings: Arc<Mutex<Vec<Reading>>>,
     lost: MapHandle,
+    processes_full: MapHandle,
     every: bool,
 }
 
@@ -92,10 +93,11 @@ impl Watcher {
         let passes = Passes::new(iterator, object::map(object, "controls")?, control, 0);
         let processes = Processes::new(object, programs.iterators(At::Files)?)?;
         let lost = object::map(object, "lost")?;
+        let processes_full = object::map(object, "pids_full")?;
         programs.attach()?;
         // After the programs are attached, so that no connection falls between.
         processes.begin(target)?;
-        Ok(Self { _programs: programs, passes, ring, readings, lost, every: moment == Moment::Every })
+        Ok(Self { _programs: programs, passes, ring, readings, lost, processes_full, every: moment == Moment::Every })
     }
 
     /// With [`Moment::Every`], reads all connections of the target now; else hands on what has
@@ -120,8 +122,13 @@ impl Watcher {
 
     /// Readings that were lost because the ring buffer was full.
     pub fn lost(&self) -> u64 {
-        let value = self.lost.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        value.and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?))).unwrap_or_default()
+        object::count(&self.lost)
+    }
+
+    /// Processes of the target that found no room to be followed: connections of theirs are not
+    /// read.
+    pub fn processes_lost(&self) -> u64 {
+        object::count(&self.processes_full)
     }
 }
 

@@ -10,10 +10,9 @@ use record::{Connect, EndedBy, Ending, Event, Instant, Monotonic, Nanos, Opening
 use tier::Need;
 use trace::{Backend, Config};
 
-use crate::traffic::{self, Trace, counter, far_host, in_namespace, on, run};
+use crate::traffic::{self, BACKENDS, Trace, counter, far_host, in_namespace, on, run};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
-const BACKENDS: [Backend; 2] = [Backend::Timestamping, Backend::Tracepoints];
 
 fn connects(events: &[Event]) -> Vec<Connect> {
     events.iter().filter_map(|e| if let Event::Connect(c) = e { Some((**c).clone()) } else { None }).collect()

@@ -11,10 +11,9 @@ use record::Event;
 use tier::{Need, postgres};
 use trace::{Backend, Config, Summary, Target};
 
-use crate::traffic::{self, Trace, config, in_namespace, on, sends};
+use crate::traffic::{self, BACKENDS, Trace, config, in_namespace, on, sends};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
-const BACKENDS: [Backend; 2] = [Backend::Timestamping, Backend::Tracepoints];
 
 /// A server with its workers, which end with the value.
 struct Server(Child);

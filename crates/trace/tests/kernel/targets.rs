@@ -5,11 +5,13 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use record::{Event, Opening};
 use tier::Need;
 use trace::{Error, Target};
 
-use crate::traffic::{self, Trace, accept_one, config, pair, sends};
+use crate::traffic::{self, BACKENDS, Trace, accept_one, config, on, pair, sends};
 
 const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 
@@ -132,6 +134,40 @@ fn a_command_and_its_children_are_traced_from_their_first_byte() {
     assert_eq!(sends.len(), 1, "{sends:?}");
     assert_eq!((sends[0].bytes, sends[0].owner.comm.to_string().as_str()), (6, "bash"));
     assert_ne!(sends[0].owner.pid, pid, "the child's child made it");
+}
+
+#[test]
+fn a_process_that_found_no_room_is_counted() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    // Numbers that the kernel gives no process (PID_MAX_LIMIT).
+    const NONE: u32 = 1 << 22;
+    for backend in BACKENDS {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut trace = Trace::start(&on(config(Target::default()), backend));
+        let mut command = Command::new("bash");
+        let script = format!("( exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3; read -u 3 -n 1 x ); true");
+        command.args(["-c", &script]);
+        let stopped = trace::command::Stopped::start(command).unwrap();
+        trace.tracer.follow_pid(stopped.pid()).unwrap();
+        let key = stopped.pid().to_ne_bytes();
+        let has = |map: &MapHandle| map.lookup(&key, MapFlags::ANY).is_ok_and(|found| found.is_some());
+        let processes = MapInfoIter::default()
+            .filter(|map| map.name.to_str() == Some("pids"))
+            .filter_map(|map| MapHandle::from_map_id(map.id).ok())
+            .find(has)
+            .unwrap();
+        let filled = (NONE..).find(|number| processes.update(&number.to_ne_bytes(), &[1], MapFlags::ANY).is_err());
+        assert_eq!(filled, Some(NONE + processes.max_entries() - 1));
+        let mut child = stopped.release().unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.read_exact(&mut [0; 6]).unwrap();
+        server.write_all(b"k").unwrap();
+        child.wait().unwrap();
+        trace.poll();
+        let (events, summary) = trace.finish();
+        assert_eq!((sends(&events).len(), summary.lost.processes_full), (0, 1), "{backend}");
+    }
 }
 
 #[test]

@@ -58,6 +58,9 @@ pub fn port(port: u16) -> Config {
     config(Target { ports: vec![port.into()], ..Target::default() })
 }
 
+/// Every backend.
+pub const BACKENDS: [Backend; 2] = [Backend::Timestamping, Backend::Tracepoints];
+
 pub fn on(mut config: Config, backend: Backend) -> Config {
     config.backend = match backend {
         Backend::Timestamping => BackendChoice::Timestamping,

@@ -11,6 +11,7 @@ use ::agent::naming::Naming;
 use ::agent::{Agent, Observed};
 use anyhow::Context as _;
 use record::{Coverage, Ratio, Sampling};
+use rights::Kept;
 use rustix::thread::CapabilitySet;
 use trace::histograms::{Dimensions, Ports, Prefixes};
 use trace::{Histograms, Target, Tracer};
@@ -19,7 +20,6 @@ use crate::criteria::Criteria;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::output::{complain, harmless};
-use crate::privileges::{self, Kept};
 use crate::provenance;
 
 /// Run all the time, and export latency histograms of all sends to Prometheus, OpenTelemetry and a
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     // Who may enter other network namespaces has a second process do it; this one keeps nothing.
     if rustix::thread::capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::SYS_ADMIN)) {
-        let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
+        let limit = || rights::keep_for_walks().map_err(std::io::Error::other);
         // The tracer alone asks that process.
         tracer.hand_over(limit, |()| ())?;
     }
@@ -96,11 +96,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let observed = gauge.read(&mut tracer)?;
             agent.observe(observed, unix_ns(), timestamping::now());
         }
+        agent.news().iter().for_each(|line| complain!("{line}"));
     }
     gauge.at = None;
     let last = gauge.read(&mut tracer)?;
     tracer.finish(&mut |event| agent.event(&event)).1.context("the end of the trace cannot be had")?;
-    agent.finish(last, unix_ns(), timestamping::now());
+    let news = agent.finish(last, unix_ns(), timestamping::now());
+    news.iter().for_each(|line| complain!("{line}"));
     Ok(())
 }
 
@@ -282,7 +284,7 @@ impl Needs {
         let s3 = config.store.as_ref().is_some_and(|store| matches!(store.place, Place::S3 { .. }));
         let connects = config.otlp.is_some() || s3;
         if connects {
-            read.extend(privileges::RESOLVER.map(PathBuf::from));
+            read.extend(rights::RESOLVER.map(PathBuf::from));
         }
         Self { read, written: config.store.as_ref().map(|store| store.place.directory().to_owned()), connects }
     }
@@ -293,7 +295,7 @@ impl Needs {
         let ports: Vec<u16> = ports.iter().copied().chain(self.connects.then_some(DNS)).collect();
         let read: Vec<&Path> = self.read.iter().map(PathBuf::as_path).collect();
         let written: Vec<&Path> = self.written.iter().map(PathBuf::as_path).collect();
-        privileges::keep_only(&Kept { written: &written, read: &read, connected: Some(&ports), ..Kept::NOTHING })
+        Ok(rights::keep_only(&Kept { written: &written, read: &read, connected: Some(&ports), ..Kept::NOTHING })?)
     }
 }
 

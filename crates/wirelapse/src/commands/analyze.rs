@@ -26,7 +26,7 @@ use crate::exit::{self, BadInput};
 use crate::hosts;
 use crate::options::{FOR, FORCE, Json, Output, RESOLVE, heading};
 use crate::output::{self, Shown, complain, say};
-use crate::{privileges, terminal};
+use crate::terminal;
 use ::files::{Readers, folder, refuse};
 pub use input::{Reading, Source, follow};
 
@@ -151,7 +151,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     raise_open_files()?;
     let sources: Vec<_> = args.files.iter().map(|path| Source::open(path)).collect();
     let files = [&args.output.output, &args.annotate, &args.plot].into_iter().flatten().map(PathBuf::as_path);
-    privileges::keep_for_decoding(files, args.resolve)?;
+    rights::keep_for_decoding(files, args.resolve)?;
     let mut readable = 0;
     for (i, (path, source)) in args.files.iter().zip(sources).enumerate() {
         let name = path.display().to_string();

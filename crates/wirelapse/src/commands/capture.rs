@@ -15,7 +15,7 @@ use crate::commands::completions::values;
 use crate::interrupt::Interrupt;
 use crate::options::{self, heading};
 use crate::output::{json_event, say, shows_progress};
-use crate::{privileges, terminal};
+use crate::terminal;
 
 /// Capture the frames of an interface into a pcapng file
 ///
@@ -158,7 +158,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut session = Session { output, taken: 0, most: args.count.unwrap_or(u64::MAX), bytes: 0, failed: None };
     // Sockets and programs are open. A hardware setting is put back at the end, which takes one
     // right.
-    privileges::keep_for_capture(Stamps::from(args.timestamps).hardware(), args.write.as_deref())?;
+    rights::keep_for_capture(Stamps::from(args.timestamps).hardware(), args.write.as_deref())?;
     let json = args.json.json;
     if !json {
         let about = receiver.about();
@@ -166,7 +166,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         about.remarks.iter().for_each(|remark| say!("Note: {remark}."));
     }
     // The technique receives, and the file is there: what comes from here on is in it.
-    started.say(None);
+    started.say(None)?;
     let began = Instant::now();
     let mut shown = (began, Counts::default());
     let mut ended = Ok(());

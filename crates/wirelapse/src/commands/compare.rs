@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use ::paper::document::Document;
 
 use crate::exit::BadInput;
-use crate::files::{inputs, name, readers, write_images, write_page};
+use crate::files::{inputs, keep_for_runs, name, readers, write_images, write_page};
 use crate::options::{FORCE, Json, heading};
 use crate::output::{self, Shown, harmless};
-use ::files::refuse;
 
 /// Compare two captures, traces, studies or runs of a workload
 ///
@@ -65,9 +64,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.join {
+        args.keep_for_runs()?;
         return hosts::run(args);
     }
     if !args.others.is_empty() {
+        args.keep_for_runs()?;
         return several::run(args);
     }
     if let [_, _, third, ..] = &args.runs[..] {
@@ -76,6 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(BadInput(problem).into());
     }
     if args.runs.iter().any(|run| runs::is_run(run)) {
+        args.keep_for_runs()?;
         return runs::run(args);
     }
     if args.images.any() {
@@ -102,7 +104,6 @@ fn show(
 
 /// Shows a document, or writes its JSON line; and the files that were asked for.
 fn write(args: &Args, document: Document, json: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     if args.json.json {
         json()?;
     } else {
@@ -125,6 +126,12 @@ fn write(args: &Args, document: Document, json: impl Fn() -> anyhow::Result<()>)
 }
 
 impl Args {
+    /// Keeps what it takes to decode the runs and to write what was asked for.
+    fn keep_for_runs(&self) -> anyhow::Result<()> {
+        let runs = self.runs.iter().chain(&self.others).map(Path::new);
+        keep_for_runs(runs, (self.html.as_deref(), self.force), &self.images, false)
+    }
+
     fn first(&self) -> &str {
         &self.runs[0]
     }

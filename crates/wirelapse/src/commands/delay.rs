@@ -25,7 +25,7 @@ use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::options::heading;
 use crate::output::{complain, harmless, say, shows_progress};
-use crate::{options, privileges, terminal};
+use crate::{options, terminal};
 use calibration::Calibration;
 
 /// Measure the delay of a device from the frames before and after it
@@ -219,6 +219,9 @@ fn something_matched(args: &Args, identity: Identity, account: &Account) -> anyh
 }
 
 fn from_files(args: &Args) -> anyhow::Result<Measured> {
+    let folders: Vec<&Path> =
+        [&args.html, &args.calibrate].into_iter().flatten().map(|file| ::files::folder(file)).collect();
+    rights::keep_for_runs(&[&args.before, &args.after].map(Path::new), &folders, false)?;
     let open = |path: &str| {
         store::regular::open(Path::new(path)).map_err(|error| BadInput(format!("cannot open {path}: {error}")))
     };
@@ -294,7 +297,7 @@ fn from_interfaces(args: &Args) -> anyhow::Result<Measured> {
     let interrupt = Interrupt::listen()?;
     let taps = Taps::open(technique, [&options[0], &options[1]], args.match_by.identity())?;
     let pressure = CpuPressure::begin();
-    privileges::keep_for_capture(
+    rights::keep_for_capture(
         stamps.hardware(),
         [&args.html, &args.calibrate].into_iter().flatten().map(PathBuf::as_path),
     )?;

@@ -20,6 +20,7 @@ use ::lab::{rootless, user};
 use anyhow::Context as _;
 use clap_complete::engine::ArgValueCandidates;
 use record::Nanos;
+use rights::Kept;
 use rustix::thread::CapabilitySet;
 use serde_json::json;
 
@@ -28,7 +29,6 @@ use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::options::Json;
 use crate::output::{self, harmless, say};
-use crate::privileges::{self, Kept};
 use report::page;
 
 /// Make hosts in namespaces, joined by paths of known delay, rate, loss and order
@@ -356,10 +356,10 @@ fn end_of_message(args: &Up) -> std::io::Result<()> {
 }
 
 /// Gives up what a lab that is up does not need.
-fn keep_rights() -> anyhow::Result<()> {
+fn keep_rights() -> Result<(), rights::Error> {
     // What is left to do: to read counters in the hosts' network namespaces and to change their
     // qdiscs and the path's priority, and to remove the files of the lab at its end.
-    privileges::keep_only(&Kept {
+    rights::keep_only(&Kept {
         capabilities: CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::SYS_NICE,
         written: &[registry::directory()],
         namespaces: true,

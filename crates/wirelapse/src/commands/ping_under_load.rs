@@ -92,19 +92,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let run = |config: &Config| traffic::load::run(config, &mut |_| interrupt.go_on());
     let outcome = args.server.run(&mut config, |c| &mut c.target, run)?;
-    if let Some(path) = &args.flent {
+    // What was measured is shown, whatever becomes of the disk.
+    let kept = args.flent.as_deref().map(|path| -> anyhow::Result<()> {
         let started = record::Utc::from_nanos(outcome.started_realtime.as_nanos()).to_string();
         let (mut file, pending) = OutputFile::create(path, args.force, Readers::AsUmask)?.into_parts();
         Flent::of(&config, &outcome, &started).write(&mut file)?;
-        pending.finish()?;
-    }
+        Ok(pending.finish()?)
+    });
     let interrupted = outcome.interrupted.clone();
     workload::show(&Run::Load(config, Box::new(outcome)), &args.output, args.json.json)?;
+    kept.transpose()?;
     workload::end(interrupted, interrupt)
 }
 
 /// Reports on a data file of flent.
 fn read(path: &std::path::Path, json: bool) -> anyhow::Result<()> {
+    rights::keep_for_runs(&[path], &[], false)?;
     let flent = Flent::read(path)?;
     let series = flent.read_series();
     if json {

@@ -2,23 +2,22 @@
 
 mod fleet;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use ::paper::document::Document;
 use ::report::page;
 use ::study::reception::kept;
-use anyhow::Context as _;
-use machine::programs;
+use machine::{keeper::Keeper, programs};
 use record::Nanos;
 use store::RunKind;
 
 use crate::exit::BadInput;
-use crate::files::{Images, inputs, name, readers, write_images, write_page};
+use crate::files::{Images, inputs, keep_for_runs, name, readers, write_images, write_page};
 use crate::hosts;
 use crate::options::{FORCE, RESOLVE, heading};
 use crate::output::{self, Shown};
-use ::files::refuse;
 
 /// Show runs: on the terminal, as one HTML file, or as images
 ///
@@ -58,14 +57,26 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if args.json {
-        return args.runs.iter().try_for_each(|run| json(run));
-    }
-    // Before any run is read: what cannot be written is found at once.
-    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
+    // The program that opens the page is started where none can be any more.
+    let opener = match &args.html {
+        Some(page) if args.open => Some(Keeper::fork(c"opener", &[], || Ok(()), |()| open(page))?),
+        _ => None,
+    };
+    let page = (args.html.as_deref(), args.force);
     let mut documents = match &args.fleet {
-        Some(place) => vec![fleet::document(place, args.last)?],
-        None => args.runs.iter().map(|run| document(run)).collect::<anyhow::Result<Vec<_>>>()?,
+        // `wirelapse-query` decodes the runs, and gives up its own rights.
+        Some(place) => {
+            let document = fleet::document(place, args.last)?;
+            keep_for_runs([], page, &args.images, args.resolve)?;
+            vec![document]
+        }
+        None => {
+            keep_for_runs(args.runs.iter().map(PathBuf::as_path), page, &args.images, args.resolve)?;
+            if args.json {
+                return args.runs.iter().try_for_each(|run| json(run));
+            }
+            args.runs.iter().map(|run| document(run)).collect::<anyhow::Result<Vec<_>>>()?
+        }
     };
     if args.resolve {
         hosts::name(&mut documents);
@@ -91,8 +102,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         writeln!(out, "{}", output::harmless(&line))?;
     }
     out.flush()?;
-    if let (true, Some(path)) = (args.open, &args.html) {
-        open(path)?;
+    if let Some(opener) = opener {
+        opener.ask(&())?;
     }
     Ok(())
 }
@@ -132,8 +143,9 @@ fn document(run: &Path) -> anyhow::Result<Document> {
 }
 
 /// Hands the file to the desktop's own opener.
-fn open(path: &Path) -> anyhow::Result<()> {
-    let cannot = || format!("cannot start xdg-open: open {} yourself", path.display());
-    let opener = programs::find("xdg-open").with_context(cannot)?;
-    programs::command(&opener).arg(path).stdout(std::process::Stdio::null()).spawn().map(drop).with_context(cannot)
+fn open(path: &Path) -> io::Result<()> {
+    let cannot = |why: &str| io::Error::other(format!("cannot start xdg-open{why}: open {} yourself", path.display()));
+    let opener = programs::find("xdg-open").ok_or_else(|| cannot(", which is not there"))?;
+    let started = programs::command(&opener).arg(path).stdout(Stdio::null()).spawn();
+    started.map(drop).map_err(|error| cannot(&format!(" ({error})")))
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use traffic::server::{Event, Server, ServerConfig};
@@ -10,16 +11,16 @@ use traffic::tls::Identity;
 use quantity::parse;
 use record::Nanos;
 use report::page::workload;
+use rights::Kept;
 use rustix::thread::CapabilitySet;
 
 use crate::congestion;
-use crate::exit::BadInput;
+use crate::exit::{self, BadInput};
 use crate::interrupt::Interrupt;
 use crate::login::OfUsers;
 use crate::memory;
 use crate::options::{Json, heading};
-use crate::output::{self, json_event, say};
-use crate::privileges::{self, Kept};
+use crate::output::{self, complain, json_event, say};
 use crate::server::{PORT, Token};
 
 /// Answer the workloads of other hosts, and stock iperf3 clients
@@ -129,11 +130,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // to bind.
     let low = (1..1024).contains(&args.listen.port()) || args.data_ports.is_some_and(|(first, _)| first < 1024);
     let capabilities = if low { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
-    privileges::keep_only(&Kept { capabilities, ..Kept::NOTHING })?;
+    rights::keep_only(&Kept { capabilities, ..Kept::NOTHING })?;
     let json = args.json.json;
-    // A reader that went away must not take the server with it.
+    // A reader that went away must not take the server with it, nor a full disk: that is said once.
+    let said = AtomicBool::new(false);
     let server = Server::start_with(config, move |event| {
-        tell(json, &event).ok();
+        if let Err(error) = tell(json, &event)
+            && !exit::is_closed_pipe(&error)
+            && !said.swap(true, Ordering::Relaxed)
+        {
+            complain!("events are lost: {error:#}");
+        }
     })?;
     let local = server.local_addr();
     if json {

@@ -166,11 +166,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         bar.set_message(format!("{}, {} left", p.label, p.left));
     };
     let json = args.json.json;
+    // A line that cannot be written is reported at the end; what is measured is kept all the same.
+    let mut told = Ok(());
     let mut record = |trial: &Trial| {
-        if json {
-            // A reader that went away is reported at the end; what was measured is kept all the
-            // same.
-            output::json_event("trial", trial).ok();
+        if json && told.is_ok() {
+            told = output::json_event("trial", trial);
         }
         ledger.as_mut().map_or(Ok(()), |l| l.add(trial))
     };
@@ -187,7 +187,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let keep = |ledger: &mut Ledger| ledger.conclude(&conclusion, finished);
     let kept = ledger.as_mut().map_or(Ok(()), keep);
     if json {
-        output::json_event("conclusion", &conclusion)?;
+        told = told.and_then(|()| output::json_event("conclusion", &conclusion));
     } else {
         if finished {
             provenance.state = store::State::Finished;
@@ -195,6 +195,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         show(args, &provenance, &trials, ended.as_ref().ok().copied())?;
     }
     put_back?;
+    told?;
     if matches!(ended, Ok(Ended::Excluded)) {
         let why = trials.first().and_then(|trial| trial.broken.first()).map_or("", String::as_str);
         kept?;

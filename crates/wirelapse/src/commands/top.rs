@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use record::{Leg, Nanos, Ratio, Sampling};
+use rights::Kept;
 use summary::{GroupBy, SortBy};
 use trace::histograms::{Dimensions, Ports};
 use trace::{Config, Histograms, Target, Tracer};
@@ -19,7 +20,6 @@ use crate::exit::BadInput;
 use crate::hosts;
 use crate::interrupt::Interrupt;
 use crate::options::{For, Json, heading};
-use crate::privileges::{self, Kept};
 use crate::terminal;
 use feed::Feed;
 use recording::{Recorder, Recording, Service};
@@ -144,14 +144,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Walks through the sockets and recordings take rights, which a separate process keeps; what
     // draws and reads keys has none.
     let limit = || {
-        let kept = if on_screen { recording::keep_rights() } else { privileges::keep_for_walks() };
-        kept.map_err(|error| std::io::Error::other(format!("{error:#}")))
+        let kept = if on_screen { recording::keep_rights() } else { rights::keep_for_walks() };
+        kept.map_err(std::io::Error::other)
     };
     let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria) };
     let rights = tracer.hand_over(limit, |request| service.serve(request))?;
     let cgroups = machine::who::mount();
     let read: Vec<&std::path::Path> = cgroups.iter().map(std::path::PathBuf::as_path).collect();
-    privileges::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
+    rights::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
     let mut feed = Feed::new(args.interval, args.resolve);
     let mut state = State::new(args.by.into(), args.sort.into());
     let end = args.end.duration().map(|time| Instant::now() + time);

@@ -27,7 +27,7 @@ use crate::exit::{BadInput, is_closed_pipe, message};
 use crate::interrupt::Interrupt;
 use crate::options::{self, For, Json, Output, Ready, heading};
 use crate::output::{Shown, complain, note};
-use crate::{hosts, memory, privileges, terminal};
+use crate::{hosts, memory, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
 use request::{Backend, Calls, Request};
@@ -156,7 +156,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let provenance = observed::provenance(&request, &tracer);
     let begun = timestamping::now::<Monotonic>();
-    started.say(request.started(tracer.backend(), kernel));
+    started.say(request.started(tracer.backend(), kernel))?;
     let mut outputs = Outputs::open(&request, &provenance, files)?;
     let mut screen = request.live.then(|| screen::Screen::open(request.rows())).flatten();
     let mut child = stopped.map(|s| release(s, &request).inspect_err(|_| request.discard())).transpose()?;
@@ -166,10 +166,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let no_nic = observed::no_nic();
     // CMD runs with its own rights by now. From here on a separate process has those that walking
     // the sockets takes, and this one none.
-    let limit = || privileges::keep_for_walks().map_err(|error| std::io::Error::other(format!("{error:#}")));
+    let limit = || ::rights::keep_for_walks().map_err(std::io::Error::other);
     let mut service = Service { hosts: hosts::Names::default(), networks };
     let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
-    privileges::keep_for_trace(request.run.as_deref(), &named)?;
+    ::rights::keep_for_trace(request.run.as_deref(), &named)?;
 
     let mut labs_seen = None::<Instant>;
     let mut drawn = Instant::now();

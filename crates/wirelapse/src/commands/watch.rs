@@ -8,6 +8,7 @@ use clap::builder::TypedValueParser as _;
 use record::{Field, Moment, Nanos, Reading};
 use report::live::ROWS_OF_WATCH;
 use report::page;
+use rights::Kept;
 use summary::{FieldGroups, FieldHistogram};
 use trace::watch::Watcher;
 
@@ -16,7 +17,6 @@ use crate::criteria::Criteria;
 use crate::interrupt::Interrupt;
 use crate::options::{For, Json, Ready, heading};
 use crate::output::complain;
-use crate::privileges::{self, Kept};
 use crate::terminal;
 
 /// Show a live histogram of a field of TCP connections: header-length, srtt, cwnd, window-scale, …
@@ -121,11 +121,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let interrupt = Interrupt::listen()?;
     let mut watcher = Watcher::start(&aimed.target, moment)?;
-    started.say(Some(format!("Watching started: {}.", args.field.name())));
+    started.say(Some(format!("Watching started: {}.", args.field.name())))?;
     // Looking again and again goes into the network namespaces of other programs, which takes what
     // root may do.
     if moment != Moment::Every {
-        privileges::keep_only(&Kept::NOTHING)?;
+        rights::keep_only(&Kept::NOTHING)?;
     }
     let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
     let mut tally = Tally { field: args.field, by: args.by, groups: FieldGroups::new(args.field), left: args.count };
@@ -169,6 +169,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     drop(screen);
+    if let processes @ 1.. = watcher.processes_lost() {
+        let processes = quantity::counted(processes, "process");
+        complain!("{processes} of the target found no room to be followed: their connections were not read");
+    }
     let lost = watcher.lost();
     if args.json.json {
         line.clear();

@@ -102,14 +102,33 @@ fn no_word_of_a_command_line_steers_the_terminal() {
     assert!(text(&plain.stderr).contains("\u{1b}["), "{plain:?}");
 }
 
-/// Runs commands, and finds nothing in what they say that steers a terminal, in JSON neither.
+/// Runs commands, and finds nothing in what they say and write that steers a terminal: as text, as
+/// CSV, as JSON and as a page.
 fn steers_nothing(commands: &[&[&str]]) {
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let html = page.path().to_str().unwrap();
+    let forms = [&[][..], &["--csv"], &["--json"], &["--force", "--html", html], &["--force", "--plot", html]];
     for words in commands {
-        let output = wirelapse(words).output().unwrap();
-        let said = said(&output);
-        let steers = said.find(|c: char| paper::steers(c) && !matches!(c, '\n' | '\t'));
-        assert_eq!(steers, None, "{words:?}: {said:?}");
-        assert!(output.status.success() && !said.is_empty(), "{words:?}: {said}");
+        // What the program that is traced gets ends the words.
+        let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+        let mut taken = 0;
+        for form in forms {
+            fs::write(html, "").unwrap();
+            let words = [&words[..at], form, &words[at..]].concat();
+            let output = wirelapse(&words).output().unwrap();
+            if output.status.code() == Some(2) && !form.is_empty() {
+                // The command has no such form.
+                continue;
+            }
+            let said = said(&output) + &fs::read_to_string(html).unwrap();
+            let steers = said.find(|c: char| paper::steers(c) && !matches!(c, '\n' | '\t'));
+            // CSV ends its lines as RFC 4180 says.
+            let ends = form == ["--csv"] && !said.replace("\r\n", "").contains(|c: char| paper::steers(c) && c != '\n');
+            assert!(steers.is_none() || ends, "{words:?}: {said:?}");
+            assert!(output.status.success() && !said.is_empty(), "{words:?}: {said}");
+            taken += 1;
+        }
+        assert!(taken > 0, "{words:?}");
     }
 }
 
@@ -137,14 +156,12 @@ fn no_word_of_a_capture_steers_the_terminal() {
     let run = run.to_str().unwrap();
     steers_nothing(&[
         &["analyze", path],
-        &["analyze", path, "--json"],
         &["analyze", path, "--story"],
+        &["analyze", path, "--dump"],
         &["analyze", path, "-c", "1"],
-        &["analyze", path, "-o", run],
-        &["report", run],
-        &["compare", path, path],
-        &["compare", path, path, "--json"],
     ]);
+    assert!(wirelapse(&["analyze", path, "-o", run]).status().unwrap().success());
+    steers_nothing(&[&["report", run], &["compare", path, path]]);
 }
 
 #[test]
@@ -157,7 +174,7 @@ fn no_name_of_a_program_or_a_data_file_steers_the_terminal() {
     });
     fs::write(&flent, names.to_string()).unwrap();
     let flent = flent.to_str().unwrap();
-    steers_nothing(&[&["ping-under-load", "--read", flent], &["ping-under-load", "--read", flent, "--json"]]);
+    steers_nothing(&[&["ping-under-load", "--read", flent]]);
 
     needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Path("/bin/bash"));
     // A name of 15 bytes at most.
@@ -170,16 +187,13 @@ fn no_name_of_a_program_or_a_data_file_steers_the_terminal() {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; for i in 1 2 3 4 5; do echo $i >&3; sleep 0.02; done");
     let run = folder.path().join("run");
     let run = run.to_str().unwrap();
-    steers_nothing(&[
-        &["trace", "-o", run, "--", program, "-c", &script],
-        &["trace", "--json", "--", program, "-c", &script],
-        &["report", run],
-    ]);
+    assert!(wirelapse(&["trace", "-o", run, "--", program, "-c", &script]).status().unwrap().success());
+    steers_nothing(&[&["trace", "--", program, "-c", &script], &["report", run], &["compare", run, run]]);
     let endless = script.replace("1 2 3 4 5", "{1..2000}");
     let mut sender = tier::Process::from(Command::new(program).args(["-c", &endless]).spawn().unwrap());
     steers_nothing(&[
         &["top", "--by", "program", "--port", &port.to_string(), "--once"],
-        &["top", "--by", "program", "--port", &port.to_string(), "--for", "1s", "--json"],
+        &["top", "--by", "program", "--port", &port.to_string(), "--once", "--for", "1s"],
     ]);
     sender.kill().unwrap();
 }
@@ -308,9 +322,30 @@ fn a_full_disk_is_said_with_the_file_and_leaves_nothing_half_written() {
         assert!(error.contains("No space left") && error.contains("disk/out"), "{words}: {error}");
     }
     // Nor an empty run, which would keep its name from the next try.
-    let script = "cat /dev/zero > \"$D/full\" 2> /dev/null; \"$0\" analyze \"$1\" -o \"$D/out\" > /dev/null; echo \"status $?\"; ls -A \"$D\"";
-    let output = on_a_full_disk(script, "4k", &disk, &[capture.as_os_str()]);
-    assert_eq!(text(&output.stdout).trim_end(), "status 1\nfull", "{}", text(&output.stderr));
+    for words in [
+        "analyze \"$1\" -o \"$D/out\"",
+        "study small-messages --quick -o \"$D/out\"",
+        "trace --port 9 --for 1s -o \"$D/out\"",
+    ] {
+        let script = format!(
+            "cat /dev/zero > \"$D/full\" 2> /dev/null; \"$0\" {words} > /dev/null; echo \"status $?\"; ls -A \"$D\""
+        );
+        let output = on_a_full_disk(&script, "4k", &disk, &[capture.as_os_str()]);
+        let error = text(&output.stderr);
+        assert_eq!(text(&output.stdout).trim_end(), "status 1\nfull", "{words}: {error}");
+        assert!(error.contains("No space left") && error.contains("disk/out"), "{words}: {error}");
+    }
+    // Standard output, whose lines would be missed, and the descriptor that is waited for.
+    for (words, what) in [
+        ("analyze \"$1\" --json > /dev/full", "standard output"),
+        ("serve --listen 127.0.0.1:0 --json > /dev/full", "standard output"),
+        ("trace --port 9 --for 1s --ready-fd 3 3> /dev/full", "--ready-fd"),
+    ] {
+        let output = on_a_full_disk(&format!("\"$0\" {words}"), "4k", &disk, &[capture.as_os_str()]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {error}");
+        assert!(error.contains("No space left") && error.contains(what), "{words}: {error}");
+    }
 }
 
 /// Everything that a command might look for, from a folder of a user.

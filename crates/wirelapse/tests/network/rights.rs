@@ -124,6 +124,120 @@ fn a_file_is_decoded_without_a_right_of_roots() {
     }
 }
 
+/// Holds every process that opens a file, until it is let go (fanotify(7)).
+struct Held(fs::File);
+
+impl Held {
+    /// `None` where the kernel has no such thing.
+    fn on(file: &Path) -> Option<Self> {
+        // SAFETY: takes numbers.
+        let fd = unsafe { libc::fanotify_init(libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC, libc::O_RDONLY as u32) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the call gave it, and nothing else has it.
+        let held = Self(unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) });
+        let path = std::ffi::CString::new(file.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: takes numbers and a text that outlives the call.
+        let marked =
+            unsafe { libc::fanotify_mark(fd, libc::FAN_MARK_ADD, libc::FAN_OPEN_PERM, libc::AT_FDCWD, path.as_ptr()) };
+        (marked == 0).then_some(held)
+    }
+
+    /// Waits until a process opens it; gives that process's number, and the answer to let it go.
+    fn opened(&mut self) -> (u32, [u8; 8]) {
+        // struct fanotify_event_metadata: the descriptor and the process are its last two fields.
+        let mut event = [0; 24];
+        self.0.read_exact(&mut event).unwrap();
+        let number = |at: usize| i32::from_ne_bytes(event[at..at + 4].try_into().unwrap());
+        let (fd, pid) = (number(16), number(20));
+        // SAFETY: the kernel opened it for the event.
+        drop(unsafe { <fs::File as std::os::fd::FromRawFd>::from_raw_fd(fd) });
+        let mut answer = [0; 8];
+        answer[..4].copy_from_slice(&fd.to_ne_bytes());
+        answer[4..].copy_from_slice(&libc::FAN_ALLOW.to_ne_bytes());
+        (pid.cast_unsigned(), answer)
+    }
+}
+
+/// A run of a workload, in a folder of this user.
+fn workload(folder: &Path, owner: u32) -> std::path::PathBuf {
+    let mut serve = Process::from(
+        wirelapse!(&["serve", "--listen", "127.0.0.1:0", "--json"]).stdout(Stdio::piped()).spawn().unwrap(),
+    );
+    let mut line = String::new();
+    BufReader::new(serve.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let to = line.split('"').find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
+    let run = folder.join("run");
+    let measured = wirelapse!(&["rr", &to, "--for", "200ms", "-o", run.to_str().unwrap()]).output().unwrap();
+    assert!(measured.status.success(), "{measured:?}");
+    for path in std::iter::once(run.clone()).chain(fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path())) {
+        chown(&path, Some(owner), Some(owner)).unwrap();
+        for inside in fs::read_dir(&path).into_iter().flatten() {
+            chown(inside.unwrap().path(), Some(owner), Some(owner)).unwrap();
+        }
+    }
+    run
+}
+
+#[test]
+fn runs_are_decoded_without_a_right_of_roots_and_shown_where_it_was_asked() {
+    const READ_ALL: u64 = 1 << 2;
+    needs!(Need::Root);
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Root's own; that of the caller of sudo; and another's, which takes a right to read.
+    for (owner, sudo, user, kept) in [
+        (0, None, "65534 65534 65534 0", 0),
+        (12_345, Some("12345"), "12345 12345 12345 12345", 0),
+        (777, None, "65534 65534 65534 0", READ_ALL),
+    ] {
+        let folder = tempfile::tempdir_in(home.path()).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let run = workload(folder.path(), owner);
+        chown(folder.path(), Some(sudo.map_or(0, |_| owner)), None).unwrap();
+        let [page, images] = ["page.html", "images"].map(|name| folder.path().join(name));
+        let [run_name, page_name, images_name] = [&run, &page, &images].map(|path| path.to_str().unwrap());
+        let written = ["--html", page_name, "--svg", images_name];
+        for words in [
+            [&["report", run_name][..], &written].concat(),
+            vec!["report", "--json", run_name],
+            [&["compare", run_name, run_name][..], &written].concat(),
+        ] {
+            let Some(mut held) = Held::on(&run.join("run.json")) else {
+                return tier::skip(
+                    "runs_are_decoded_without_a_right_of_roots",
+                    "no fanotify that holds who opens a file",
+                );
+            };
+            let mut command = wirelapse!(&words);
+            if let Some(sudo) = sudo {
+                command.env("SUDO_UID", sudo).env("SUDO_GID", sudo);
+            }
+            let command = Process::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+            let (pid, answer) = held.opened();
+            let found = (rights(&format!("/proc/{pid}/status")).unwrap(), users(pid));
+            held.0.write_all(&answer).unwrap();
+            drop(held);
+            let output = command.output();
+            assert!(output.status.success(), "{words:?}: {output:?}");
+            let expected = Rights { capabilities: kept, ..DECODES };
+            assert_eq!(found, (expected, vec![user.to_owned()]), "{words:?} of {owner}");
+            if words.contains(&"--html") {
+                let made: Vec<_> = fs::read_dir(&images).unwrap().map(|entry| entry.unwrap().path()).collect();
+                // The comparison of two workloads has no plot.
+                assert_eq!(made.is_empty(), words[0] == "compare", "{words:?}");
+                let as_asked = sudo.map_or(0, |_| owner);
+                for file in made.iter().chain([&page]) {
+                    assert_eq!(fs::metadata(file).unwrap().uid(), as_asked, "{}", file.display());
+                }
+                fs::remove_file(&page).unwrap();
+                fs::remove_dir_all(&images).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_found_in_a_file_is_written_where_only_root_may() {
     needs!(Need::Root);

@@ -272,6 +272,26 @@ fn a_trace_whose_keeper_was_killed_shows_what_it_has_and_names_the_cause() {
 }
 
 #[test]
+fn an_agent_whose_keeper_was_killed_does_not_go_on_deaf() {
+    tier::needs!(Need::Root, BTF);
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("agent.toml");
+    std::fs::write(&config, "[target]\nport = [9]\n[prometheus]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_wirelapse"));
+    agent.args(["agent", "--config"]).arg(&config).stdout(Stdio::null()).stderr(Stdio::piped());
+    let agent = agent.spawn().unwrap();
+    let pid = agent.id();
+    assert!(tier::wait_for(|| status(pid, "Seccomp") == "2"), "it gives nothing up");
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let keeper: u32 = children.trim().parse().unwrap();
+    // SAFETY: a signal to a process that the agent, its parent, has not waited for.
+    assert_eq!(unsafe { libc::kill(keeper.cast_signed(), libc::SIGKILL) }, 0);
+    let out = agent.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains(&format!("process {keeper}, was ended by SIGKILL")), "{}", text(&out.stderr));
+}
+
+#[test]
 fn a_full_disk_ends_the_trace_with_words_and_leaves_what_was_written_readable() {
     tier::needs!(Need::Root, BTF, BASH, Need::Program("unshare"));
     let dir = tempfile::tempdir().unwrap();

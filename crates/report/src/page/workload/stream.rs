@@ -79,7 +79,8 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
     let mut sections = vec![each, settings(config, outcome)];
     if let Some(text) = &outcome.server_output {
         let mut section = Section::new("The server's own report");
-        section.blocks.push(Block::Code { title: String::new(), text: text.clone() });
+        // Under a title its lines are indented, so that none is taken for one of this program's.
+        section.blocks.push(Block::Code { title: "As it sent it".into(), text: text.clone() });
         sections.push(section);
     }
     let title = Text::from("stream to ").and(config.target.server);

@@ -9,7 +9,6 @@ use wire::{Frame, LinkType, Packet, Reassembly};
 
 use super::Reading;
 use crate::interrupt::Interrupt;
-use crate::privileges;
 
 /// Headers with all their options, tunnels included, fit in this; payload is not looked at.
 const SNAP_LENGTH: u32 = 256;
@@ -57,7 +56,7 @@ pub fn capture<'a>(
     let options = Options { snap_length: SNAP_LENGTH, batch: 256, ..Options::of(interface) };
     let mut receiver = ::capture::open(::capture::best(interface)?, &options)?;
     let interrupt = Interrupt::listen()?;
-    privileges::keep_for_capture(false, files)?;
+    rights::keep_for_capture(false, files)?;
     let started = Instant::now();
     let link_type = receiver.about().link_type;
     let mut taken = Taken { reading: Reading::live(interface), reassembly: Reassembly::new(), link_type, follower };

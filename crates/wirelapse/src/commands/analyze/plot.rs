@@ -32,7 +32,7 @@ pub fn write(
     }
     let plots: Vec<Plot> = document.plots().cloned().collect();
     let bytes = match kind {
-        "html" => html::page(&[document], &made_by()).into_bytes(),
+        "html" => html::page(&[document], &made_by())?.into_bytes(),
         // An SVG names its font, but the lengths of words decide where they are put.
         "svg" => image::svg(&plots)?.into_bytes(),
         _ => image::png(&plots)?,

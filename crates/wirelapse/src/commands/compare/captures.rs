@@ -11,7 +11,6 @@ use crate::commands::analyze::{Reading, Source, follow, seed};
 use crate::exit::BadInput;
 use crate::files::{inputs, readers, write_page};
 use crate::output::{self, harmless};
-use crate::privileges;
 use ::files::refuse;
 
 /// Packets kept of each connection; they diverge long before that or not at all.
@@ -54,7 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     };
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let (source_a, source_b) = (Source::open(&file_a)?, Source::open(&file_b)?);
-    privileges::keep_for_decoding(args.html.as_deref(), false)?;
+    rights::keep_for_decoding(args.html.as_deref(), false)?;
     let ((a, read_a), (b, read_b)) = (load(&source_a, a.unwrap_or(1))?, load(&source_b, b.unwrap_or(1))?);
     let divergence = diagnose::compare(&a, &b);
     let mut out = io::BufWriter::new(output::stdout().lock());

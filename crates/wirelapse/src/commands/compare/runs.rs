@@ -11,7 +11,6 @@ use super::Args;
 use crate::exit::BadInput;
 use crate::files::{inputs, name, readers, write_images, write_page};
 use crate::output::{self, harmless};
-use ::files::refuse;
 
 /// Whether an argument names a run rather than a capture.
 pub(super) fn is_run(argument: &str) -> bool {
@@ -53,7 +52,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             [args.first().to_owned(), second.to_owned()]
         };
     }
-    args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
     let (a, b) = (read(args.first(), &names[0])?, read(second, &names[1])?);
     let compared = between::two(&a, &b);
     let document = comparison::document(&compared, &a, &b);

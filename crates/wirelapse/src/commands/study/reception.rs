@@ -1,12 +1,14 @@
 //! `wirelapse study reception`: ways to receive and stamp packets.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use ::report::page;
 use ::study::reception::kept::{self, Kept};
 use ::study::reception::{Plan, Progress, run as measure};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use paper::document::Document;
 use paper::terminal as renderer;
 use record::Nanos;
 use serde_json::json;
@@ -15,7 +17,7 @@ use super::Args;
 use crate::exit::BadInput;
 use crate::files::write_page;
 use crate::interrupt::Interrupt;
-use crate::output;
+use crate::output::{self, harmless};
 use crate::terminal::canvas;
 use ::files::{self, Readers};
 
@@ -33,7 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return dry_run(args, &plan);
     }
     if let Some(directory) = &args.output {
-        std::fs::create_dir(directory).map_err(|e| BadInput(format!("{}: {e}", directory.display())))?;
+        files::directory(directory).map_err(|e| BadInput(format!("{}: {e}", directory.display())))?;
     }
     let interrupt = Interrupt::listen()?;
     let bar = if output::shows_progress(args.json.json) { ProgressBar::new(1000) } else { ProgressBar::hidden() };
@@ -49,19 +51,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let outcome = outcome.context("the study cannot go on")?;
     let document = page::reception::document(&outcome);
     let event = Kept::of(&outcome);
-    if let Some(directory) = &args.output {
-        files::write(&directory.join(kept::FILE), &serde_json::to_vec(&event)?, false, Readers::Owner)?;
-        write_page(&directory.join("report.html"), std::slice::from_ref(&document), false, Readers::Owner)?;
-    }
+    // What was measured is shown, whatever becomes of the disk.
+    let kept = args.output.as_deref().map(|directory| keep(directory, &event, &document)).transpose();
     if args.json.json {
-        return output::json_event("reception", &event);
+        output::json_event("reception", &event)?;
+        return kept.map(drop);
     }
     let mut out = output::stdout().lock();
     out.write_all(renderer::text(&canvas(), &[document]).as_bytes())?;
-    if let Some(directory) = &args.output {
-        writeln!(out, "Kept in {}: reception.json and report.html.", directory.display())?;
+    if let Some(directory) = kept? {
+        writeln!(out, "Kept in {}: reception.json and report.html.", harmless(&directory.to_string_lossy()))?;
     }
     Ok(())
+}
+
+/// Writes what was measured and its page; gives the directory.
+fn keep<'a>(directory: &'a Path, event: &Kept<'_>, document: &Document) -> anyhow::Result<&'a Path> {
+    files::write(&directory.join(kept::FILE), &serde_json::to_vec(event)?, false, Readers::Owner)?;
+    write_page(&directory.join("report.html"), std::slice::from_ref(document), false, Readers::Owner)?;
+    Ok(directory)
 }
 
 fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {

@@ -5,14 +5,15 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
+use machine::programs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use trace::{Error, Privileged};
 
 use crate::criteria::Criteria;
-use crate::{hosts, privileges};
+use crate::hosts;
 
 /// How long a recording takes.
 const LENGTH: &str = "10s";
@@ -114,8 +115,8 @@ impl Recorder {
 ///
 /// # Errors
 /// Where a right that is not needed cannot be given up.
-pub fn keep_rights() -> anyhow::Result<()> {
-    privileges::keep_for_recordings(Path::new("."))
+pub fn keep_rights() -> Result<(), rights::Error> {
+    rights::keep_for_recordings(Path::new("."))
 }
 
 /// The recording that goes on, and what is to be said of it.
@@ -141,7 +142,7 @@ impl Recording {
         let name = |n: u32| PathBuf::from(format!("wirelapse-top-{}-{n}", std::process::id()));
         let run = (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0));
         let started = std::env::current_exe().and_then(|program| {
-            let mut command = Command::new(program);
+            let mut command = programs::command(&program);
             command.arg("trace").args(&self.options).args(["--for", LENGTH, "-o"]).arg(&run);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
         });

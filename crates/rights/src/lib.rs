@@ -1,18 +1,43 @@
 //! Giving up rights once everything that takes them is open.
+//!
+//! **Does:** leaves a thread, and all that it starts afterwards, with what its work still takes:
+//! capabilities, user, folders that are written (Landlock) and system calls (seccomp).
+//!
+//! **Does not:** give anything back. What is given up is gone until the process ends.
+//!
+//! **Guarantees:** where the kernel lacks Landlock or seccomp the rest is given up all the same;
+//! whatever else fails is an error, and nothing goes on with more than was asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use ::files::folder;
-use anyhow::Context as _;
+use files::folder;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _,
 };
-use rustix::thread::CapabilitySet;
+use rustix::fs::Access;
+pub use rustix::thread::CapabilitySet;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
+/// A right that cannot be given up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}: {why}")]
+pub struct Error {
+    what: &'static str,
+    why: Box<dyn StdError + Send + Sync>,
+}
+
+impl Error {
+    fn of<E: Into<Box<dyn StdError + Send + Sync>>>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |why| Self { what, why: why.into() }
+    }
+}
+
 /// What a command still needs.
+#[derive(Debug)]
 pub struct Kept<'a> {
     /// Capabilities.
     pub capabilities: CapabilitySet,
@@ -30,6 +55,8 @@ pub struct Kept<'a> {
     /// Whether other processes are still looked into, for their namespaces. Landlock forbids that,
     /// so access to files stays as it was.
     pub processes: bool,
+    /// Whether any file is still read that this process's user may read.
+    pub reads_all: bool,
     /// Whether programs are still started. What they have is at most what this process keeps.
     pub programs: bool,
     /// Whether root stays root. Else it becomes the user who called `sudo`, or nobody.
@@ -49,6 +76,7 @@ impl Kept<'_> {
         namespaces: false,
         all_threads: false,
         processes: false,
+        reads_all: false,
         programs: false,
         root: true,
         decodes: false,
@@ -191,14 +219,19 @@ const DECODING_OLD: &[libc::c_long] = &[];
 ///
 /// # Errors
 /// Where a right that is no longer needed cannot be given up.
-pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
+pub fn keep_only(kept: &Kept<'_>) -> Result<(), Error> {
+    keep(kept, !kept.written.is_empty())
+}
+
+/// The same; whether a file may be opened is decided as before where some are (`opened`).
+fn keep(kept: &Kept<'_>, opened: bool) -> Result<(), Error> {
     if !kept.root && rustix::process::geteuid().is_root() {
-        leave_root(!kept.written.is_empty())?;
+        leave_root(opened)?;
     }
     drop_capabilities(kept)?;
-    rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")?;
+    rustix::thread::set_no_new_privs(true).map_err(Error::of("set no_new_privs"))?;
     if !kept.processes {
-        restrict_files(kept).context("cannot restrict access to files (Landlock)")?;
+        restrict_files(kept).map_err(Error::of("restrict access to files (Landlock)"))?;
     }
     deny_calls(kept)
 }
@@ -208,10 +241,10 @@ pub fn keep_only(kept: &Kept<'_>) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
+pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
     let folders: Vec<&Path> = files.into_iter().map(folder).collect();
     let hardware = if hardware { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
-    let writing = to_write(&folders);
+    let writing = to_reach(&folders, &[]);
     keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
 }
 
@@ -220,14 +253,44 @@ pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a 
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_decoding<'a>(files: impl IntoIterator<Item = &'a Path>, names: bool) -> anyhow::Result<()> {
+pub fn keep_for_decoding<'a>(files: impl IntoIterator<Item = &'a Path>, names: bool) -> Result<(), Error> {
     let folders: Vec<&Path> = files.into_iter().map(folder).collect();
+    keep_for_runs(&[], &folders, names)
+}
+
+/// The same for runs and other files that are opened one after the other while they are decoded,
+/// and to write into these folders.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_runs(runs: &[&Path], folders: &[&Path], names: bool) -> Result<(), Error> {
     // The resolver's system calls are those of whatever modules the system has for it.
-    let (read, decodes): (Vec<&Path>, _) = if names { (RESOLVER.map(Path::new).into(), false) } else { (vec![], true) };
-    let capabilities = to_write(&folders);
-    // Who may write and give away the files of others is root by another name.
-    let root = !capabilities.is_empty();
-    keep_only(&Kept { capabilities, written: &folders, read: &read, root, decodes, ..Kept::NOTHING })
+    let resolver = if names { &RESOLVER[..] } else { &[] };
+    let read: Vec<&Path> = runs.iter().copied().chain(resolver.iter().map(Path::new)).collect();
+    let capabilities = to_reach(folders, runs);
+    let root = is_root_by_another_name(capabilities);
+    let kept = Kept { capabilities, written: folders, read: &read, root, decodes: !names, ..Kept::NOTHING };
+    keep(&kept, !(folders.is_empty() && runs.is_empty()))
+}
+
+/// Keeps what queries take: to read the runs below `place`, what links there lead to included, and
+/// to write into these folders; a network, and threads. What is kept in the folders `spare` saves
+/// time, and no right is kept for it.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_queries(place: Option<&Path>, folders: &[&Path], spare: &[&Path]) -> Result<(), Error> {
+    let capabilities = to_reach(folders, place.as_slice());
+    let root = is_root_by_another_name(capabilities);
+    // Those of root are not there for the user who called `sudo`.
+    let spare = spare.iter().copied().filter(|folder| may_write(&[folder]));
+    let written: Vec<&Path> = folders.iter().copied().chain(spare).collect();
+    keep(&Kept { capabilities, written: &written, reads_all: true, root, ..Kept::NOTHING }, true)
+}
+
+/// Who may write and give away the files of others is root by another name.
+fn is_root_by_another_name(capabilities: CapabilitySet) -> bool {
+    capabilities.intersects(CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN)
 }
 
 /// Keeps what a trace needs once everything is attached and open: to write its run, which is there,
@@ -235,9 +298,9 @@ pub fn keep_for_decoding<'a>(files: impl IntoIterator<Item = &'a Path>, names: b
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<()> {
+pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf]) -> Result<(), Error> {
     let written: Vec<&Path> = run.into_iter().chain(files.iter().map(|file| folder(file))).collect();
-    keep_only(&Kept { capabilities: to_write(&written), written: &written, ..Kept::NOTHING })
+    keep_only(&Kept { capabilities: to_reach(&written, &[]), written: &written, ..Kept::NOTHING })
 }
 
 /// Keeps what the process that walks the sockets for a trace needs: to find the network namespaces
@@ -245,7 +308,7 @@ pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<(
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_walks() -> anyhow::Result<()> {
+pub fn keep_for_walks() -> Result<(), Error> {
     keep_only(&Kept { capabilities: WALKS, namespaces: true, processes: true, ..Kept::NOTHING })
 }
 
@@ -254,7 +317,7 @@ pub fn keep_for_walks() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_recordings(folder: &Path) -> anyhow::Result<()> {
+pub fn keep_for_recordings(folder: &Path) -> Result<(), Error> {
     let attaching = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
     let capabilities = WALKS | attaching | for_others(&[folder]);
     keep_only(&Kept { capabilities, namespaces: true, processes: true, programs: true, ..Kept::NOTHING })
@@ -278,72 +341,110 @@ pub const RESOLVER: [&str; 11] = [
 /// What a walk through the sockets of all network namespaces takes.
 const WALKS: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE);
 
-/// Prepares this thread to write into these folders, and gives the capabilities that it takes. Root
-/// without capabilities is a user like any other: it writes into no folder of the user who called
-/// `sudo`, and gives no file away. So files are opened and made as that user from here on, which
-/// takes no capability. Where that user may not write there, capabilities are kept; Landlock holds
-/// them to these folders, where the kernel has it.
-fn to_write(folders: &[&Path]) -> CapabilitySet {
-    if folders.is_empty() || as_caller(folders) {
+/// Prepares this thread to write into these folders and to read these runs, and gives the
+/// capabilities that it takes. Root without capabilities is a user like any other: it writes into
+/// no folder of the user who called `sudo`, reads none of their runs, and gives no file away. So
+/// files are opened and made as that user from here on, which takes no capability. Where that user
+/// may not do so there, capabilities are kept; Landlock holds them to these folders and runs, where
+/// the kernel has it.
+fn to_reach(folders: &[&Path], runs: &[&Path]) -> CapabilitySet {
+    if folders.is_empty() && runs.is_empty() {
         return CapabilitySet::empty();
     }
-    for_others(folders)
+    if let Some((Some(user), group)) = files::caller() {
+        let ids = (user, group.unwrap_or(file_ids().1));
+        if without_rights(ids, || may_write(folders) && may_read(runs)) && set_file_ids(ids) {
+            return CapabilitySet::empty();
+        }
+    }
+    let mut taken = if folders.is_empty() { CapabilitySet::empty() } else { for_others(folders) };
+    taken.set(CapabilitySet::DAC_READ_SEARCH, !without_rights(file_ids(), || may_read(runs)));
+    taken
 }
 
 /// The capabilities that it takes to write into these folders where this user may not, and to give
 /// files to the user who called `sudo`.
 fn for_others(folders: &[&Path]) -> CapabilitySet {
     let mut taken = CapabilitySet::empty();
-    taken.set(CapabilitySet::DAC_OVERRIDE, !may_write_without_rights(folders));
-    taken.set(CapabilitySet::CHOWN, ::files::caller().is_some());
+    taken.set(CapabilitySet::DAC_OVERRIDE, !without_rights(file_ids(), || may_write(folders)));
+    taken.set(CapabilitySet::CHOWN, files::caller().is_some());
     taken
 }
 
-/// Whether this thread could write into each of these folders without any capability.
-fn may_write_without_rights(folders: &[&Path]) -> bool {
-    let Ok(have) = rustix::thread::capabilities(None) else { return false };
-    let none = rustix::thread::CapabilitySets { effective: CapabilitySet::empty(), ..have };
-    let may = rustix::thread::set_capabilities(None, none).is_ok() && may_write(folders);
-    // What was permitted all the time can be had back.
-    rustix::thread::set_capabilities(None, have).is_ok() && may
-}
-
-fn may_write(folders: &[&Path]) -> bool {
-    folders.iter().all(|folder| {
-        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        rustix::fs::accessat(rustix::fs::CWD, *folder, access, rustix::fs::AtFlags::EACCESS).is_ok()
+/// What a thread finds allowed that opens files as this user and group, without the groups that
+/// root has and without any capability: as it is once rights are given up. Where no thread can be
+/// made, nothing is.
+fn without_rights(ids: (u32, u32), allowed: impl FnOnce() -> bool + Send) -> bool {
+    let look = || {
+        // Without the right to change them they stay, here and later.
+        let _ = rustix::thread::set_thread_groups(&[]);
+        let Ok(have) = rustix::thread::capabilities(None) else { return false };
+        let none = rustix::thread::CapabilitySets { effective: CapabilitySet::empty(), ..have };
+        set_file_ids(ids) && rustix::thread::set_capabilities(None, none).is_ok() && allowed()
+    };
+    std::thread::scope(|scope| {
+        let looking = std::thread::Builder::new().spawn_scoped(scope, look);
+        looking.is_ok_and(|thread| thread.join().unwrap_or(false))
     })
 }
 
-/// Opens and makes files as the user who called `sudo` from here on, in this thread and those that
-/// it starts. Says whether it does: where there is no such user, or one who may not write into each
-/// of these folders, all stays as it is.
-fn as_caller(folders: &[&Path]) -> bool {
-    let Some((Some(user), group)) = ::files::caller() else { return false };
-    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    if set_file_ids(user, group.unwrap_or(own.1)) && may_write(folders) {
-        return true;
+fn may_write(folders: &[&Path]) -> bool {
+    folders.iter().all(|folder| may(folder, Access::WRITE_OK | Access::EXEC_OK))
+}
+
+/// How many files and directories are asked for. A place with more has so many runs that asking
+/// takes longer than many a query.
+const ASKED: usize = 20_000;
+
+/// Whether everything in these runs may be read, where they are not too many to find out.
+fn may_read(runs: &[&Path]) -> bool {
+    let mut left: Vec<PathBuf> = runs.iter().map(|&run| run.to_owned()).collect();
+    // A link back up would be followed for ever.
+    let mut seen = BTreeSet::new();
+    for _ in 0..ASKED {
+        let Some(path) = left.pop() else { return true };
+        if !path.is_dir() {
+            if !may(&path, Access::READ_OK) {
+                return false;
+            }
+            continue;
+        }
+        let inside = || -> io::Result<Vec<PathBuf>> {
+            if !seen.insert(path.canonicalize()?) {
+                return Ok(Vec::new());
+            }
+            path.read_dir()?.map(|entry| Ok(entry?.path())).collect()
+        };
+        match may(&path, Access::READ_OK | Access::EXEC_OK).then(inside) {
+            Some(Ok(inside)) => left.extend(inside),
+            _ => return false,
+        }
     }
-    set_file_ids(own.0, own.1);
     false
+}
+
+/// Whether the kernel allows it, or there is nothing.
+fn may(path: &Path, access: Access) -> bool {
+    let allowed = rustix::fs::accessat(rustix::fs::CWD, path, access, rustix::fs::AtFlags::EACCESS);
+    matches!(allowed, Ok(()) | Err(rustix::io::Errno::NOENT))
 }
 
 /// Sets the user and group by which the kernel decides on this thread's access to files, and to
 /// which new files belong (setfsuid(2)). Says whether they are these: the calls report no failure,
 /// and without the right to change them they change nothing.
-fn set_file_ids(user: u32, group: u32) -> bool {
-    swap_file_ids(user, group);
-    file_ids() == (user, group)
+fn set_file_ids(ids: (u32, u32)) -> bool {
+    swap_file_ids(ids);
+    file_ids() == ids
 }
 
 /// The user and group by which the kernel decides on this thread's access to files.
 fn file_ids() -> (u32, u32) {
     // Nobody has this number: nothing is changed.
-    swap_file_ids(u32::MAX, u32::MAX)
+    swap_file_ids((u32::MAX, u32::MAX))
 }
 
 /// Sets them, and gives what they were before.
-fn swap_file_ids(user: u32, group: u32) -> (u32, u32) {
+fn swap_file_ids((user, group): (u32, u32)) -> (u32, u32) {
     // SAFETY: takes a number.
     let group = unsafe { libc::setfsgid(group) };
     // SAFETY: takes a number.
@@ -354,7 +455,7 @@ fn swap_file_ids(user: u32, group: u32) -> (u32, u32) {
 /// What access to files leaves: reading and writing below the directories given; `/proc`, in which
 /// the process reads about its own threads and memory; and `/sys`, where libpcap reads what an
 /// interface dropped (it takes a file that it cannot read for a count of 0).
-fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
+fn restrict_files(kept: &Kept<'_>) -> Result<(), Box<dyn StdError + Send + Sync>> {
     // The newest level that this asks for; the kernel's own where that is older.
     let all = AccessFs::from_all(ABI::V5);
     let mut rules = Ruleset::default().handle_access(all)?;
@@ -369,7 +470,11 @@ fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
     for kernel in ["/proc", "/sys"] {
         rules = rules.add_rule(below(Path::new(kernel), AccessFs::from_read(ABI::V5))?)?;
     }
-    for path in kept.read.iter().filter(|path| path.exists()) {
+    if kept.reads_all {
+        rules = rules.add_rule(below(Path::new("/"), AccessFs::from_read(ABI::V5) & !AccessFs::Execute)?)?;
+    }
+    // A pipe has no place in the tree that a rule could name, and none restricts it.
+    for path in kept.read.iter().filter(|path| path.is_dir() || path.is_file()) {
         let access = if path.is_dir() { AccessFs::from_read(ABI::V5) } else { AccessFs::ReadFile.into() };
         rules = rules.add_rule(below(path, access & !AccessFs::Execute)?)?;
     }
@@ -381,17 +486,17 @@ fn restrict_files(kept: &Kept<'_>) -> anyhow::Result<()> {
 }
 
 /// Becomes the user who called `sudo`, or nobody, in this thread and those that it starts; whether
-/// a file may be opened is still decided as before where some are `written`. Root that may not
+/// a file may be opened is still decided as before where some are (`opened`). Root that may not
 /// become somebody else (in a container, say, that has no other user) stays what it is.
-fn leave_root(written: bool) -> anyhow::Result<()> {
-    let caller = ::files::caller();
+fn leave_root(opened: bool) -> Result<(), Error> {
+    let caller = files::caller();
     let user = caller.and_then(|(user, _)| user).unwrap_or(NOBODY);
     let group = caller.and_then(|(_, group)| group).unwrap_or(NOBODY);
-    let files = written.then(file_ids);
-    let have = rustix::thread::capabilities(None).context("cannot read this process's capabilities")?;
+    let ids = opened.then(file_ids);
+    let have = rustix::thread::capabilities(None).map_err(Error::of("read this process's capabilities"))?;
     // The change takes capabilities from whoever is not root any more; what is to be kept of them
     // is decided after it.
-    rustix::thread::set_keep_capabilities(true).context("cannot keep capabilities")?;
+    rustix::thread::set_keep_capabilities(true).map_err(Error::of("keep capabilities"))?;
     let changed = (|| {
         rustix::thread::set_thread_groups(&[])?;
         let (group, user) = (rustix::process::Gid::from_raw(group), rustix::process::Uid::from_raw(user));
@@ -400,25 +505,25 @@ fn leave_root(written: bool) -> anyhow::Result<()> {
     })();
     match changed {
         Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
-        Err(error) => return Err(anyhow::Error::new(error).context("cannot become another user")),
+        Err(error) => return Err(Error::of("become another user")(error)),
     }
-    rustix::thread::set_capabilities(None, have).context("cannot keep capabilities")?;
-    if let Some((user, group)) = files {
-        set_file_ids(user, group);
+    rustix::thread::set_capabilities(None, have).map_err(Error::of("keep capabilities"))?;
+    if let Some(ids) = ids {
+        set_file_ids(ids);
     }
     Ok(())
 }
 
-fn drop_capabilities(kept: &Kept<'_>) -> anyhow::Result<()> {
-    let have = rustix::thread::capabilities(None).context("cannot read this process's capabilities")?;
+fn drop_capabilities(kept: &Kept<'_>) -> Result<(), Error> {
+    let have = rustix::thread::capabilities(None).map_err(Error::of("read this process's capabilities"))?;
     let held = kept.capabilities & have.permitted;
     // Whoever is not root has programs inherit them, where that was so before.
     let inheritable = if kept.programs { held & have.inheritable } else { CapabilitySet::empty() };
     let sets = rustix::thread::CapabilitySets { effective: held, permitted: held, inheritable };
-    rustix::thread::set_capabilities(None, sets).context("cannot drop capabilities")
+    rustix::thread::set_capabilities(None, sets).map_err(Error::of("drop capabilities"))
 }
 
-fn deny_calls(kept: &Kept<'_>) -> anyhow::Result<()> {
+fn deny_calls(kept: &Kept<'_>) -> Result<(), Error> {
     // An architecture that the library does not know goes without.
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
     let denied = SeccompAction::Errno(libc::EPERM as u32);
@@ -430,8 +535,12 @@ fn deny_calls(kept: &Kept<'_>) -> anyhow::Result<()> {
         (calls.collect(), SeccompAction::Allow, denied)
     };
     let rules: BTreeMap<i64, _> = calls.into_iter().map(|call| (call, Vec::new())).collect();
-    let filter = SeccompFilter::new(rules, otherwise, action, architecture)?;
-    let program = BpfProgram::try_from(filter)?;
+    let what = "deny system calls (seccomp)";
+    let filter = SeccompFilter::new(rules, otherwise, action, architecture);
+    let program = match filter.and_then(BpfProgram::try_from) {
+        Ok(program) => program,
+        Err(error) => return Err(Error::of(what)(error)),
+    };
     let apply = if kept.all_threads { seccompiler::apply_filter_all_threads } else { seccompiler::apply_filter };
     match apply(&program) {
         Ok(()) => Ok(()),
@@ -440,7 +549,7 @@ fn deny_calls(kept: &Kept<'_>) -> anyhow::Result<()> {
         {
             Ok(())
         }
-        Err(error) => Err(anyhow::Error::new(error).context("cannot deny system calls (seccomp)")),
+        Err(error) => Err(Error::of(what)(error)),
     }
 }
 
@@ -540,5 +649,35 @@ mod tests {
         let users = users.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
         // Files are written as before.
         assert!(!is_root || users.trim() == "65534\t65534\t65534\t0", "{users}");
+    }
+
+    #[test]
+    fn what_may_be_read_is_found_as_whoever_will_read_it() {
+        use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: it takes root to be others");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let run = folder.path().join("run");
+        fs::create_dir(&run).unwrap();
+        // A way back up has no end.
+        symlink(folder.path(), run.join("up")).unwrap();
+        let mut path = run.clone();
+        for below in ["sends.parquet", "deeper", "still"] {
+            path = path.join(below);
+            fs::create_dir(&path).unwrap();
+        }
+        let file = path.join("part");
+        fs::write(&file, "").unwrap();
+        let reads = |user: u32| without_rights((user, user), || may_read(&[&run]));
+        assert!(reads(0) && reads(777));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(reads(0) && !reads(777));
+        chown(&file, Some(777), Some(777)).unwrap();
+        assert!(!reads(0) && reads(777));
+        // This thread is who it was.
+        assert_eq!((file_ids(), may_read(&[&run])), ((0, 0), true));
     }
 }
