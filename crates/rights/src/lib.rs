@@ -586,8 +586,8 @@ mod tests {
         confined(&kept, || {
             fs::write(mine.path().join("a"), "b").unwrap();
             fs::rename(mine.path().join("a"), mine.path().join("c")).unwrap();
-            let refused = |result: std::io::Result<()>| {
-                assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+            let refused = |result: io::Result<()>| {
+                assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             };
             refused(fs::write(other.path().join("x"), "y"));
             refused(fs::read(other.path().join("there")).map(drop));
@@ -611,7 +611,7 @@ mod tests {
             let refused =
                 [std::net::TcpStream::connect(other).map(drop), std::net::TcpListener::bind("127.0.0.1:0").map(drop)];
             for refused in refused {
-                assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+                assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             }
         });
     }
@@ -622,7 +622,7 @@ mod tests {
             // SAFETY: a null argument list is refused before anything is read of it, were the call
             // let through.
             let result = unsafe { libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null()) };
-            let refused = std::io::Error::last_os_error();
+            let refused = io::Error::last_os_error();
             assert_eq!((result, refused.raw_os_error()), (-1, Some(libc::EPERM)));
             let namespace = fs::File::open("/proc/self/ns/net").unwrap();
             let entered = rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), None);
