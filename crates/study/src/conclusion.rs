@@ -226,7 +226,12 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
         let judged = if n == of {
             format!("{}: no effect on {} can be judged by {blocks} blocks", plan.name, plan.response)
         } else {
-            let which = unknown.join(", ");
+            // The table has all of them.
+            const NAMED: usize = 2;
+            let mut which = unknown[..n.min(NAMED)].join(", ");
+            if n > NAMED {
+                which += &format!(" and {} more", quantity::counted((n - NAMED) as u64, "effect"));
+            }
             format!("{}: {which}: {} cannot be judged by {blocks} blocks", plan.name, plan.response)
         };
         verdict.insert(before, Sentence::from(judged).and(WHAT_HELPS));

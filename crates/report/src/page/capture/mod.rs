@@ -64,7 +64,7 @@ mod tests {
     fn a_verdict_is_a_clause_for_each_of_its_parts() {
         let verdict = Verdict {
             limited: "slow start 56 % of 2.66 s".into(),
-            finding: Some("loss: 3 of 9 packets; 2 were retransmitted.".into()),
+            finding: Some("loss: 3 of 9 packets; 2 were retransmitted".into()),
             step: Some("look at the path".into()),
         };
         let clauses = clauses_of(&verdict);
