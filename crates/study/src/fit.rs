@@ -7,7 +7,7 @@ use traffic::stream::Direction;
 
 use crate::Error;
 use crate::plan::{MOST_COMBINATIONS, Plan};
-use crate::setting::{Setup, Workload};
+use crate::setting::{OF_THE_PATH, Setup, Workload, of_hosts};
 
 /// Where in a plan something does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,26 +28,6 @@ pub struct Misfit {
     /// What is wrong with it, and what would be right.
     pub problem: String,
 }
-
-/// Settings of the path between the hosts; loopback does not pass it.
-const OF_THE_PATH: [&str; 16] = [
-    "delay",
-    "jitter",
-    "jitter_shape",
-    "jitter_memory",
-    "rate",
-    "loss",
-    "burst_loss",
-    "queue",
-    "qdisc",
-    "recorded",
-    "schedule",
-    "ecn",
-    "mtu",
-    "reorder",
-    "duplicate",
-    "black_hole",
-];
 
 /// What a stream always measures.
 const OF_STREAMS: [Response; 12] = [
@@ -181,7 +161,7 @@ fn datagrams(plan: &Plan) -> Option<Misfit> {
     let all = setups(plan).all(|setup| setup.workload == Workload::Udp);
     let any = setups(plan).any(|setup| setup.workload == Workload::Udp);
     let of_tcp = |name: &str| {
-        let name = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
+        let (_, name) = of_hosts(name);
         NOT_OF_DATAGRAMS.contains(&name) || name.starts_with("net.ipv4.tcp_")
     };
     if let Some(name) = plan.settings().find(|name| all && of_tcp(name)) {
@@ -282,7 +262,7 @@ fn lacks(setup: &Setup, response: Response) -> Option<&'static str> {
 /// Settings of an interface are looked up for all interfaces, as a host of a lab has others than
 /// this machine.
 pub fn unknown_sysctl(name: &str) -> Option<String> {
-    let sysctl = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
+    let (_, sysctl) = of_hosts(name);
     let mut steps: Vec<&str> = sysctl.split('.').collect();
     if let ["net", "ipv4" | "ipv6", "conf" | "neigh", interface, ..] = steps[..]
         && interface != "all"
@@ -339,7 +319,7 @@ pub fn unknown_congestion(name: &str) -> Option<String> {
 /// Why a sysctl cannot have a value: text for one that holds whole numbers, or a congestion control
 /// that there is not. What else the kernel refuses shows when it is set.
 pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
-    let sysctl = name.strip_prefix("a.").or_else(|| name.strip_prefix("b.")).unwrap_or(name);
+    let (_, sysctl) = of_hosts(name);
     if sysctl == "net.ipv4.tcp_congestion_control" {
         return unknown_congestion(value);
     }

@@ -59,5 +59,5 @@ pub use ground::{Ground, Peer};
 pub use outcome::{Check, Ping, Point, Trial};
 pub use plan::{Factor, Place, Plan};
 pub use sentence::Sentence;
-pub use setting::{NAMES, Setup, Workload};
+pub use setting::{Setup, Workload};
 pub use this_host::ThisHost;

@@ -9,7 +9,7 @@ use record::trial::Response;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::setting::Setup;
+use crate::setting::{OF_THE_LAB, OF_THE_PATH, Setup};
 
 /// One thing that is varied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,28 +58,6 @@ pub struct Plan {
 /// What making a lab, starting a server and taking both down costs each trial, nanoseconds: for the
 /// forecast alone.
 const AROUND_A_TRIAL: Nanos = Nanos::from_millis(250);
-
-/// Settings of the path and of hosts that are the lab's.
-const NEED_THE_LAB: [&str; 18] = [
-    "delay",
-    "jitter",
-    "jitter_shape",
-    "jitter_memory",
-    "rate",
-    "loss",
-    "burst_loss",
-    "queue",
-    "qdisc",
-    "recorded",
-    "schedule",
-    "ecn",
-    "mtu",
-    "reorder",
-    "duplicate",
-    "black_hole",
-    "over",
-    "offloads",
-];
 
 /// Combinations of levels that a plan has at most.
 pub(crate) const MOST_COMBINATIONS: usize = 10_000;
@@ -161,7 +139,7 @@ impl Plan {
             let names: Vec<&str> = self.settings().filter(|n| is(n)).collect();
             (!names.is_empty()).then(|| names.join(", "))
         };
-        let problem = if let Some(names) = named(&|n| NEED_THE_LAB.contains(&n)) {
+        let problem = if let Some(names) = named(&|n| OF_THE_PATH.contains(&n) || OF_THE_LAB.contains(&n)) {
             format!("only the lab can set {names}: run it without --host, or take that out of the plan")
         } else if let Some(names) = named(&|n| n.starts_with("b.net.")) {
             format!("{names} belongs to the server's host: set it there before the study, and take it out of the plan")

@@ -22,7 +22,7 @@ use settings::{At, Key, Table, Value, Wrong};
 
 use crate::fit::{self, Misfit, Place};
 use crate::plan::{Factor, MOST_COMBINATIONS, Plan};
-use crate::setting::{NAMES, Refused, Setup};
+use crate::setting::{Refused, Setup, names};
 use crate::{Error, brought};
 
 /// Reads a plan. `file` is its name, for messages.
@@ -121,7 +121,7 @@ const ABOVE: [&str; 7] = ["name", "workload", "measure", "repetitions", "duratio
 /// A key above [fixed] that does not belong there, or is none.
 fn misplaced(key: &Key<'_>) -> Wrong {
     let name = key.name();
-    if NAMES.contains(&name) || is_sysctl(name) || name == "net" {
+    if names().any(|setting| setting == name) || is_sysctl(name) || name == "net" {
         let problem = format!("{name} is a setting: write it below [fixed], or with a list of levels below [factors]");
         return key.at().wrong(problem);
     }

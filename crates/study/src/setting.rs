@@ -65,8 +65,8 @@ pub struct Setup {
     pub schedule: Option<String>,
 }
 
-/// The names of all settings, for messages.
-pub const NAMES: [&str; 40] = [
+/// Settings of the path between the hosts.
+pub(crate) const OF_THE_PATH: [&str; 16] = [
     "delay",
     "jitter",
     "jitter_shape",
@@ -83,8 +83,13 @@ pub const NAMES: [&str; 40] = [
     "duplicate",
     "black_hole",
     "mtu",
-    "over",
-    "offloads",
+];
+
+/// What else only a lab can set.
+pub(crate) const OF_THE_LAB: [&str; 2] = ["over", "offloads"];
+
+/// All others: those of workloads, sockets and hosts.
+const OF_ENDS: [&str; 22] = [
     "workload",
     "direction",
     "family",
@@ -108,6 +113,20 @@ pub const NAMES: [&str; 40] = [
     "think",
     "net.…",
 ];
+
+/// The names of all settings.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OF_THE_PATH.into_iter().chain(OF_THE_LAB).chain(OF_ENDS)
+}
+
+/// The hosts that a setting is of, and its name without them: `a.net.…` is of the client's alone.
+pub(crate) fn of_hosts(name: &str) -> (&'static [Side], &str) {
+    match name.split_at_checked(2) {
+        Some(("a.", rest)) => (&[Side::A], rest),
+        Some(("b.", rest)) => (&[Side::B], rest),
+        _ => (&Side::ALL, name),
+    }
+}
 
 impl Default for Setup {
     fn default() -> Self {
@@ -298,11 +317,7 @@ impl Setup {
     fn set_sysctl(&mut self, name: &str, text: &str) -> Result<(), Refused> {
         let dotted = brought::dotted(name);
         let name = dotted.as_deref().unwrap_or(name);
-        let (sides, sysctl): (&[Side], &str) = match name.split_at_checked(2) {
-            Some(("a.", rest)) => (&[Side::A], rest),
-            Some(("b.", rest)) => (&[Side::B], rest),
-            _ => (&Side::ALL, name),
-        };
+        let (sides, sysctl) = of_hosts(name);
         if sysctl.starts_with("net.") {
             for side in sides {
                 self.sysctls.retain(|(s, n, _)| (s, n.as_str()) != (side, sysctl));
@@ -310,10 +325,10 @@ impl Setup {
             }
             return Ok(());
         }
-        let advice = match (brought::answer(name), quantity::near(name, NAMES)) {
+        let advice = match (brought::answer(name), quantity::near(name, names())) {
             (Some(answer), _) => answer,
             (None, Some(known)) => format!("did you mean `{known}`?"),
-            (None, None) => format!("there are {}", NAMES.join(", ")),
+            (None, None) => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         };
         Err(Refused::Name(format!("there is no setting {name:?}: {advice}")))
     }
@@ -422,7 +437,7 @@ mod tests {
 
     #[test]
     fn every_name_is_known() {
-        for name in NAMES.iter().filter(|n| **n != "net.…") {
+        for name in names().filter(|n| *n != "net.…") {
             assert!(!matches!(Setup::default().set(name, "?"), Err(Refused::Name(_))), "{name}");
         }
     }
