@@ -263,6 +263,14 @@ impl Ledger {
     }
 }
 
+/// The lock is of the open file, which a process that another thread has just forked shares until
+/// it runs its program: closing it here alone would leave the run locked until then (flock(2)).
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        let _ = self.trials.unlock();
+    }
+}
+
 /// Bytes of trials that are read at most: a hundred times what the longest study so far has
 /// written.
 const MOST_TRIALS: u64 = 4 << 30;
@@ -310,4 +318,22 @@ pub fn load(directory: &Path) -> Result<(Provenance, Vec<Trial>, u64), Error> {
         .map(|line| serde_json::from_slice(line).map_err(|e| wrong(&path, e.to_string())))
         .collect::<Result<_, _>>()?;
     Ok((provenance, trials, whole as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_put_down_is_free_though_a_fork_still_has_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let study = Study { name: "s".into(), builtin: false, plans: Vec::new(), host: None };
+        let ledger = Ledger::create(&run, Provenance::here(&study, 1, Vec::new())).unwrap();
+        let of_a_fork = ledger.trials.try_clone().unwrap();
+        assert!(Ledger::resume(&run).is_err(), "it is held");
+        drop(ledger);
+        assert!(Ledger::resume(&run).is_ok());
+        drop(of_a_fork);
+    }
 }

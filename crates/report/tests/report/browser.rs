@@ -21,7 +21,7 @@ addEventListener('error', e => wrong.push('error: ' + e.message));
 addEventListener('unhandledrejection', e => wrong.push('rejection: ' + e.reason));
 addEventListener('securitypolicyviolation', e => wrong.push('policy: ' + e.blockedURI));
 for (const level of ['error', 'warn']) console[level] = (...words) => wrong.push(level + ': ' + words.join(' '));
-setTimeout(() => {
+const look = () => {
   const root = document.documentElement.dataset;
   root.wrong = wrong.join(' | ');
   root.requests = performance.getEntriesByType('resource').length;
@@ -29,7 +29,9 @@ setTimeout(() => {
   root.marks = [...document.querySelectorAll('figure .chart > svg')].map(s => s.querySelectorAll('path, rect, circle, line').length).join(',');
   root.broken = [...document.querySelectorAll('svg *')].filter(n => [...n.attributes].some(a => /NaN|Infinity|undefined/.test(a.value))).length;
   root.wide = document.documentElement.scrollWidth > innerWidth ? 'yes' : 'no';
-}, 1500);
+};
+// The time of a page that is still read goes on: its scripts may come later than any moment of it.
+addEventListener('load', () => setTimeout(look, 1500));
 </script>";
 
 fn label() -> String {
@@ -207,7 +209,7 @@ fn a_page_draws_everything_asks_for_nothing_and_runs_nothing_of_a_run() {
 /// Saves a plot both ways, follows a point to its row, and writes what came of it where the test
 /// reads it.
 const USE: &str = "<script>
-setTimeout(() => {
+const act = () => {
   const root = document.documentElement.dataset, saved = [];
   const click = HTMLAnchorElement.prototype.click;
   HTMLAnchorElement.prototype.click = function () { this.download ? saved.push([this.download, this.href]) : click.call(this); };
@@ -224,7 +226,8 @@ setTimeout(() => {
     const drawn = new DOMParser().parseFromString(text, 'image/svg+xml');
     root.picture = [drawn.querySelectorAll('circle').length, drawn.querySelectorAll('parsererror').length, text.includes('var(') ? 'var' : 'own'].join(',');
   }, 600);
-}, 800);
+};
+addEventListener('load', () => setTimeout(act, 800));
 </script>";
 
 #[test]
