@@ -3,6 +3,7 @@
 mod bursts;
 mod datagrams;
 mod offered;
+mod pushes;
 mod scoreboard;
 mod sizes;
 mod space;
@@ -27,6 +28,7 @@ use crate::stall::Heard;
 use bursts::Bursts;
 use datagrams::Datagrams;
 pub(crate) use offered::Offered;
+use pushes::Pushes;
 use record::conversation::Limit;
 use scoreboard::Scoreboard;
 use sizes::Sizes;
@@ -149,6 +151,7 @@ pub(crate) struct Half {
     pub(crate) heard_at: u64,
     pub(crate) last_data_at: u64,
     pub(crate) checksums: Checksums,
+    pub(crate) pushes: Pushes,
 
     // For its data.
     pub(crate) sizes: Sizes,
@@ -425,7 +428,13 @@ impl Half {
             }
             let bytes = (end - start) as u32;
             let release = self.release(now, lag);
-            self.rounds.sent(now, (bytes, self.sizes.is_full(bytes)), flight, release);
+            let full = self.sizes.is_full(bytes);
+            // An ACK that has not passed here is not with the sender yet. Pieces of one segment, as a
+            // capture may show it, come at once.
+            if !full && self.space.una() < start && !release.follows && !self.sizes.is_full(self.sizes.last()) {
+                self.rounds.note_part_filled_beside();
+            }
+            self.rounds.sent(now, (bytes, full), flight, release);
         }
         self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
     }
@@ -452,6 +461,19 @@ impl Half {
         let crossing = two.unwrap_or(if lag > 0 { u64::MAX } else { 0 });
         let within = (PROMPT.min(eighth) + lag / 16).saturating_add(crossing);
         Release { prompted: lag > 0 && since <= within, follows: pause <= crossing.min(eighth) }
+    }
+
+    /// Whether the sender had more when it sent the segment before the last: what was late after that
+    /// is a window's, a pacer's or the path's, and not the program's.
+    pub(crate) fn had_more(&self) -> bool {
+        self.pushes.left_more() && self.sizes.is_full(self.sizes.previous())
+    }
+
+    /// How long a segment with so much payload takes on the slowest link, as bursts have shown; that
+    /// of 5 Mbit/s where none has.
+    pub(crate) fn crossing(&self, payload: u32) -> u64 {
+        let best = self.bursts.as_ref().map_or(0, |b| b.passing());
+        u64::from(payload) * 1_000_000_000 / if best > 0 { best } else { 625_000 }
     }
 
     /// A round with data in it is over.

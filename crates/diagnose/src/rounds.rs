@@ -64,6 +64,9 @@ pub(crate) struct Rounds {
     /// How fast data were acknowledged in the latest round in which a queue stood most of the time;
     /// 0 before the first.
     path: u32,
+    /// How often a part-filled segment was sent by itself while the one before, part-filled too, was
+    /// out; 255 at most.
+    part_filled_beside: u8,
     /// Rounds until what is in flight is the window again: after a recovery it still holds what
     /// SACK had reported.
     settling: u8,
@@ -143,6 +146,12 @@ impl Rounds {
         self.peak = self.peak.max(flight);
     }
 
+    /// A part-filled segment was sent while the one before, part-filled too, was out.
+    #[inline(always)]
+    pub(crate) fn note_part_filled_beside(&mut self) {
+        self.part_filled_beside = self.part_filled_beside.saturating_add(1);
+    }
+
     /// A round with data in it is over. True where slow start is over too, if the last segment was
     /// full: if there was more to send.
     #[inline(always)]
@@ -197,9 +206,9 @@ impl Rounds {
                 (self.most_flat, self.most_flat_level) = (self.flat, self.level);
             }
             // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment
-            // or less are no slow start.
+            // or less are no slow start, nor are four on one level of which some fall short of it.
             let steady = last / 4 > size && peak.abs_diff(last) <= size;
-            over = steady && self.steady || self.threshold > 0 && peak >= self.threshold;
+            over = steady && self.steady || self.flat >= 3 || self.threshold > 0 && peak >= self.threshold;
             self.steady = steady;
         }
         self.last_peak = peak;
@@ -261,6 +270,12 @@ impl Rounds {
     /// Much of the last round was sent though no ACK had just let it go: no window was waited for.
     pub(crate) fn is_by_itself(&self) -> bool {
         self.by_itself
+    }
+
+    /// Part-filled segments were sent while others were out, which Nagle's algorithm does not allow
+    /// (RFC 896; `tcp_minshall_check` in net/ipv4/tcp_output.c): it is off.
+    pub(crate) fn nagle_is_off(&self) -> bool {
+        self.part_filled_beside >= 4
     }
 
     /// All that was in flight was sent in one burst, and then its ACKs were waited for: the path

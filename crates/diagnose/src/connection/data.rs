@@ -130,6 +130,7 @@ impl Connection {
             }
             let unanswered = h.last_data_at > h.heard_at;
             h.sizes.take(s, unanswered);
+            h.pushes.take(s.flags.contains(Flags::PSH));
             if h.sizes.is_small(s.payload) {
                 h.count.small = h.count.small.saturating_add(1);
                 // Small ones one after the other, without an answer in between: not a dialogue.
@@ -341,6 +342,9 @@ impl Connection {
             return;
         }
         let full = h.sizes.is_full(s.payload);
+        if !full && h.rounds.nagle_is_off() {
+            return;
+        }
         let what = if full { Event::DelayedAckStall } else { Event::NagleStall };
         let occurrence = Occurrence {
             at: late.sent_at,
@@ -356,15 +360,15 @@ impl Connection {
         let (known, largest) = (self.halves[!way].window.scale_is_known(), self.halves[!way].window.largest());
         let h = &mut self.halves[way];
         let room = h.view.edge().saturating_sub(h.space.next());
-        if !known
-            || h.view.edge() <= START
-            || room >= u64::from(h.sizes.largest())
-            || u64::from(h.in_flight()) < 2 * u64::from(h.sizes.largest())
-        {
+        let window = h.view.edge().saturating_sub(h.view.una());
+        let size = u64::from(h.sizes.largest());
+        // A window of less than three segments is full with a single one.
+        let narrow = window < 3 * size && h.sizes.is_full(h.sizes.last());
+        let much = u64::from(h.in_flight()) >= 2 * size || narrow;
+        if !known || h.view.edge() <= START || room >= size || !much {
             return;
         }
         h.anomalies.filled = h.space.next();
-        let window = h.view.edge().saturating_sub(h.view.una());
         if h.anomalies.full_windows == 0 {
             h.anomalies.full_least = window;
         }

@@ -2,7 +2,7 @@
 
 use wire::{Flags, Segment};
 
-use super::{Connection, at_once};
+use super::Connection;
 use crate::distance::Distance;
 use crate::half::{AWAY, Data, Late, PROMPT};
 use crate::kept::Facts;
@@ -220,7 +220,14 @@ impl Connection {
                 // segments are overdue, a tail-loss probe of new data (RFC 8985, section 7.3) comes
                 // then.
                 let overdue = u64::from(h.in_flight()) >= u64::from(s.payload) + 2 * u64::from(h.sizes.largest());
-                let limit = match (by_itself, facts.held_up || overdue) {
+                // A message that the peer answered once it had all of it was as long as it is, and
+                // no window cut it off.
+                let answered = new && way != of && h.space.out() == 0 && h.pushes.ended();
+                let limit = match limit {
+                    Limit::SlowStart | Limit::CongestionWindow | Limit::Unknown if answered => Limit::Application,
+                    limit => limit,
+                };
+                let limit = match (by_itself, facts.held_up || overdue || h.had_more()) {
                     (true, true) => Limit::Unknown,
                     (true, false) => Limit::Application,
                     (false, _) => limit,
@@ -272,13 +279,19 @@ impl Connection {
                 // What comes sooner after the ACK than the way to its sender and back takes was
                 // under way before the ACK arrived.
                 let crossed = elapsed < lag - lag / 8;
-                // Beside the sender, the ACK lets data go as the kernel takes it.
-                let by_then = if lag < AWAY { lag + PROMPT } else { at_once(lag) };
-                let waited = new && way == of && elapsed <= by_then && !crossed;
+                // The ACK lets data go as the kernel takes it; no program has to wake up.
+                let by_then = if lag < AWAY {
+                    lag + PROMPT
+                } else {
+                    lag + lag / 4 + PROMPT + h.crossing(s.payload.min(h.sizes.full()))
+                };
+                let at_once = new && way == of && elapsed <= by_then && !crossed;
+                let full = s.payload >= h.sizes.full();
+                let waited = at_once && (full || !h.rounds.nagle_is_off());
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.
-                let no_room = waited && h.sizes.is_full(s.payload) && h.rounds.recent_peak() / 4 >= h.sizes.largest();
+                let no_room = waited && full && h.rounds.recent_peak() / 4 >= h.sizes.largest();
                 let released = if facts.released { self.halves[way].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
                 match (waited, no_room) {
@@ -358,7 +371,11 @@ impl Connection {
         let window = !self.halves[!way].window.scale_is_known()
             && self.halves[!way].anomalies.zero_windows > 0
             && !self.has_room(way);
-        if after_loss || on_the_way || window || blind || facts.held_up { Limit::Unknown } else { Limit::Application }
+        if after_loss || on_the_way || h.had_more() || window || blind || facts.held_up {
+            Limit::Unknown
+        } else {
+            Limit::Application
+        }
     }
 
     /// Whether a queue on the way from its sender held a full segment up for as long as nothing

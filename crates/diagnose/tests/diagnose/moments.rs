@@ -129,3 +129,119 @@ fn what_stood_in_a_queue_is_no_pause_of_its_sender() {
     let paced = full_segments(MS);
     assert!(share(&paced, Limit::PathRate) < 0.1, "{}", paced.verdict);
 }
+
+/// Messages of 650 bytes of the client over a round trip of 3 ms: each goes 100 µs after the ACK of
+/// the one before, and the first ones beside one another where it does not wait for that.
+fn after_each_ack(first_beside: bool) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, 3 * MS);
+    for n in 0..100 {
+        s.data(t, By::Client, 650);
+        if first_beside && n < 6 {
+            t += 400 * US;
+            continue;
+        }
+        t += 3 * MS;
+        s.ack(t, By::Server);
+        t += 100 * US;
+    }
+    s.report()
+}
+
+#[test]
+fn who_sends_small_segments_beside_small_ones_does_without_nagles_algorithm() {
+    let paced = after_each_ack(true);
+    assert_eq!(share(&paced, Limit::AckWaiting), 0.0, "{}", paced.verdict);
+    assert!(share(&paced, Limit::Application) > 0.8, "{}", paced.verdict);
+    let held = after_each_ack(false);
+    assert!(share(&held, Limit::AckWaiting) > 0.8, "{}", held.verdict);
+}
+
+/// Full segments of the client that leave each 10 ms, seen beside it, over a round trip of 1 ms;
+/// every `written`th ends what the client wrote.
+fn full_segments_ending(written: u64) -> Report {
+    let mut s = Script::new();
+    let start = s.open(0, MS);
+    for n in 1..=100 {
+        let t = start + n * 10 * MS;
+        let push = if n % written == 0 { Flags::PSH } else { Flags::default() };
+        s.send(t, By::Client, Flags::ACK | push, SIZE as u32);
+        s.ack(t + MS, By::Server);
+    }
+    s.report()
+}
+
+#[test]
+fn a_segment_with_more_behind_it_is_followed_by_no_pause_of_its_program() {
+    let in_buffer = full_segments_ending(10);
+    assert!(share(&in_buffer, Limit::Application) < 0.25, "{}", in_buffer.verdict);
+    let written = full_segments_ending(1);
+    assert!(share(&written, Limit::Application) > 0.8, "{}", written.verdict);
+}
+
+#[test]
+fn a_message_as_long_as_a_segment_is_one_of_a_dialogue() {
+    let mut s = Script::new();
+    let mut t = s.open(0, 28 * MS);
+    for _ in 0..50 {
+        s.data(t, By::Client, 1396);
+        t += 31 * MS;
+        s.server.expects = s.client.next;
+        s.data(t, By::Server, 962);
+        s.client.expects = s.server.next;
+        t += 60 * US;
+    }
+    s.ack(t, By::Client);
+    let report = s.report();
+    assert!(share(&report, Limit::Application) > 0.9, "{}", report.verdict);
+}
+
+#[test]
+fn a_flight_on_one_level_has_left_slow_start() {
+    // 45 segments and now and then a few less, as a program wakes up in time or late.
+    let mut s = Script::new();
+    let mut t = s.open(0, 3 * MS);
+    for round in 0..30 {
+        let segments = if round % 2 == 0 { 45 } else { 42 };
+        for n in 0..segments {
+            s.data(t + n * 5 * US, By::Client, SIZE as u32);
+        }
+        t += 3 * MS;
+        s.ack(t, By::Server);
+        t += 20 * US;
+    }
+    let report = s.report();
+    assert!(share(&report, Limit::CongestionWindow) > 0.7, "{}", report.verdict);
+}
+
+#[test]
+fn a_window_of_less_than_three_segments_is_full_with_one() {
+    let mut s = Script::new();
+    (s.client.scale, s.server.scale) = (Some(7), Some(0));
+    let rtt = 2 * MS;
+    s.send(0, By::Client, Flags::SYN, 0);
+    s.server.expects = s.client.next;
+    s.send(20 * US, By::Server, Flags::SYN | Flags::ACK, 0);
+    let mut t = rtt + 20 * US;
+    s.client.window = 40;
+    s.ack(t, By::Client);
+    for _ in 0..30 {
+        // Of 40 · 128 bytes three segments are sent, of 19 · 128 one; 128 bytes take none.
+        for _ in 0..3 {
+            s.data(t, By::Server, SIZE as u32);
+        }
+        for (window, pause) in [(19, 0), (1, 0), (40, 50 * MS)] {
+            t += rtt + pause;
+            s.client.window = window;
+            s.ack(t, By::Client);
+            if window == 19 {
+                s.data(t + 20 * US, By::Server, SIZE as u32);
+            }
+        }
+        t += 50 * US;
+    }
+    s.data(t, By::Server, 100);
+    s.ack(t + rtt, By::Client);
+    let report = s.report();
+    assert!(share(&report, Limit::ReceiveWindow) > 0.7, "{}", report.verdict);
+}
