@@ -3,7 +3,8 @@
 //! A full path that drops what its queue has no room for goes on carrying data at its rate while
 //! they are repaired: fewer losses would not make the transfer faster, so the time is the path's.
 //! That shows in round trips, which are those of a queue then, or in the rate, which is that of
-//! rounds in which one stood.
+//! rounds in which one stood, or in deliveries that come as evenly as a bottleneck gives them out
+//! which never rests.
 
 use crate::rtt::least_queue;
 
@@ -20,6 +21,10 @@ const SILENCE: u64 = 4;
 
 /// A path that is full shows so much of its rate: repairs that were not needed cross it too.
 const FULL: f64 = 0.75;
+
+/// Deliveries as even as this, from the quickest to the slowest byte, follow one another through a
+/// bottleneck that never rests.
+const EVEN: f64 = 1.25;
 
 /// The time up to one delivery.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +72,8 @@ pub(crate) struct Path {
     pub(crate) rest: u64,
     /// What it carried while a queue stood, kB/s; 0 where that was not seen.
     pub(crate) rate: u32,
+    /// More than one segment is out: no delivery waits for the one before to be acknowledged.
+    pub(crate) several: bool,
 }
 
 impl Repairing {
@@ -128,8 +135,14 @@ impl Repairing {
         let usual = if took.len() > 1 { took[took.len() / 4] } else { self.usual };
         self.usual = usual;
         let (mut time, mut bytes, mut lost) = (0, 0, 0);
+        let (mut quickest, mut slowest, mut count) = (f64::MAX, 0.0_f64, 0);
         for i in self.intervals.drain(..).filter(|i| i.took <= usual.saturating_mul(SILENCE)) {
             (time, bytes, lost) = (time + i.took, bytes + i.bytes, lost + i.lost);
+            let each = i.took as f64 / i.bytes as f64;
+            (quickest, slowest, count) = (quickest.min(each), slowest.max(each), count + 1);
+        }
+        if path.several && count >= FEWEST && slowest <= quickest * EVEN {
+            return lost;
         }
         if self.excess.iter().flatten().sum::<u64>() > least_queue(path.rest) {
             return lost;
@@ -177,15 +190,23 @@ mod tests {
 
     #[test]
     fn a_repair_at_the_paths_rate_is_the_paths_time() {
-        let path = Path { rest: 20 * MS, rate: 100 };
+        let path = Path { rest: 20 * MS, rate: 100, several: false };
         assert_eq!(of_path(&[10, 10, 10, 10], path, None), 40);
         assert_eq!(of_path(&[20, 20, 20, 20], path, None), 0);
         assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 40, "the timer's time is the loss's");
     }
 
     #[test]
+    fn even_deliveries_show_a_path_that_never_rests() {
+        let path = Path { rest: 20 * MS, rate: 0, several: true };
+        assert_eq!(of_path(&[30, 31, 30, 33], path, None), 124);
+        assert_eq!(of_path(&[30, 45, 30, 33], path, None), 0);
+        assert_eq!(of_path(&[30, 31, 30, 33], Path { several: false, ..path }, None), 0, "each waited for an ACK");
+    }
+
+    #[test]
     fn a_queue_shows_in_round_trips_where_no_rate_is_known() {
-        let path = Path { rest: 20 * MS, rate: 0 };
+        let path = Path { rest: 20 * MS, rate: 0, several: false };
         assert_eq!(of_path(&[30, 30, 30, 30], path, Some(7)), 120);
         assert_eq!(of_path(&[30, 30, 30, 30], path, Some(5)), 0);
         assert_eq!(of_path(&[30, 30, 30, 30], path, None), 0);

@@ -404,7 +404,8 @@ impl Connection {
                 lost: self.budgets[of].of(Limit::LossRecovery).0,
             };
             let there = h.rtt.base().unwrap_or(0);
-            let path = Path { rest: there.saturating_add(beyond), rate: h.rounds.paths_rate() };
+            let several = h.in_flight() > h.sizes.largest();
+            let path = Path { rest: there.saturating_add(beyond), rate: h.rounds.paths_rate(), several };
             let highest = h.scoreboard.highest().unwrap_or(0);
             // A segment beyond all others that was reported was sent once, so its round trip is
             // plain.
