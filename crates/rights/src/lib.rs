@@ -64,6 +64,8 @@ pub struct Kept<'a> {
     /// Whether nothing is done any more but to decode what is open and to write files: every other
     /// system call is denied.
     pub decodes: bool,
+    /// Whether what is decoded is sent as frames, on a socket that is open.
+    pub sends: bool,
 }
 
 impl Kept<'_> {
@@ -80,6 +82,7 @@ impl Kept<'_> {
         programs: false,
         root: true,
         decodes: false,
+        sends: false,
     };
 }
 
@@ -271,6 +274,15 @@ pub fn keep_for_runs(runs: &[&Path], folders: &[&Path], names: bool) -> Result<(
     let root = is_root_by_another_name(capabilities);
     let kept = Kept { capabilities, written: folders, read: &read, root, decodes: !names, ..Kept::NOTHING };
     keep(&kept, !(folders.is_empty() && runs.is_empty()))
+}
+
+/// Keeps what it takes to decode a capture that is open, and to send its frames on a socket that is
+/// open.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_replay() -> Result<(), Error> {
+    keep_only(&Kept { root: false, decodes: true, sends: true, ..Kept::NOTHING })
 }
 
 /// Keeps what queries take: to read the runs below `place`, what links there lead to included, and
@@ -528,7 +540,8 @@ fn deny_calls(kept: &Kept<'_>) -> Result<(), Error> {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let (calls, otherwise, action): (Vec<i64>, _, _) = if kept.decodes {
-        (DECODING.iter().chain(DECODING_OLD).copied().collect(), denied, SeccompAction::Allow)
+        let sending = kept.sends.then_some(&libc::SYS_sendmmsg);
+        (DECODING.iter().chain(DECODING_OLD).chain(sending).copied().collect(), denied, SeccompAction::Allow)
     } else {
         let needed = [(kept.namespaces, libc::SYS_setns), (kept.programs, libc::SYS_execve)];
         let calls = DENIED.into_iter().filter(|call| !needed.contains(&(true, *call)));
@@ -577,8 +590,7 @@ mod tests {
     #[test]
     fn files_are_written_only_where_it_was_said() {
         if !has_landlock() {
-            println!("skipped: this kernel has no Landlock");
-            return;
+            return tier::skip("rights::files_are_written_only_where_it_was_said", "this kernel has no Landlock");
         }
         let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(other.path().join("there"), "already").unwrap();
@@ -601,8 +613,10 @@ mod tests {
     fn only_the_ports_that_were_named_are_connected_to_and_none_is_bound() {
         // Landlock knows ports from its fourth level on.
         if !has_landlock() || machine::landlock_level() < Some(4) {
-            println!("skipped: this kernel has no Landlock that knows ports");
-            return;
+            return tier::skip(
+                "rights::only_the_ports_that_were_named_are_connected_to_and_none_is_bound",
+                "this kernel has no Landlock that knows ports",
+            );
         }
         let listeners = [(), ()].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         let [named, other] = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
@@ -654,10 +668,7 @@ mod tests {
     #[test]
     fn what_may_be_read_is_found_as_whoever_will_read_it() {
         use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: it takes root to be others");
-            return;
-        }
+        tier::needs!(tier::Need::Root);
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let run = folder.path().join("run");

@@ -70,18 +70,34 @@ struct Batch {
     ends: Vec<usize>,
 }
 
-/// Sends the frames of a capture on an interface; `go_on` is asked between batches.
+/// An interface that is open to send on: the rest of the work takes no right of root's.
+pub struct Way {
+    link: Link,
+    socket: PacketSocket,
+}
+
+impl Way {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Where there is no such interface, or the kernel refuses.
+    pub fn open(interface: &str) -> Result<Self, Error> {
+        let link = Link::by_name(interface)?;
+        let socket = PacketSocket::sender(&link)?;
+        Ok(Self { link, socket })
+    }
+}
+
+/// Sends the frames of a capture; `go_on` is asked between batches.
 ///
 /// # Errors
 /// [`ReplayError`].
 pub fn run(
-    interface: &str,
+    Way { link, socket }: Way,
     file: impl Read + Send,
     pace: Pace,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> Result<Replayed, ReplayError> {
-    let link = Link::by_name(interface)?;
-    let socket = PacketSocket::sender(&link)?;
     let dropped_before = link.dropped_sending();
     let mut capture = Capture::from_reader(file)?;
     let (mut sent, mut marks, mut batch) = (Replayed::default(), Marks::default(), Batch::default());

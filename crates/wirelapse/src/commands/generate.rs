@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ::capture::generate::replay::{self, Pace, ReplayError, Replayed};
+use ::capture::generate::replay::{self, Pace, ReplayError, Replayed, Way};
 use ::capture::generate::{self, Plan, Sending, Sent, Shape, Spread};
 use clap_complete::engine::ArgValueCandidates;
 use paper::document::{Cell, Clause, Column, Document, Section, Table};
@@ -217,7 +217,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn send_again(args: &Args, path: &Path, pace: Pace, interrupt: &Interrupt) -> anyhow::Result<()> {
     let bad = |why: String| BadInput(format!("{}: {why}", path.display()));
     let file = std::fs::File::open(path).map_err(|error| bad(error.to_string()))?;
-    let sent = match replay::run(&args.interface, file, pace, |_| !interrupt.came()) {
+    let way = Way::open(&args.interface)?;
+    rights::keep_for_replay()?;
+    let sent = match replay::run(way, file, pace, |_| !interrupt.came()) {
         Ok(sent) => sent,
         Err(ReplayError::Capture(error)) => return Err(bad(error.to_string()).into()),
         Err(ReplayError::Interface(error)) => return Err(error.into()),

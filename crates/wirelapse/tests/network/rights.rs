@@ -124,6 +124,46 @@ fn a_file_is_decoded_without_a_right_of_roots() {
     }
 }
 
+#[test]
+fn a_capture_is_replayed_without_a_right_of_roots() {
+    needs!(Need::Root, Need::Program("ip"));
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let recorded = fs::read(RECORDED).unwrap();
+    let mut capture = wire::Capture::from_reader(&recorded[..]).unwrap();
+    let mut whole = 0u64;
+    while let Some(frame) = capture.next_frame().unwrap() {
+        whole += u64::from(frame.original_length as usize == frame.data.len());
+    }
+    let replayed = || {
+        // SAFETY: moves the calling thread alone into a new network namespace.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+        let up = ["link", "set", "lo", "up"];
+        assert!(std::process::Command::new("ip").args(up).status().unwrap().success());
+        let words = ["generate", "-i", "lo", "--rate", "line", "--json", "--replay", pipe.to_str().unwrap()];
+        let replay = Process::from(wirelapse!(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        // Opening the pipe for writing waits for whoever reads it.
+        let mut into = fs::File::options().write(true).open(&pipe).unwrap();
+        let (first, rest) = recorded.split_at(recorded.len() / 2);
+        for part in [first, rest] {
+            let found = (confined(replay.id()), users(replay.id()));
+            assert_eq!(found, (DECODES, vec!["65534 65534 65534 65534".to_owned()]));
+            into.write_all(part).unwrap();
+        }
+        drop(into);
+        let output = replay.output();
+        assert!(output.status.success(), "{output:?}");
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((line["frames"].as_u64(), line["dropped"].as_u64()), (Some(whole), Some(0)), "{line}");
+    };
+    std::thread::scope(|scope| {
+        if let Err(panic) = scope.spawn(replayed).join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
 /// Holds every process that opens a file, until it is let go (fanotify(7)).
 struct Held(fs::File);
 
