@@ -4,7 +4,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -165,6 +165,23 @@ fn alone(trials: &File, directory: &Path) -> Result<(), Error> {
     })
 }
 
+/// Refuses a run of another user before a byte of it is decoded: a study does what its run says, as
+/// root and to the sysctls of this host. What is not there is found by whoever reads it.
+fn refuse_others(directory: &Path) -> Result<(), Error> {
+    let own = [Some(0), Some(rustix::process::geteuid().as_raw()), files::caller().and_then(|(user, _)| user)];
+    let files = ["run.json", "trials.ndjson"].map(|name| directory.join(name));
+    let found = files.iter().map(|file| (file.as_path(), file.symlink_metadata()));
+    for (path, metadata) in std::iter::once((directory, directory.metadata())).chain(found) {
+        let Ok(owner) = metadata.map(|of| of.uid()) else { continue };
+        if !own.contains(&Some(owner)) {
+            let problem =
+                format!("belongs to user {owner}, and a study does what its run says: go on with a copy (cp -r)");
+            return Err(Error::Run { path: path.into(), problem });
+        }
+    }
+    Ok(())
+}
+
 impl Ledger {
     /// Begins a run in a directory that does not exist yet, and does not where it fails.
     ///
@@ -192,8 +209,10 @@ impl Ledger {
     /// cut short is taken off.
     ///
     /// # Errors
-    /// [`Error::Run`] where that is no run of a study, [`Error::File`] where it cannot be read.
+    /// [`Error::Run`] where that is no run of a study, or another user's; [`Error::File`] where it
+    /// cannot be read.
     pub fn resume(directory: &Path) -> Result<(Self, Vec<Trial>), Error> {
+        refuse_others(directory)?;
         load(directory)?;
         let path = directory.join("trials.ndjson");
         // A link is no journal of this program's: another file would be cut short.

@@ -68,6 +68,27 @@ fn every_key_of_a_run_is_in_the_documentation() {
 }
 
 #[test]
+fn a_run_of_another_user_is_not_gone_on_with_nor_decoded() {
+    use std::os::unix::fs::chown;
+    tier::needs!(tier::Need::Root);
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    drop(Ledger::create(&run, Provenance::here(&study(), 1, Vec::new())).unwrap());
+    for name in ["", "run.json", "trials.ndjson"] {
+        let path = run.join(name);
+        chown(&path, Some(777), Some(777)).unwrap();
+        // What is in it would be refused in other words.
+        let described = std::fs::read(run.join("run.json")).unwrap();
+        std::fs::write(run.join("run.json"), "no run").unwrap();
+        let refused = Ledger::resume(&run).map(drop).unwrap_err();
+        assert!(refused.is_wrong_use() && refused.to_string().contains("belongs to user 777"), "{name}: {refused}");
+        std::fs::write(run.join("run.json"), described).unwrap();
+        chown(&path, Some(0), Some(0)).unwrap();
+    }
+    Ledger::resume(&run).unwrap();
+}
+
+#[test]
 fn a_run_of_version_1_is_read_and_goes_on_in_this_version() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
