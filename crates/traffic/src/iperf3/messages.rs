@@ -438,6 +438,19 @@ mod tests {
     }
 
     #[test]
+    fn the_servers_own_report_is_kept_as_text_or_as_all_of_its_json() {
+        let of = |answer: &str| serde_json::from_str::<Results>(answer).unwrap().server_output();
+        assert_eq!(of(r#"{"streams":[]}"#), None);
+        assert_eq!(of(r#"{"streams":[],"server_output_text":"a\nb"}"#).as_deref(), Some("a\nb"));
+        let report =
+            r#"{"start":{"version":"iperf 3.12"},"end":{"sum":{"bytes":18446744073709551615,"seconds":1e-7}}}"#;
+        let kept = of(&format!(r#"{{"streams":[],"server_output_json":{report}}}"#)).unwrap();
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&kept), value(report));
+        assert!(kept.lines().count() > 5, "{kept}");
+    }
+
+    #[test]
     fn unknown_counts_of_a_stock_peer_are_minus_one() {
         let text = r#"{"id":1,"retransmits":18446744073709551615,"packets":12.0,"errors":-1}"#;
         let flow: FlowResult = serde_json::from_str(text).unwrap();
