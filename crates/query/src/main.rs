@@ -2,28 +2,25 @@
 
 mod manual;
 
-use std::borrow::Cow;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::builder::Styles;
 use clap::{CommandFactory as _, Parser as _};
-use indicatif::ProgressBar;
 use query::arguments::{Cli, Command, Query, Server};
 use query::drawn::{Asked, Look};
+use query::out::{self, Busy, complain};
 use query::output::{Output, Wanted};
 use query::prompt::{Entered, Prompt};
 use query::weeks::Ask;
-use query::{Error, Format, NAMED, Options, Place, Session, confined, harmless, threads};
+use query::{Error, Format, NAMED, Options, Place, Session, confined, threads};
 use tokio::runtime::RuntimeFlavor;
 
 /// What is said while a query runs.
 const WORKING: &str = "working on the query";
 /// How often the progress of a query is read.
 const TICK: Duration = Duration::from_millis(250);
-/// Columns where standard output is no terminal.
-const WIDTH: usize = 100;
 
 fn main() -> ExitCode {
     tame_panics();
@@ -67,11 +64,6 @@ fn code(done: Result<(), Error>) -> ExitCode {
     }
 }
 
-/// A message on standard error; what steers a terminal is replaced.
-fn complain(text: &str) {
-    eprintln!("wirelapse-query: {}", harmless::text(text));
-}
-
 /// Panics in words of others steer no terminal. One for which no thread could be made is no defect,
 /// and ends the program with the reason.
 fn tame_panics() {
@@ -82,9 +74,10 @@ fn tame_panics() {
             complain(threads::NONE);
             std::process::exit(1);
         }
-        match harmless::text(&message) {
-            Cow::Borrowed(_) => plain(info),
-            Cow::Owned(message) => eprintln!("{message}"),
+        if out::steers(&message) {
+            out::note(&message);
+        } else {
+            plain(info);
         }
     }));
 }
@@ -94,14 +87,14 @@ fn tame_panics() {
 /// be replaced.
 fn parsed() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
-        let steers = |word: std::ffi::OsString| matches!(harmless::text(&word.to_string_lossy()), Cow::Owned(_));
+        let steers = |word: std::ffi::OsString| out::steers(&word.to_string_lossy());
         if !std::env::args_os().any(steers) {
             error.exit();
         }
         match Cli::command().styles(Styles::plain()).try_get_matches() {
             Ok(_) => error.exit(),
             Err(plain) => {
-                eprint!("{}", harmless::text(&plain.render().ansi().to_string()));
+                out::note(plain.render().ansi().to_string().trim_end());
                 std::process::exit(plain.exit_code())
             }
         }
@@ -155,7 +148,7 @@ async fn run(query: &Query) -> Result<(), Error> {
         Some(name) => Some(named(name)?),
         None => query.sql.clone(),
     };
-    if query.format == Format::Parquet && std::io::stdout().is_terminal() {
+    if query.format == Format::Parquet && out::is_read() {
         return Err(Error::Wrong(
             "--format parquet writes bytes, which a terminal cannot show: redirect them to a file (> FILE)".into(),
         ));
@@ -169,7 +162,7 @@ async fn run(query: &Query) -> Result<(), Error> {
     query.html.as_deref().map_or(Ok(()), |path| files::refuse(path, query.force))?;
     let busy = busy("reading what runs there are");
     let session = Session::open(Place::new(&query.runs)?, options(query)).await;
-    busy.finish_and_clear();
+    busy.finish();
     let session = session?;
     let done = match sql {
         Some(sql) => one(&session, query, &sql).await,
@@ -186,7 +179,7 @@ async fn run(query: &Query) -> Result<(), Error> {
 /// Writes rows for another program.
 async fn weeks(ask: &Ask) -> Result<(), Error> {
     let session = Session::open(Place::new(&ask.runs)?, Options::default()).await?;
-    let mut output = Output::new(std::io::stdout(), Wanted::Json);
+    let mut output = Output::on_stdout(Wanted::Json);
     let schema = session.each(&ask.sql(), |batch| output.push(batch)).await;
     let done = schema.and_then(|schema| output.finish(&schema));
     left_out(&session);
@@ -211,8 +204,7 @@ fn named(name: &str) -> Result<String, Error> {
 }
 
 fn say(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(harmless::text(text).as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)
+    out::say(text).map_err(Error::Output)
 }
 
 /// Whether the engine has the thread of `main` alone, under a limit on threads.
@@ -220,30 +212,24 @@ fn alone() -> bool {
     tokio::runtime::Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
-/// A sign of life on a terminal.
-fn busy(what: &'static str) -> ProgressBar {
-    // It moves by a thread, which is needed elsewhere where there are few.
-    if !std::io::stderr().is_terminal() || alone() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new_spinner();
-    bar.set_message(what);
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
+/// A sign of life on a terminal. It moves by a thread, which is needed elsewhere where there are
+/// few.
+fn busy(what: &'static str) -> Busy {
+    Busy::new(what, !alone())
 }
 
 /// Shows how far a query is while it is worked on.
-async fn shown<T>(session: &Session, bar: &ProgressBar, worked_on: impl Future<Output = T>) -> T {
+async fn shown<T>(session: &Session, bar: &Busy, worked_on: impl Future<Output = T>) -> T {
     let mut worked_on = std::pin::pin!(worked_on);
     let mut pause = TICK;
     loop {
         tokio::select! {
             done = &mut worked_on => return done,
-            () = tokio::time::sleep(pause), if !bar.is_finished() && !bar.is_hidden() => {
+            () = tokio::time::sleep(pause), if bar.is_shown() => {
                 // The engine counts by part: with very many parts, looking takes long.
                 let looked = Instant::now();
                 if let Some(progress) = session.progress() {
-                    bar.set_message(format!("{WORKING}: {progress}"));
+                    bar.say(&format!("{WORKING}: {progress}"));
                 }
                 pause = TICK.max(looked.elapsed() * 50);
             },
@@ -266,13 +252,13 @@ async fn one(session: &Session, query: &Query, sql: &str) -> Result<(), Error> {
     }
     let wanted = match query.format {
         _ if query.csv => Wanted::Csv,
-        Format::Table => Wanted::Text(look, terminal_width()),
+        Format::Table => Wanted::Text(look, out::width()),
         Format::Json => Wanted::Json,
         Format::Csv => Wanted::Csv,
         Format::Parquet => Wanted::Parquet,
     };
     let at_the_end = matches!(wanted, Wanted::Text(..));
-    answer(session, sql, Output::new(std::io::stdout(), wanted), at_the_end).await
+    answer(session, sql, Output::on_stdout(wanted), at_the_end).await
 }
 
 /// Writes the answer. Progress is shown until the first rows, or until the end where nothing is
@@ -286,25 +272,20 @@ async fn answer<W: std::io::Write + Send>(
     let bar = busy(WORKING);
     let answered = session.each(sql, |batch| {
         if !at_the_end {
-            bar.finish_and_clear();
+            bar.finish();
         }
         output.push(batch)
     });
     let schema = shown(session, &bar, answered).await;
-    bar.finish_and_clear();
+    bar.finish();
     output.finish(&schema?)?;
     Ok(())
-}
-
-fn terminal_width() -> usize {
-    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    columns.filter(|columns| *columns > 0).unwrap_or(WIDTH)
 }
 
 async fn prompt(session: &Session, query: &Query) -> Result<(), Error> {
     let runs = session.fleet().runs().await?.all.len();
     if std::io::stdin().is_terminal() {
-        eprintln!("{runs} runs. A query ends with a semicolon; \\list, \\schema TABLE, \\quit");
+        out::note(&format!("{runs} runs. A query ends with a semicolon; \\list, \\schema TABLE, \\quit"));
     }
     let mut prompt = Prompt::new(session.names())?;
     loop {

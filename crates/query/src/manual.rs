@@ -35,7 +35,7 @@ pub fn print() -> io::Result<()> {
          .SH FILES\n.TP\n~/.local/state/wirelapse/query\\-history\nthe queries that were typed at the prompt\n\
          .SH SEE ALSO\nwirelapse(1), wirelapse\\-agent(1), wirelapse\\-report(1)"
     )?;
-    io::stdout().write_all(&page)
+    query::out::say(&String::from_utf8_lossy(&page))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 
 use crate::Error;
 use crate::drawn::{Answered, Asked, Look, MOST_ROWS};
-use crate::harmless::{As, Harmless};
+use paper::harmless::{As, Harmless};
 
 /// In which form rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -103,6 +103,13 @@ enum Drawn {
 
 fn engine(error: impl Into<DataFusionError>) -> Error {
     Error::Engine(error.into())
+}
+
+impl Output<std::io::Stdout> {
+    /// Writes to standard output.
+    pub fn on_stdout(wanted: Wanted) -> Self {
+        Self::new(std::io::stdout(), wanted)
+    }
 }
 
 impl<W: Write + Send> Output<W> {

@@ -3,6 +3,7 @@
 //! One file per subcommand in `commands`, what several of them need beside it, and glue only:
 //! what a command does lives in the crates below.
 
+mod bar;
 mod commands;
 mod congestion;
 mod criteria;
@@ -24,6 +25,7 @@ mod terminal;
 mod workload;
 
 use std::borrow::Cow;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::builder::Styles;
@@ -77,7 +79,7 @@ fn parsed() -> anyhow::Result<Cli> {
         match help::command().styles(Styles::plain()).try_get_matches_from(&words) {
             Ok(_) => error.exit(),
             Err(plain) => {
-                eprint!("{}", output::harmless(&plain.render().ansi().to_string()));
+                let _ = write!(output::stderr(), "{}", plain.render().ansi());
                 std::process::exit(plain.exit_code())
             }
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use paper::document::Document;
+use paper::harmless::{As, Harmless};
 
 use crate::options::heading;
 use crate::terminal;
@@ -25,19 +26,35 @@ pub struct Shown {
 #[error("nobody reads standard output any more")]
 pub struct ReaderGone;
 
-/// Standard output, whose broken pipe is told from every other one: its error is [`ReaderGone`].
-/// Every other error of it says that it is its own.
-pub struct Stdout<W>(W);
+/// Standard output, through which nothing passes that steers a terminal but the colours of reports.
+/// A broken pipe of it is told from every other one: its error is [`ReaderGone`]. Every other error
+/// of it says that it is its own.
+pub struct Stdout<W>(Harmless<W>);
 
-/// Standard output.
+/// Standard output. Nothing else of this program writes to it, nor to standard error but the
+/// functions below (`check/terminal`).
 pub fn stdout() -> Stdout<io::Stdout> {
-    Stdout(io::stdout())
+    Stdout(Harmless::new(io::stdout(), drawn_in()))
+}
+
+fn drawn_in() -> As {
+    if terminal::colour() { As::Drawn } else { As::Text }
+}
+
+/// Standard error.
+pub fn stderr() -> Harmless<io::Stderr> {
+    Harmless::new(io::stderr(), As::Text)
+}
+
+/// Standard error, for a program that is started.
+pub fn stderr_of_a_program() -> std::process::Stdio {
+    io::stderr().into()
 }
 
 impl Stdout<io::Stdout> {
     /// For many lines.
     pub fn lock(&self) -> Stdout<io::StdoutLock<'static>> {
-        Stdout(self.0.lock())
+        Stdout(Harmless::new(io::stdout().lock(), drawn_in()))
     }
 }
 
@@ -134,6 +151,11 @@ pub fn note(line: &str) {
     }
 }
 
+/// Asks the person at the terminal for an answer.
+pub fn ask(question: &str) {
+    eprint!("{}", message(question));
+}
+
 /// Prints a line about what went wrong to standard error.
 macro_rules! complain {
     ($($text:tt)*) => {
@@ -158,8 +180,17 @@ pub fn tame_panics() {
 /// Text without what steers a terminal: it may hold names of files, refusals of servers, and words
 /// of other programs.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| ::paper::steers(c) && !matches!(c, '\n' | '\t');
-    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
+    paper::harmless::text(text)
+}
+
+/// The cells of a screen, in which what steers a terminal is replaced: what draws a screen has
+/// written to no writer of this module.
+pub fn harmless_cells(cells: &mut ratatui::buffer::Buffer) {
+    for cell in &mut cells.content {
+        if cell.symbol().contains(paper::steers) {
+            cell.set_symbol("\u{fffd}");
+        }
+    }
 }
 
 /// A line of a log, in which line feeds are escaped: foreign words in it begin no line of their

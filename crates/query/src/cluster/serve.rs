@@ -18,7 +18,7 @@ use datafusion::prelude::SessionConfig;
 use super::scratch::Scratch;
 use super::stages::Stages;
 use super::{MESSAGE, SILENT, reached};
-use crate::{Error, stores};
+use crate::{Error, out, stores};
 
 /// Seconds without a sign of life after which an executor is lost and its work is done again by
 /// others.
@@ -82,7 +82,7 @@ pub async fn scheduler(of: Scheduler) -> Result<(), Error> {
     };
     let failed = |e: &dyn std::fmt::Display| Error::Cluster(format!("scheduler on {}: {e}", of.listen));
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(|e| failed(&e))?;
-    eprintln!("scheduler on {}", of.listen);
+    out::note(&format!("scheduler on {}", of.listen));
     start_server(cluster, of.listen, Arc::new(config)).await.map_err(|e| failed(&e))
 }
 
@@ -131,7 +131,7 @@ pub async fn executor(of: Executor) -> Result<(), Error> {
         })),
         ..ExecutorProcessConfig::default()
     };
-    eprintln!("executor on {}, for the scheduler {}", of.listen, of.scheduler);
+    out::note(&format!("executor on {}, for the scheduler {}", of.listen, of.scheduler));
     let ended = start_executor_process(Arc::new(config)).await;
     drop(scratch);
     ended.map_err(|e| Error::Cluster(format!("executor on {}: {e}", of.listen)))

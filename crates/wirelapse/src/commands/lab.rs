@@ -343,8 +343,9 @@ fn up(args: &Up) -> anyhow::Result<()> {
     Ok(served?)
 }
 
-/// The last line of what a detached owner says to the process that started it: End of Transmission.
-const END_OF_MESSAGE: &str = "\u{4}";
+/// The last line of what a detached owner says to the process that started it: the symbol for End
+/// of Transmission.
+const END_OF_MESSAGE: &str = "\u{2404}";
 
 /// Ends what a detached owner says to the process that waits.
 fn end_of_message(args: &Up) -> std::io::Result<()> {
@@ -434,8 +435,8 @@ fn detach(args: &Up) -> anyhow::Result<()> {
         writeln!(output::stdout(), "{}", harmless(&line))?;
     }
     let mut error = String::new();
-    if let Some(mut stderr) = owner.stderr.take() {
-        stderr.read_to_string(&mut error)?;
+    if let Some(mut complaints) = owner.stderr.take() {
+        complaints.read_to_string(&mut error)?;
     }
     let status = owner.wait()?;
     let error = error.trim().trim_start_matches("wirelapse: ").to_owned();
@@ -484,7 +485,7 @@ fn agreed(names: &[String]) -> anyhow::Result<bool> {
             BadInput(format!("this takes down every lab of this machine ({}): add --yes", names.join(", "))).into()
         );
     }
-    eprint!("End every lab of this machine: {}? [y/N] ", names.join(", "));
+    output::ask(&format!("End every lab of this machine: {}? [y/N] ", names.join(", ")));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -1,7 +1,7 @@
 //! `wirelapse query`: hands over to `wirelapse-query`, a separate program because of its size.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -11,6 +11,7 @@ use machine::programs;
 use record::table::{Record, object};
 
 use crate::exit::BadInput;
+use crate::output;
 
 /// The program that answers queries.
 const PROGRAM: &str = "wirelapse-query";
@@ -67,7 +68,7 @@ pub fn weeks<R: Record>(runs: &str, ask: &[String]) -> anyhow::Result<Vec<R>> {
         _ => return Err(io::Error::other(said.trim().to_owned()).into()),
     }
     // What was skipped is for the person, not for the figures.
-    eprint!("{said}");
+    write!(output::stderr(), "{said}")?;
     let row = |line: &str| {
         let object = serde_json::from_str(line).context("wirelapse-query gives a line that is no JSON object")?;
         object::read(&object).map_err(|why| anyhow::anyhow!("wirelapse-query gives a row in which {why}: {line}"))

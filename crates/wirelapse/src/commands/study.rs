@@ -11,12 +11,12 @@ use ::study::ledger::{Ledger, Provenance};
 use ::study::{Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
 use anyhow::Context as _;
 use clap_complete::engine::ArgValueCompleter;
-use indicatif::{ProgressBar, ProgressStyle};
 use quantity::{Address, parse};
 use record::Nanos;
 use serde_json::json;
 use traffic::tls::Trusted;
 
+use crate::bar::Bar;
 use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
@@ -122,6 +122,9 @@ fn ground(args: &Args, study: &Study) -> anyhow::Result<Ground> {
     Ok(Ground::Peer(Peer { addresses, token: args.token.read()?, tls, this_host }))
 }
 
+/// Of the bar of a study that has no count of trials.
+const STEPS: usize = 1000;
+
 /// The studies that no plan describes.
 pub const OTHERS: [&str; 2] = [overhead::NAME, reception::NAME];
 
@@ -159,12 +162,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ledger = Some(Ledger::create(directory, provenance.clone())?);
     }
     let limits = Limits { seed, budget: args.budget };
-    let bar = bar(args, &study);
-    let mut tell = |p: &Progress| {
-        bar.set_length(p.planned as u64);
-        bar.set_position(p.done as u64);
-        bar.set_message(format!("{}, {} left", p.label, p.left));
-    };
+    let planned = study.plans.iter().map(|plan| plan.combinations() * plan.repetitions as usize).sum();
+    let bar = Bar::new(output::shows_progress(args.json.json), planned, "{bar:30} {pos}/{len}  {msg}");
+    let mut tell = |p: &Progress| bar.show(p.done, p.planned, &format!("{}, {} left", p.label, p.left));
     let json = args.json.json;
     // A line that cannot be written is reported at the end; what is measured is kept all the same.
     let mut told = Ok(());
@@ -176,7 +176,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let go_on = || !interrupt.came();
     let ended = ::study::run(&study, &ground, limits, &mut trials, &mut record, &mut tell, &go_on);
-    bar.finish_and_clear();
+    bar.finish();
     let put_back = match ground {
         Ground::Peer(Peer { this_host: Some(host), .. }) => host.give_back(),
         _ => Ok(()),
@@ -203,18 +203,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     ended.map(|_| ()).context("the study ended early; what was measured until then is above")?;
     Ok(kept?)
-}
-
-fn bar(args: &Args, study: &Study) -> ProgressBar {
-    if !output::shows_progress(args.json.json) {
-        return ProgressBar::hidden();
-    }
-    let planned: usize = study.plans.iter().map(|p| p.combinations() * p.repetitions as usize).sum();
-    let bar = ProgressBar::new(planned as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<Ended>) -> anyhow::Result<()> {

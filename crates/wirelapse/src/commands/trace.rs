@@ -26,7 +26,7 @@ use crate::criteria::Criteria;
 use crate::exit::{BadInput, is_closed_pipe, message};
 use crate::interrupt::Interrupt;
 use crate::options::{self, For, Json, Output, Ready, heading};
-use crate::output::{Shown, complain, note};
+use crate::output::{self, Shown, complain, note};
 use crate::{hosts, memory, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
@@ -344,7 +344,7 @@ fn start_stopped(request: &Request, caller: Option<Caller>, tracer: &mut Tracer)
     let mut command = Command::new(&request.command[0]);
     command.args(&request.command[1..]);
     if request.json {
-        command.stdout(std::io::stderr());
+        command.stdout(output::stderr_of_a_program());
     }
     let stopped = Stopped::start(as_caller(command, caller)).context("cannot start a program")?;
     tracer.follow_pid(stopped.pid())?;

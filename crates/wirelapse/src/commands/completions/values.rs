@@ -14,7 +14,8 @@ fn entries(folder: &str) -> impl Iterator<Item = String> {
 }
 
 fn candidates(names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
-    let names: BTreeSet<String> = names.into_iter().collect();
+    // A name that steers a terminal is not offered: a shell may show it as it is.
+    let names: BTreeSet<String> = names.into_iter().filter(|name| !name.contains(paper::steers)).collect();
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
@@ -78,7 +79,8 @@ pub fn interface_or_file(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// Those of the names that begin as what was typed, and files.
 fn or_files(names: impl IntoIterator<Item = CompletionCandidate>, typed: &OsStr) -> Vec<CompletionCandidate> {
     let begins = |name: &CompletionCandidate| name.get_value().as_encoded_bytes().starts_with(typed.as_encoded_bytes());
-    names.into_iter().filter(begins).chain(PathCompleter::file().complete(typed)).collect()
+    let shows = |name: &CompletionCandidate| !name.get_value().to_string_lossy().contains(paper::steers);
+    names.into_iter().filter(begins).chain(PathCompleter::file().complete(typed)).filter(shows).collect()
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use ::report::page::overhead as page;
 use ::study::overhead::{Plan, Progress, run as measure};
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use record::Nanos;
 use serde_json::json;
 
-use super::Args;
+use super::{Args, STEPS};
+use crate::bar::Bar;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -42,16 +42,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return dry_run(args, &plan);
     }
     let interrupt = Interrupt::listen()?;
-    let bar = if output::shows_progress(args.json.json) { ProgressBar::new(1000) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %  {msg}, {eta} left") {
-        bar.set_style(style);
-    }
-    let mut tell = |p: &Progress| {
-        bar.set_position((p.share * 1000.0) as u64);
-        bar.set_message(p.load.name());
-    };
+    let bar = Bar::new(output::shows_progress(args.json.json), STEPS, "{bar:30} {percent} %  {msg}, {eta} left");
+    let mut tell = |p: &Progress| bar.show((p.share * STEPS as f64) as usize, STEPS, &p.load.name());
     let outcome = measure(&plan, &mut tell, &|| !interrupt.came());
-    bar.finish_and_clear();
+    bar.finish();
     let outcome = outcome.context("the study cannot go on")?;
     if args.json.json {
         return output::json_event("overhead", &outcome);

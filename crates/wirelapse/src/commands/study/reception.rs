@@ -7,13 +7,13 @@ use ::report::page;
 use ::study::reception::kept::{self, Kept};
 use ::study::reception::{Plan, Progress, run as measure};
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use paper::document::Document;
 use paper::terminal as renderer;
 use record::Nanos;
 use serde_json::json;
 
-use super::Args;
+use super::{Args, STEPS};
+use crate::bar::Bar;
 use crate::exit::BadInput;
 use crate::files::write_page;
 use crate::interrupt::Interrupt;
@@ -38,16 +38,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         files::directory(directory).map_err(|e| BadInput(format!("{}: {e}", directory.display())))?;
     }
     let interrupt = Interrupt::listen()?;
-    let bar = if output::shows_progress(args.json.json) { ProgressBar::new(1000) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %  {msg}, {eta} left") {
-        bar.set_style(style);
-    }
-    let mut tell = |p: &Progress| {
-        bar.set_position((p.share * 1000.0) as u64);
-        bar.set_message(p.label);
-    };
+    let bar = Bar::new(output::shows_progress(args.json.json), STEPS, "{bar:30} {percent} %  {msg}, {eta} left");
+    let mut tell = |p: &Progress| bar.show((p.share * STEPS as f64) as usize, STEPS, p.label);
     let outcome = measure(&plan, &mut tell, &|| !interrupt.came());
-    bar.finish_and_clear();
+    bar.finish();
     let outcome = outcome.context("the study cannot go on")?;
     let document = page::reception::document(&outcome);
     let event = Kept::of(&outcome);

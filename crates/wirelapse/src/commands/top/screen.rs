@@ -11,6 +11,7 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, d
 use ratatui::crossterm::{cursor, execute};
 use ratatui::{Frame, Terminal};
 
+use crate::output::harmless_cells;
 use crate::terminal;
 
 pub struct Screen {
@@ -40,6 +41,7 @@ impl Screen {
         let _ = self.terminal.draw(|frame| {
             let canvas = Canvas { width: frame.area().width.into(), colour, unicode };
             draw(frame, &canvas);
+            harmless_cells(frame.buffer_mut());
         });
     }
 

@@ -215,7 +215,7 @@ impl Request {
     pub fn tell(&self, line: &str) -> io::Result<()> {
         let line = harmless(line);
         match self.json {
-            true => writeln!(io::stderr(), "{line}"),
+            true => writeln!(crate::output::stderr(), "{line}"),
             false => writeln!(crate::output::stdout(), "{line}"),
         }
     }

@@ -7,6 +7,7 @@ use paper::Canvas;
 use ratatui::backend::{Backend as _, ClearType, CrosstermBackend};
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 
+use crate::output::harmless_cells;
 use crate::terminal;
 
 pub struct Screen {
@@ -29,6 +30,7 @@ impl Screen {
         let _ = self.terminal.draw(|frame| {
             let canvas = Canvas { width: frame.area().width.into(), colour, unicode };
             draw(frame, &canvas);
+            harmless_cells(frame.buffer_mut());
         });
     }
 }
