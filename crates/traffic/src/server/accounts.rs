@@ -16,7 +16,7 @@ use super::config::ServerConfig;
 use super::listening::SLICE;
 use super::lock::lock;
 use super::passes::Passes;
-use super::sessions::{Session, Sessions};
+use super::sessions::{GIVES_WAY_AFTER, Session, Sessions};
 use super::waiting::{Waiting, Waits};
 use crate::channel::Channel;
 use crate::error::WireError;
@@ -210,6 +210,20 @@ impl Shared {
             asked: used.saturating_add(1),
             limit: limit.into(),
         })
+    }
+
+    /// The same for one whose client waits on `control`. Where its network has no test and all
+    /// places are taken, it waits for as long as it takes a silent test to give way.
+    pub fn await_session(&self, ip: IpAddr, control: &Channel) -> Result<Session, Refusal> {
+        let until = timing::now().after(GIVES_WAY_AFTER).after(SLICE.into());
+        loop {
+            let taken = self.take_session(ip, control.stream().clone());
+            let now = timing::now();
+            if taken.is_ok() || now >= until || self.stopping() || self.sessions.holds(ip) {
+                return taken;
+            }
+            self.pause(control, now.after(SLICE.into()));
+        }
     }
 
     /// Threads that carry a test.

@@ -208,7 +208,7 @@ impl Test<'_> {
         admitted?;
         let agreed = agreed(p, limits)?;
         let flows = (agreed.receives + agreed.sends) as u64;
-        let session = self.shared.take_session(self.peer.ip(), self.control.stream().clone())?;
+        let session = self.shared.await_session(self.peer.ip(), self.control)?;
         let places = [self.shared.take_threads(flows)?, self.shared.take_memory(agreed.memory())?];
         Ok((agreed, session, places))
     }

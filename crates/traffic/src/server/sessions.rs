@@ -17,7 +17,7 @@ use super::lock::lock;
 use super::waiting::Network;
 
 /// Silence after which a test may give way to one of another network.
-const GIVES_WAY_AFTER: Nanos = Nanos::from_secs(2);
+pub(crate) const GIVES_WAY_AFTER: Nanos = Nanos::from_secs(2);
 
 /// Why a test was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,12 @@ impl Sessions {
         let test = Arc::new(Test { network, stream, progress: AtomicU64::new(0), seen });
         all.push(test.clone());
         Ok(Session { all: self.clone(), test })
+    }
+
+    /// Whether the network of this address has a test under way.
+    pub fn holds(&self, ip: IpAddr) -> bool {
+        let network = Network::of(ip);
+        lock(&self.0).iter().any(|test| test.network == network)
     }
 
     /// Ends each test that is over a limit of its own, and all that have one where the server

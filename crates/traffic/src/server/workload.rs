@@ -108,7 +108,7 @@ fn admit(
         shared.config.admit(&Shown { within_tls: private, token: request.token.as_deref(), login: None })?;
     }
     let (threads, memory) = needs(request, limits)?;
-    let session = shared.take_session(ip, control.stream().clone())?;
+    let session = shared.await_session(ip, control)?;
     Ok((session, [shared.take_threads(threads)?, shared.take_memory(memory)?]))
 }
 
