@@ -312,6 +312,7 @@ fn a_full_disk_is_said_with_the_file_and_leaves_nothing_half_written() {
         ("analyze \"$1\" -c 1 --plot \"$D/out.html\"", ""),
         ("analyze \"$1\" -c 1 --plot \"$D/out.svg\"", ""),
         ("compare \"$1\" \"$1\" --html \"$D/out.html\"", ""),
+        ("delay --before \"$1\" --after \"$D/../in.pcap\" --match content --html \"$D/out.html\"", ""),
         // Of a run, what is whole stays.
         ("analyze \"$1\" -o \"$D/out\"", "out"),
     ] {
@@ -323,13 +324,15 @@ fn a_full_disk_is_said_with_the_file_and_leaves_nothing_half_written() {
     }
     // Nor an empty run, which would keep its name from the next try.
     for words in [
-        "analyze \"$1\" -o \"$D/out\"",
-        "study small-messages --quick -o \"$D/out\"",
-        "trace --port 9 --for 1s -o \"$D/out\"",
+        "\"$0\" analyze \"$1\" -o \"$D/out\"",
+        "\"$0\" study small-messages --quick -o \"$D/out\"",
+        // Interrupted, it keeps what it has.
+        "timeout --foreground --preserve-status -s INT 6 \"$0\" study reception --quick -o \"$D/out\"",
+        "\"$0\" delay --before \"$1\" --after \"$D/../in.pcap\" --match content --calibrate \"$D/out\"",
+        "\"$0\" trace --port 9 --for 1s -o \"$D/out\"",
     ] {
-        let script = format!(
-            "cat /dev/zero > \"$D/full\" 2> /dev/null; \"$0\" {words} > /dev/null; echo \"status $?\"; ls -A \"$D\""
-        );
+        let script =
+            format!("cat /dev/zero > \"$D/full\" 2> /dev/null; {words} > /dev/null; echo \"status $?\"; ls -A \"$D\"");
         let output = on_a_full_disk(&script, "4k", &disk, &[capture.as_os_str()]);
         let error = text(&output.stderr);
         assert_eq!(text(&output.stdout).trim_end(), "status 1\nfull", "{words}: {error}");
@@ -340,6 +343,7 @@ fn a_full_disk_is_said_with_the_file_and_leaves_nothing_half_written() {
         ("analyze \"$1\" --json > /dev/full", "standard output"),
         ("serve --listen 127.0.0.1:0 --json > /dev/full", "standard output"),
         ("trace --port 9 --for 1s --ready-fd 3 3> /dev/full", "--ready-fd"),
+        ("lab up --name full-$$ --delay 1ms --json > /dev/full", "standard output"),
     ] {
         let output = on_a_full_disk(&format!("\"$0\" {words}"), "4k", &disk, &[capture.as_os_str()]);
         let error = text(&output.stderr);

@@ -42,11 +42,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut tell = |p: &Progress| bar.show((p.share * STEPS as f64) as usize, STEPS, p.label);
     let outcome = measure(&plan, &mut tell, &|| !interrupt.came());
     bar.finish();
-    let outcome = outcome.context("the study cannot go on")?;
+    let outcome = outcome.context("the study cannot go on").inspect_err(|_| leave(args))?;
     let document = page::reception::document(&outcome);
     let event = Kept::of(&outcome);
     // What was measured is shown, whatever becomes of the disk.
     let kept = args.output.as_deref().map(|directory| keep(directory, &event, &document)).transpose();
+    let kept = kept.inspect_err(|_| leave(args));
     if args.json.json {
         output::json_event("reception", &event)?;
         return kept.map(drop);
@@ -57,6 +58,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         writeln!(out, "Kept in {}: reception.json and report.html.", harmless(&directory.to_string_lossy()))?;
     }
     Ok(())
+}
+
+/// Takes the directory away where nothing is in it: its name is free for the next try.
+fn leave(args: &Args) {
+    if let Some(directory) = &args.output {
+        let _ = std::fs::remove_dir(directory);
+    }
 }
 
 /// Writes what was measured and its page; gives the directory.
