@@ -26,7 +26,8 @@ pub use serve::{Executor, Scheduler, executor, scheduler};
 /// Bytes of one message: a plan names every part.
 const MESSAGE: usize = 256 << 20;
 
-/// How long an executor may be silent to another one that fetches its share.
+/// How long an executor may be silent to another one that fetches its share, and a scheduler to one
+/// that works for it.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// How executors are reached that hold a share of a result: one that is stopped, or whose machine

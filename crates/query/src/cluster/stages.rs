@@ -19,10 +19,11 @@ use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-use super::MESSAGE;
 use super::bound::{GoesOn, bind};
+use super::{MESSAGE, SILENT};
 use crate::Error;
 
 /// What a task says that would make rows count twice. The scheduler hands on only the text of why a
@@ -139,11 +140,13 @@ fn begins_again(task: Option<&str>) -> bool {
 }
 
 /// Waits until a query is over: it has failed, was cancelled, or the scheduler does not know it. A
-/// scheduler that does not answer is asked again.
+/// scheduler that does not answer is asked again, until it counts as gone with all of its queries.
 async fn over(mut scheduler: SchedulerGrpcClient<Channel>, job: String) {
-    loop {
+    let mut answered = Instant::now();
+    while answered.elapsed() < SILENT {
         tokio::time::sleep(TICK).await;
         let Ok(answer) = scheduler.get_job_status(GetJobStatusParams { job_id: job.clone() }).await else { continue };
+        answered = Instant::now();
         let status = answer.into_inner().status.and_then(|status| status.status);
         if !matches!(status, Some(job_status::Status::Queued(_) | job_status::Status::Running(_))) {
             return;

@@ -250,3 +250,59 @@ fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
 }
+
+/// A query that is asked, at the moment where this executor works on it.
+fn asked(root: &Path, scheduler: &str, one: &Server, sql: &str) -> Child {
+    let before = worked(one);
+    let mut command = program::command();
+    command.arg("--runs").arg(root).args(["--scheduler", scheduler, "--wait", "20s", "--partitions", "8"]);
+    command.args(["--format", "csv", sql]);
+    let mut asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    tier::until("the executor to work", || {
+        worked(one) > before + 0.3 || asking.try_wait().unwrap().is_some()
+    });
+    asking
+}
+
+fn stop(server: &Server) {
+    let done = Command::new("kill").args(["-STOP", &server.0.id().to_string()]).status().unwrap();
+    assert!(done.success());
+}
+
+#[test]
+fn executors_that_stay_stopped_cost_time_and_no_rows_and_without_any_the_query_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 100_000, connections: 4 });
+    let sql = "SELECT host, comm, bytes / 1024 AS k, count(*) AS n, sum(total_ns) AS t FROM sends GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+    let expected = program::lines(root, sql);
+    let (_scheduler, address) = scheduler();
+    let [one, two] = [executor(&address, "1"), executor(&address, "1")];
+    let asking = asked(root, &address, &two, sql);
+    stop(&two);
+    let done = asking.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
+    let asking = asked(root, &address, &one, ENDLESS);
+    stop(&one);
+    let done = asking.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("all executors were lost"), "{said}");
+}
+
+#[test]
+fn a_scheduler_that_goes_ends_the_query_and_the_work_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
+    let (scheduler, address) = scheduler();
+    let one = executor(&address, "1");
+    let asking = asked(root, &address, &one, ENDLESS);
+    drop(scheduler);
+    let done = asking.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("went away while it worked on the query"), "{said}");
+    tier::until("the executor to rest", || rests(&one));
+}
