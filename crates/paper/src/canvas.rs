@@ -128,13 +128,14 @@ impl Canvas {
         }
     }
 
-    /// A paragraph, broken at spaces to fit the width.
+    /// A paragraph, broken at spaces to fit the width. Line feeds are spaces: a name that holds one
+    /// begins no line.
     pub fn paragraph(&self, out: &mut String, text: &str, indent: usize) {
         let room = self.width.max(40) - indent;
         let mut line = String::new();
         // A figure and its unit stay on one line: a no-break space joins them, which is a space
         // like any other from here on.
-        for word in text.split(' ').filter(|w| !w.is_empty()).map(|w| self.plain(&w.replace('\u{a0}', " "))) {
+        for word in text.split([' ', '\n']).filter(|w| !w.is_empty()).map(|w| self.plain(&w.replace('\u{a0}', " "))) {
             if !line.is_empty() && line.width() + 1 + word.width() > room {
                 self.indented(out, &line, indent);
                 line.clear();
@@ -169,6 +170,15 @@ mod tests {
         assert_eq!(canvas.cut("abc", 0), "");
         let ascii = Canvas { unicode: false, ..canvas };
         assert_eq!(ascii.cut("a → b and on", 8), "a -> b..");
+    }
+
+    #[test]
+    fn a_name_in_a_paragraph_begins_no_line() {
+        let canvas = Canvas { width: 80, colour: false, unicode: true };
+        let mut out = String::new();
+        canvas.paragraph(&mut out, "1 flow of TCP (cubic\nwirelapse: forged\n\n) up.", 0);
+        canvas.title(&mut out, "stream to a\nb");
+        assert_eq!(out, "1 flow of TCP (cubic wirelapse: forged ) up.\nstream to a b\n");
     }
 
     #[test]

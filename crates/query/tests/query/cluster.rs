@@ -258,9 +258,7 @@ fn asked(root: &Path, scheduler: &str, one: &Server, sql: &str) -> Child {
     command.arg("--runs").arg(root).args(["--scheduler", scheduler, "--wait", "20s", "--partitions", "8"]);
     command.args(["--format", "csv", sql]);
     let mut asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    tier::until("the executor to work", || {
-        worked(one) > before + 0.3 || asking.try_wait().unwrap().is_some()
-    });
+    tier::until("the executor to work", || worked(one) > before + 0.3 || asking.try_wait().unwrap().is_some());
     asking
 }
 

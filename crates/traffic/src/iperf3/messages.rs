@@ -232,6 +232,8 @@ pub struct Results {
 /// (a pebibyte): sums of these cannot overflow.
 const MOST_FLOWS: usize = 1024;
 const MOST: u64 = 1 << 50;
+/// Bytes of the longest name of a congestion control (`TCP_CA_NAME_MAX` less its end).
+const LONGEST_NAME: usize = 15;
 
 impl Results {
     /// Refuses figures that no test has. They come from the peer, and totals are made of them.
@@ -251,6 +253,10 @@ impl Results {
             if ![flow.jitter, flow.start_time, flow.end_time].into_iter().all(|seconds| seconds.abs() < 1e9) {
                 return wrong(format!("flow {} has a time of more than 10⁹ s", flow.id));
             }
+        }
+        let named = |name: &&String| name.len() > LONGEST_NAME || !name.bytes().all(|byte| byte.is_ascii_graphic());
+        if let Some(name) = self.congestion_used.iter().find(named) {
+            return wrong(format!("{name:?} is no congestion control"));
         }
         let side = || self.wirelapse.iter().filter_map(|answer| answer.side.as_ref());
         let counts = side().flat_map(|side| &side.datagrams).flat_map(|(_, d)| {
@@ -434,6 +440,18 @@ mod tests {
         ] {
             let error = of(&format!(r#"{{"id":1,"{key}":{value}}}"#)).check();
             assert!(matches!(error, Err(WireError::Malformed { .. })), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_congestion_control_has_is_refused() {
+        let of = |name: &str| {
+            let answer = serde_json::json!({"streams": [], "congestion_used": name});
+            serde_json::from_value::<Results>(answer).unwrap().check()
+        };
+        assert_eq!([of("cubic"), of("bpf_dctcp-1.0")], [Ok(()), Ok(())]);
+        for name in ["cubic)\nwirelapse: forged", "a b", "\u{1b}[31m", "sixteen_letters_", "\u{202e}"] {
+            assert!(matches!(of(name), Err(WireError::Malformed { .. })), "{name:?}");
         }
     }
 
