@@ -141,7 +141,8 @@ fn a_capture_is_replayed_without_a_right_of_roots() {
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
         let up = ["link", "set", "lo", "up"];
         assert!(std::process::Command::new("ip").args(up).status().unwrap().success());
-        let words = ["generate", "-i", "lo", "--rate", "line", "--json", "--replay", pipe.to_str().unwrap()];
+        let words = ["generate", "-i", "lo", "--rate", "line", "--yes-this-interface", "--json", "--replay"];
+        let words = [&words[..], &[pipe.to_str().unwrap()]].concat();
         let replay = Process::from(wirelapse!(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         // Opening the pipe for writing waits for whoever reads it.
         let mut into = fs::File::options().write(true).open(&pipe).unwrap();
