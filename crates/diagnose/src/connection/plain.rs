@@ -139,10 +139,10 @@ fn is_plain(s: &Segment) -> bool {
 
 /// Whether nothing is amiss in a direction, its handshake was seen, and its round trip is known.
 fn is_undisturbed(h: &Half) -> bool {
-    let in_order = h.recovery.is_none() && h.scoreboard.suspected_since().is_none() && !h.scoreboard.is_disordered();
-    let open = h.window.scale_is_known() && !h.window.is_closed() && h.fin.is_none();
-    let unhurried = h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still();
-    let opened = h.offered.seen && h.space.una() > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some();
-    let believed = !h.datagrams.copies_are_expected() && !h.checksums.found_damage && !h.repairs.may_be_needless();
-    in_order && open && unhurried && opened && believed
+    // What is most often amiss is asked first.
+    (h.recovery.is_none() && h.scoreboard.suspected_since().is_none() && !h.scoreboard.is_disordered())
+        && (h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still())
+        && (h.window.scale_is_known() && !h.window.is_closed() && h.fin.is_none())
+        && (h.offered.seen && h.space.una() > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some())
+        && (!h.datagrams.copies_are_expected() && !h.checksums.found_damage && !h.repairs.may_be_needless())
 }
