@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::net::IpAddr;
 
-use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Pieces, Problem, Window, is_erf};
+use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
 use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
 use crate::segment::Segment;
 use crate::shard::Shard;
@@ -49,15 +49,6 @@ impl<'a> PacketReader<'a> {
         Self::open(Window::over_stream(reader)?)
     }
 
-    /// Over a file that several readers go through, each with a [`Shard`] of it.
-    ///
-    /// # Errors
-    /// [`CaptureError`] where this is neither a capture that can be read nor text, or where reading
-    /// fails.
-    pub fn from_pieces(pieces: &'a Pieces<'a>) -> Result<Self, CaptureError> {
-        Self::open(Window::over_pieces(pieces)?)
-    }
-
     fn open((mut window, compression): (Window<'a>, Compression)) -> Result<Self, CaptureError> {
         // No capture format begins with 4 bytes of text but snoop, which has zeros after its name.
         let held = if window.has(8)? { 8 } else { window.held().len() };
@@ -90,27 +81,7 @@ impl<'a> PacketReader<'a> {
     ///
     /// # Errors
     /// Where the reader itself fails, and at the end of a text that had no packet in it.
-    #[inline]
     pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
-        while let Source::Capture(capture) = &mut self.source {
-            let Some(frame) = capture.held_frame() else { break };
-            match plain_segment(&frame, &mut self.segment, &self.shard) {
-                Some(Plain::Written) => return Ok(Some(Packet::Tcp(&self.segment))),
-                Some(Plain::OfOtherShard) => {}
-                None => {
-                    let Self { reassembly, segment, not_decoded, shard, .. } = self;
-                    if let Some(found) = open(frame, reassembly, segment, not_decoded, shard) {
-                        return Ok(Some(found.with_segment(&self.segment)));
-                    }
-                }
-            }
-        }
-        self.next_of_any()
-    }
-
-    /// The next packet of any format, after reading on where it is not held yet.
-    #[inline(never)]
-    fn next_of_any(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         while let Source::Capture(capture) = &mut self.source {
             let Some(frame) = capture.next_frame()? else { return Ok(None) };
             let found = match plain_segment(&frame, &mut self.segment, &self.shard) {
@@ -123,6 +94,21 @@ impl<'a> PacketReader<'a> {
             }
         }
         self.next_of_text()
+    }
+
+    /// Writes the next segments into `room`, as long as they are held and of the commonest form,
+    /// and gives how many: quicker than asking for them one by one, and mostly nearly all there
+    /// are. What comes then is to be asked for with [`PacketReader::next_packet`].
+    pub fn fill(&mut self, room: &mut [Segment]) -> usize {
+        let Source::Capture(capture) = &mut self.source else { return 0 };
+        let mut filled = 0;
+        capture.held_frames(|frame| {
+            let Some(segment) = room.get_mut(filled) else { return false };
+            let plain = plain_segment(frame, segment, &self.shard);
+            filled += usize::from(matches!(plain, Some(Plain::Written)));
+            plain.is_some()
+        });
+        filled
     }
 
     #[cold]

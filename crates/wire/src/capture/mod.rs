@@ -12,7 +12,6 @@ mod pcap;
 mod pcapng;
 mod pcapng_option;
 mod pcapng_writer;
-mod pieces;
 mod snoop;
 mod window;
 
@@ -21,7 +20,6 @@ pub use error::{CaptureError, Problem};
 pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
 pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
 pub use pcapng_writer::{PcapngWriter, WriteError};
-pub use pieces::{Pieces, ReadAt};
 pub use window::Compression;
 
 use std::io::{self, Read};
@@ -215,18 +213,25 @@ impl<'a> Capture<'a> {
         Ok(Some(record.frame(self.window.held(), self.window.offset(), self.progress.number)))
     }
 
-    /// The next frame where it is of the commonest format and held whole, otherwise `None`, and
-    /// [`Capture::next_frame`] is to be asked. There is no error in what it gives, so a frame stays
-    /// in registers on its way.
+    /// Gives each frame to `take` as long as they are of the commonest format and held whole, and
+    /// `take` does something with them; the first with which it does nothing is the next one still.
     #[inline(always)]
-    pub(crate) fn held_frame(&mut self) -> Option<Frame<'_>> {
+    pub(crate) fn held_frames(&mut self, mut take: impl FnMut(&Frame<'_>) -> bool) {
         self.pass_given();
-        let Parser::Pcap(parser) = &self.parser else { return None };
-        let held = self.window.held();
-        let record = parser.whole(held).filter(|_| !self.progress.over)?;
-        self.given = record.length;
-        self.progress.number += 1;
-        Some(record.frame(held, self.window.offset(), self.progress.number))
+        let Parser::Pcap(parser) = &self.parser else { return };
+        if self.progress.over {
+            return;
+        }
+        let (mut held, mut offset, start) = (self.window.held(), self.window.offset(), self.window.offset());
+        while let Some(record) = parser.whole(held) {
+            let length = record.length;
+            if !take(&record.frame(held, offset, self.progress.number + 1)) {
+                break;
+            }
+            self.progress.number += 1;
+            (held, offset) = (&held[length..], offset + length as u64);
+        }
+        self.window.advance((offset - start) as usize);
     }
 
     #[inline(always)]

@@ -2,10 +2,8 @@
 //! stream.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::Arc;
 
 use super::error::Problem;
-use super::pieces::{Cursor, Piece, Pieces};
 
 /// How a capture was compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +50,8 @@ enum End {
 /// The most bytes of one record or block that are held at once.
 const MOST_HELD: usize = 16 << 20;
 
-const READ_SIZE: usize = 256 << 10;
+/// It stays in the second level of a core's cache, beside what follows the packets.
+const READ_SIZE: usize = 128 << 10;
 
 /// How much memory the xz decoder may take: the largest preset (`-9`) needs 65 MiB.
 const XZ_MEMORY: u64 = 128 << 20;
@@ -60,7 +59,6 @@ const XZ_MEMORY: u64 = 128 << 20;
 enum Source<'a> {
     Whole(&'a [u8]),
     Stream { reader: Box<dyn Read + Send + 'a>, buffer: Vec<u8>, filled: usize, compressed: bool },
-    Pieces { pieces: &'a Pieces<'a>, piece: Option<Arc<Piece>> },
 }
 
 pub(crate) struct Window<'a> {
@@ -101,18 +99,6 @@ impl<'a> Window<'a> {
         Ok((Self::decompressing(whole, compression)?, compression))
     }
 
-    /// Over a file that others read as well; decompresses where it is compressed.
-    pub(crate) fn over_pieces(pieces: &'a Pieces<'a>) -> io::Result<(Self, Compression)> {
-        let first = pieces.at(0, 1)?;
-        match Compression::detect(first.bytes()) {
-            Compression::None => {
-                let source = Source::Pieces { pieces, piece: Some(first) };
-                Ok((Self { source, position: 0, base: 0, end: None }, Compression::None))
-            }
-            compression => Ok((Self::decompressing(Cursor::over(pieces), compression)?, compression)),
-        }
-    }
-
     fn decompressing(reader: impl Read + Send + 'a, compression: Compression) -> io::Result<Self> {
         let reader: Box<dyn Read + Send + 'a> = match compression {
             Compression::None => Box::new(reader),
@@ -139,9 +125,6 @@ impl<'a> Window<'a> {
         match &self.source {
             Source::Whole(all) => &all[self.position..],
             Source::Stream { buffer, filled, .. } => &buffer[self.position..*filled],
-            Source::Pieces { piece, .. } => {
-                piece.as_ref().and_then(|piece| piece.bytes().get(self.position..)).unwrap_or_default()
-            }
         }
     }
 
@@ -167,22 +150,6 @@ impl<'a> Window<'a> {
         let (reader, buffer, filled, compressed) = match &mut self.source {
             Source::Whole(_) => return Ok(false),
             Source::Stream { reader, buffer, filled, compressed } => (reader, buffer, filled, compressed),
-            Source::Pieces { pieces, piece } => {
-                if self.end.is_some() {
-                    return Ok(false);
-                }
-                let offset = self.base + self.position as u64;
-                // Let go of first: its room may serve for the next one.
-                *piece = None;
-                let next = piece.insert(pieces.at(offset, need)?);
-                self.base = next.start;
-                self.position = (offset - next.start) as usize;
-                let whole = self.held().len() >= need;
-                if !whole {
-                    self.end = Some(End::Clean);
-                }
-                return Ok(whole);
-            }
         };
         while *filled - self.position < need {
             if self.end.is_some() {
@@ -271,9 +238,7 @@ impl BufRead for Window<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::ReadAt;
     use std::io::Write as _;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn compressed(data: &[u8]) -> Vec<(Compression, Vec<u8>)> {
         let gz = |d: &[u8]| {
@@ -314,15 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn all_packings_give_the_same_bytes_from_memory_a_slow_stream_and_pieces() {
+    fn all_packings_give_the_same_bytes_from_memory_and_a_slow_stream() {
         let data: Vec<u8> = (0..10_000u32).map(|n| (n * n / 7) as u8).collect();
         for (compression, bytes) in compressed(&data) {
-            let pieces = Pieces::new(&bytes[..], 1);
-            let windows = [
-                Window::over_bytes(&bytes).unwrap(),
-                Window::over_stream(Trickle(&bytes)).unwrap(),
-                Window::over_pieces(&pieces).unwrap(),
-            ];
+            let windows = [Window::over_bytes(&bytes).unwrap(), Window::over_stream(Trickle(&bytes)).unwrap()];
             for (mut window, found) in windows {
                 assert_eq!(found, compression);
                 assert!(window.has(data.len()).unwrap());
@@ -333,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Takes the bytes in steps of all lengths, some longer than a piece.
+    /// Takes the bytes in steps of all lengths, some longer than what is read at once.
     fn all_of(mut window: Window<'_>, seed: u64) -> Vec<u8> {
         let (mut all, mut state) = (Vec::new(), seed);
         loop {
@@ -351,43 +311,10 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_the_same_pieces_at_separate_paces_each_get_every_byte() {
+    fn a_stream_gives_every_byte_whatever_is_asked_for() {
         let data: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        for readers in [1, 2, 5] {
-            let pieces = Pieces::new(&data[..], readers);
-            std::thread::scope(|scope| {
-                for seed in 0..readers as u64 {
-                    let (pieces, data) = (&pieces, &data);
-                    scope.spawn(move || assert_eq!(all_of(Window::over_pieces(pieces).unwrap().0, seed), *data));
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn looking_for_a_record_up_to_the_end_reads_little_more_than_there_is() {
-        let data = vec![0u8; 2_000_000];
-        let counted = Counted { data: &data, read: AtomicU64::new(0) };
-        let pieces = Pieces::new(&counted, 1);
-        let (mut window, _) = Window::over_pieces(&pieces).unwrap();
-        while window.has(1).unwrap() {
-            window.has(600_000).unwrap();
-            window.advance(1);
-        }
-        let read = counted.read.load(Ordering::Relaxed);
-        assert!(read < 8_000_000, "{read}");
-    }
-
-    struct Counted<'a> {
-        data: &'a [u8],
-        read: AtomicU64,
-    }
-
-    impl ReadAt for Counted<'_> {
-        fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-            let count = self.data.read_at(into, offset)?;
-            self.read.fetch_add(count as u64, Ordering::Relaxed);
-            Ok(count)
+        for seed in 0..5 {
+            assert_eq!(all_of(Window::over_stream(&data[..]).unwrap().0, seed), data);
         }
     }
 

@@ -1,10 +1,10 @@
 //! From a frame to the segment, datagram or message in it, through whatever lies around it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use record::Instant;
 
-use super::address::ipv4_at;
+use super::address::{be16, be32, ipv4_at};
 use super::checksum::tcp_integrity;
 use super::ethernet::{Ethernet, VlanTag};
 use super::fragment::Reassembly;
@@ -68,20 +68,39 @@ pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet,
     })
 }
 
-/// The segment of a frame of the commonest form, written over `segment`; `None` for every other
-/// frame, and for one that is damaged, for which [`descend`] is to be asked. The segment is too
-/// large to be handed from function to function for millions of frames.
+/// The segment of a frame of the commonest form, written over `segment`: TCP in IPv4 in Ethernet,
+/// without tags, IP options, fragments or padding cut off, which nearly all packets are. `None` for
+/// every other frame, and for one that is damaged, for which [`descend`] is to be asked. The
+/// segment is too large to be handed from function to function for millions of frames.
 #[inline(always)]
 pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard) -> Option<Plain> {
-    let carried = plain_ipv4(frame, Span { data: frame.data, wire: frame.original_length })?;
-    let (tcp, options) = Tcp::parse(carried.tcp).ok()?;
-    if !shard.is_whole() {
-        let source = SocketAddr::new(carried.source, tcp.source_port);
-        if !shard.has(source, SocketAddr::new(carried.destination, tcp.destination_port)) {
-            return Some(Plain::OfOtherShard);
-        }
+    // The three headers without their options.
+    let head = frame.data.first_chunk::<54>()?;
+    let total = u32::from(be16(head, 16));
+    // An EtherType, version and length of the header; neither offset nor more fragments, and the
+    // protocol.
+    let is_tcp = be32(head, 12) >> 8 == 0x08_0045 && be32(head, 20) & 0x3fff_00ff == u32::from(ip_protocol::TCP);
+    let is_whole = total >= 40 && frame.original_length >= 14 + total;
+    let (ip, tcp) = (head[14..].first_chunk::<20>()?, head[34..].first_chunk::<20>()?);
+    let fixed = Tcp::fixed(tcp);
+    let is_possible = (20..=total.wrapping_sub(20)).contains(&fixed.header_bytes.into());
+    if !(is_tcp && is_whole && is_possible && frame.link_type == LinkType::ETHERNET) {
+        return None;
     }
-    carried.write(frame, segment, tcp, options);
+    let [source, destination] = [12, 16].map(|at| ipv4_at(ip, at));
+    let ends = [SocketAddrV4::new(source, fixed.source_port), SocketAddrV4::new(destination, fixed.destination_port)];
+    if !shard.has(ends[0].into(), ends[1].into()) {
+        return Some(Plain::OfOtherShard);
+    }
+    let captured = frame.data.get(34..34 + total as usize - 20).unwrap_or(&frame.data[34..]);
+    let carried = Carried {
+        source: source.into(),
+        destination: destination.into(),
+        network: ipv4::network(ip),
+        tcp: Span { data: captured, wire: total - 20 },
+        summed: true,
+    };
+    carried.write(frame, segment, fixed, OptionList::of(captured, fixed.header_bytes));
     Some(Plain::Written)
 }
 
@@ -114,28 +133,6 @@ struct Carried<'a> {
     tcp: Span<'a>,
     /// See [`Inner::summed`].
     summed: bool,
-}
-
-/// TCP in IPv4 in Ethernet, without tags, IP options, fragments or padding cut off: nearly all
-/// packets there are. What is not of this form, or damaged, is left to [`Descent`].
-#[inline(always)]
-fn plain_ipv4<'a>(frame: &Frame<'_>, span: Span<'a>) -> Option<Carried<'a>> {
-    let (_, rest) = span.data.split_first_chunk::<12>()?;
-    let ([0x08, 0x00], rest) = rest.split_first_chunk::<2>()? else { return None };
-    let (header, data) = rest.split_first_chunk::<20>()?;
-    let total = u32::from(u16::from_be_bytes([header[2], header[3]]));
-    let is_fragment = (header[6] & 0x3f) | header[7] != 0;
-    let is_plain = header[0] == 0x45 && header[9] == ip_protocol::TCP && !is_fragment && total >= 40;
-    if frame.link_type != LinkType::ETHERNET || !is_plain || span.wire < 14 + total {
-        return None;
-    }
-    Some(Carried {
-        source: ipv4_at(header, 12).into(),
-        destination: ipv4_at(header, 16).into(),
-        network: ipv4::network(header),
-        tcp: Span { data, wire: u32::MAX }.limit(total - 20),
-        summed: true,
-    })
 }
 
 impl Carried<'_> {

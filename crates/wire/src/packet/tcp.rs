@@ -50,16 +50,12 @@ impl Tcp {
         if tcp.header_bytes < 20 || u32::from(tcp.header_bytes) > span.wire {
             return Err(NotDecoded::Malformed(Layer::Tcp));
         }
-        let list = match span.data.get(20..usize::from(tcp.header_bytes)) {
-            Some(raw) => OptionList { raw, cut: false },
-            None => OptionList { raw: &span.data[20..], cut: true },
-        };
-        Ok((tcp, list))
+        Ok((tcp, OptionList::of(span.data, tcp.header_bytes)))
     }
 
     /// The fields as they stand, whatever they say.
     #[inline(always)]
-    fn fixed(header: &[u8; 20]) -> Self {
+    pub(super) fn fixed(header: &[u8; 20]) -> Self {
         Self {
             source_port: be16(header, 0),
             destination_port: be16(header, 2),
@@ -91,6 +87,17 @@ impl fmt::Display for Tcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { source_port, destination_port, seq, ack, flags, window, .. } = self;
         write!(f, "TCP {source_port} > {destination_port} {flags:?} seq {seq} ack {ack} window {window}")
+    }
+}
+
+impl<'a> OptionList<'a> {
+    /// The list in what was captured of a segment, of which the fixed part of its header was.
+    #[inline(always)]
+    pub(super) fn of(captured: &'a [u8], header_bytes: u8) -> Self {
+        match captured.get(20..usize::from(header_bytes)) {
+            Some(raw) => Self { raw, cut: false },
+            None => Self { raw: &captured[20..], cut: true },
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 mod damage;
 mod formats;
 mod layers;
-mod pieces;
 mod real_captures;
 mod samples;
+mod streams;
 mod tcpdump_text;

@@ -3,13 +3,15 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use diagnose::{Follower, Keep, Options};
+use record::Instant;
 use report::page::capture::Names;
 use rustix::event::{PollFd, PollFlags};
-use wire::capture::{Compression, Format, Interface, Pieces, ReadAt};
+use wire::capture::{Compression, Format, Interface};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Segment, Shard, Tally};
 
 use crate::exit::BadInput;
@@ -89,12 +91,16 @@ fn awaited(stream: &File) -> io::Result<&File> {
 struct UpTo<'a> {
     file: &'a File,
     end: u64,
+    /// Where the next byte is read: the file's own place is shared by all that read it.
+    offset: u64,
 }
 
-impl ReadAt for UpTo<'_> {
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX).min(into.len());
-        self.file.read_at(&mut into[..left], offset)
+impl io::Read for UpTo<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.offset)).unwrap_or(usize::MAX).min(into.len());
+        let count = self.file.read_at(&mut into[..left], self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
     }
 }
 
@@ -132,15 +138,15 @@ pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Resu
             alone(source, PacketReader::from_reader(stream), options)
         }
         Opened::File(file, end) => {
-            let file = UpTo { file, end: *end };
+            let read = || PacketReader::from_reader(UpTo { file, end: *end, offset: 0 });
             if threads > 1
                 && *end >= SHARED_FROM
                 && options.keep == Keep::Nothing
-                && let Some(shared) = shared(source, &Pieces::new(&file, threads), options, threads)?
+                && let Some(shared) = shared(source, read, options, threads)?
             {
                 return Ok(shared);
             }
-            alone(source, PacketReader::from_pieces(&Pieces::new(&file, 1)), options)
+            alone(source, read(), options)
         }
     }
 }
@@ -155,18 +161,18 @@ fn alone(
     Ok((follower, reading))
 }
 
-/// Each thread goes through the whole file, of which each piece is read once for all, and follows
-/// its own part of the connections: to look at a packet and pass over it is much cheaper than to
-/// hand it to another core. `None` where the file has to be read by one thread: where decompressing
-/// it or reading it as text is most of the work, and where there are more connections than may be
-/// followed, so that their order decides which are.
-fn shared(
+/// Each thread reads the whole file and follows its own part of the connections: to look at a
+/// packet and pass over it is much cheaper than to hand it to another core, and to copy a part of
+/// the file is no dearer than to read it where another core has copied it to. `None` where the file
+/// has to be read by one thread: where decompressing it or reading it as text is most of the work,
+/// and where there are more connections than may be followed, so that their order decides which
+/// are.
+fn shared<'a>(
     source: &Source,
-    pieces: &Pieces<'_>,
+    read: impl Fn() -> Result<PacketReader<'a>, CaptureError> + Sync,
     options: Options,
     threads: usize,
 ) -> anyhow::Result<Option<(Follower, Reading)>> {
-    let read = || PacketReader::from_pieces(pieces);
     let first = read().map_err(|e| source.bad(&e))?;
     if first.compression() != Compression::None || first.format() == Format::Text {
         return Ok(None);
@@ -216,32 +222,53 @@ fn shared(
     Ok(all)
 }
 
-/// Segments on their way to the follower: in batches while many connections take turns, else one by
-/// one, which then takes less.
-#[derive(Default)]
+/// Segments on their way to the follower: put together by connection while many connections take
+/// turns, else in the order of the capture, which then takes less.
 struct Turns {
-    batch: Vec<Segment>,
-    /// So many are handed on one by one before a batch shows again how many connections take turns.
-    alone: usize,
+    room: Vec<Segment>,
+    filled: usize,
+    /// So many times they are handed on in order before a batch shows again how many connections
+    /// take turns.
+    in_order: usize,
 }
 
 impl Turns {
     /// With 500 connections, 16 packets of each; 1.5 MB.
-    const BATCH: usize = 8_192;
+    const MANY: usize = 8_192;
+    /// These stay in the cache beside the core.
+    const FEW: usize = 64;
     /// The state of fewer connections is still in the nearest caches when their next packet comes.
-    const MANY: usize = 64;
+    const CONNECTIONS: usize = 32;
 
-    #[inline]
-    fn take(&mut self, segment: &Segment, follower: &mut Follower) {
-        if self.alone > 0 {
-            self.alone -= 1;
-            return follower.take(segment);
+    fn new() -> Self {
+        let unknown = SocketAddr::from(([0; 4], 0));
+        let blank = Segment::new(0, Instant::from_nanos(0), unknown, unknown);
+        Self { room: vec![blank; Self::MANY], filled: 0, in_order: 0 }
+    }
+
+    /// Where the next ones are to be written.
+    fn room(&mut self) -> &mut [Segment] {
+        let size = if self.in_order > 0 { Self::FEW } else { Self::MANY };
+        &mut self.room[self.filled..size]
+    }
+
+    /// So many were written there. True where there is no room for one more.
+    fn take(&mut self, count: usize, follower: &mut Follower) -> bool {
+        self.filled += count;
+        let is_full = self.room().is_empty();
+        if is_full {
+            self.hand_on(follower);
         }
-        self.batch.push(*segment);
-        if self.batch.len() == Self::BATCH {
-            let connections = follower.take_batch(&self.batch);
-            self.batch.clear();
-            self.alone = if connections < Self::MANY { 16 * Self::BATCH } else { 0 };
+        is_full
+    }
+
+    fn hand_on(&mut self, follower: &mut Follower) {
+        let segments = &self.room[..std::mem::take(&mut self.filled)];
+        if self.in_order > 0 {
+            segments.iter().for_each(|s| follower.take(s));
+            self.in_order -= 1;
+        } else if follower.take_batch(segments) < Self::CONNECTIONS {
+            self.in_order = 16 * Self::MANY / Self::FEW;
         }
     }
 }
@@ -249,11 +276,16 @@ impl Turns {
 fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut Follower) -> anyhow::Result<Reading> {
     let mut reading = Reading { name: source.name.clone(), format: packets.format().to_string(), ..Reading::default() };
     let is_text = packets.format() == Format::Text;
-    let mut turns = Turns::default();
+    let mut turns = Turns::new();
     let failed = loop {
+        let filled = packets.fill(turns.room());
+        if turns.take(filled, follower) {
+            continue;
+        }
         match packets.next_packet() {
             Ok(Some(Packet::Tcp(segment))) => {
-                turns.take(segment, follower);
+                turns.room()[0] = *segment;
+                turns.take(1, follower);
                 if is_text {
                     let addresses = [segment.source.ip(), segment.destination.ip()];
                     for address in addresses.into_iter().filter(|a| !reading.names.contains_key(a)).collect::<Vec<_>>()
@@ -269,7 +301,7 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
             Err(error) => break Some(error),
         }
     };
-    follower.take_batch(&turns.batch);
+    turns.hand_on(follower);
     if let Some(error) = failed {
         if packets.packets() == 0 {
             return Err(source.bad(&error));
