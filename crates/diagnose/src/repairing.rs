@@ -45,6 +45,8 @@ pub(crate) struct Repairing {
     /// What all time of loss recovery was then.
     lost: u64,
     intervals: Vec<Interval>,
+    /// How long they took in all.
+    length: u64,
     /// The end of the data that were reported to have come out of order.
     highest: u64,
     /// The least time by which the way was longer than at rest, beyond the capture and before it.
@@ -88,13 +90,17 @@ impl Repairing {
         self.highest = self.highest.max(highest);
         self.excess = [None; 2];
         self.intervals.clear();
+        self.length = 0;
     }
 
-    /// Data up to a position came out of order: true where none beyond it had been reported.
-    pub(crate) fn raises(&mut self, highest: u64) -> bool {
-        let raises = highest > self.highest;
+    /// Whether none of the data that were reported to have come out of order lie beyond this.
+    pub(crate) fn is_raised_by(&self, highest: u64) -> bool {
+        highest > self.highest
+    }
+
+    /// Data up to a position came out of order.
+    pub(crate) fn raise(&mut self, highest: u64) {
         self.highest = self.highest.max(highest);
-        raises
     }
 
     /// The part of a round trip beyond the capture was so much longer than at rest.
@@ -110,8 +116,10 @@ impl Repairing {
     /// Data may have been delivered.
     pub(crate) fn take(&mut self, at: Progress) {
         if at.delivered > self.delivered {
+            let took = at.now.saturating_sub(self.last_at);
+            self.length += took;
             self.intervals.push(Interval {
-                took: at.now.saturating_sub(self.last_at),
+                took,
                 lost: at.lost.saturating_sub(self.lost),
                 bytes: at.delivered - self.delivered,
             });
@@ -121,8 +129,7 @@ impl Repairing {
 
     /// Whether the piece is long enough to be judged, of a path with this round trip.
     pub(crate) fn is_whole(&self, round: u64) -> bool {
-        let length: u64 = self.intervals.iter().map(|i| i.took).sum();
-        self.intervals.len() >= MOST || self.intervals.len() >= FEWEST && length >= round
+        self.intervals.len() >= MOST || self.intervals.len() >= FEWEST && self.length >= round
     }
 
     /// The piece under way ends: how much of the time of loss recovery in it, and in those before,

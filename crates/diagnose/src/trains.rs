@@ -32,9 +32,14 @@ struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct Trains {
     table: HashTable<u32>,
+    /// Where trains may stand in the list, by [`Key::slot`]: found without a hash.
+    places: Vec<u32>,
     trains: Vec<Train>,
     links: Vec<Link>,
 }
+
+/// 4 KiB of them.
+const PLACES: usize = 1_024;
 
 /// A train ends.
 const END: u32 = u32::MAX;
@@ -42,31 +47,33 @@ const END: u32 = u32::MAX;
 impl Trains {
     /// Puts together a batch; what was there before is forgotten.
     pub(crate) fn arrange(&mut self, batch: &[Segment], seed: [u64; 2]) {
-        let Self { table, trains, links } = self;
+        let Self { table, places, trains, links } = self;
         table.clear();
+        places.resize(PLACES, 0);
         trains.clear();
         links.clear();
-        // The latest packet's train: packets often follow one another.
-        let mut latest = None;
         for (i, s) in (0u32..).zip(batch) {
             let (key, low) = Key::new(&s.source, &s.destination);
             links.push(Link { next: END, low });
-            let train = match latest {
-                Some((train, of)) if of == key => train,
+            let place = &mut places[key.slot(PLACES)];
+            let train = match trains.get(*place as usize) {
+                Some(train) if train.key == key => *place as usize,
                 _ => {
                     let hash = key.hash(seed);
                     match table.find(hash, |&t| trains[t as usize].key == key) {
-                        Some(found) => *found as usize,
+                        Some(found) => {
+                            *place = *found;
+                            *found as usize
+                        }
                         None => {
-                            latest = Some((trains.len(), key));
-                            table.insert_unique(hash, trains.len() as u32, |&t| trains[t as usize].key.hash(seed));
+                            *place = trains.len() as u32;
+                            table.insert_unique(hash, *place, |&t| trains[t as usize].key.hash(seed));
                             trains.push(Train { key, first: i, last: i });
                             continue;
                         }
                     }
                 }
             };
-            latest = Some((train, key));
             let last = std::mem::replace(&mut trains[train].last, i);
             links[last as usize].next = i;
         }

@@ -407,14 +407,16 @@ impl Connection {
             let several = h.in_flight() > h.sizes.largest();
             let path = Path { rest: there.saturating_add(beyond), rate: h.rounds.paths_rate(), several };
             let highest = h.scoreboard.highest().unwrap_or(0);
-            // A segment beyond all others that was reported was sent once, so its round trip is
-            // plain.
-            let sent = h.flight.sent_once(highest);
             let took = h.sender.as_ref().filter(|_| of == way && s.payload > 0).and_then(|s| s.took());
             let h = &mut self.halves[of];
             let repairing = h.anomalies.repairing.get_or_insert_default();
             if repairing.is_open() {
-                if let Some(sent) = sent.filter(|_| repairing.raises(highest)) {
+                // A segment beyond all others that was reported was sent once, so its round trip is
+                // plain.
+                if repairing.is_raised_by(highest)
+                    && let Some(sent) = h.flight.sent_once(highest)
+                {
+                    repairing.raise(highest);
                     repairing.longer_beyond((now - sent.min(now)).saturating_sub(there));
                 }
                 if let Some(took) = took {
