@@ -207,12 +207,15 @@ impl Ranges {
 
     /// Bytes of the ranges that lie in `[start, end)`.
     pub(crate) fn bytes_in(&self, start: u64, end: u64) -> u64 {
-        let Some(held) = &self.0 else { return 0 };
-        let within = held.first().is_none_or(|f| f.start >= start) && held.last().is_none_or(|l| l.end <= end);
-        if within {
-            return held.bytes;
-        }
-        held.all().map(|r| r.end.min(end).saturating_sub(r.start.max(start))).sum()
+        let all = self.0.iter().flat_map(|h| h.all());
+        all.map(|r| r.end.min(end).saturating_sub(r.start.max(start))).sum()
+    }
+
+    /// Bytes of the ranges that lie at `start` and beyond; `None` where there is no range.
+    pub(crate) fn bytes_from(&self, start: u64) -> Option<u64> {
+        let held = self.0.as_ref()?;
+        let first = held.first()?;
+        Some(if first.start >= start { held.bytes } else { self.bytes_in(start, u64::MAX) })
     }
 
     /// Bytes that were forgotten because there was no room.
@@ -272,7 +275,8 @@ mod tests {
                 }
                 prop_assert_eq!(ranges.list().iter().map(|r| r.end - r.start).sum::<u64>(), bytes.len() as u64);
                 prop_assert_eq!(ranges.bytes_in(7, 31), bytes.range(7..31).count() as u64);
-                prop_assert_eq!(ranges.bytes_in(0, 100), bytes.len() as u64);
+                let beyond = bytes.range(9..).count() as u64;
+                prop_assert_eq!(ranges.bytes_from(9), (!bytes.is_empty()).then_some(beyond));
                 prop_assert!(ranges.list().windows(2).all(|w| w[0].end <= w[1].start));
             }
         }

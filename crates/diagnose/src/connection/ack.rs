@@ -253,7 +253,6 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
     let place = |n: SeqNumber| p.space.place(n);
     let (left, right) = (place(blocks[0].0), place(blocks[0].1));
     let inside = blocks.get(1).is_some_and(|b| place(b.0) <= left && right <= place(b.1));
-    let spans: [(u64, u64); 4] = std::array::from_fn(|i| blocks.get(i).map_or((0, 0), |b| (place(b.0), place(b.1))));
     let double = right <= ack || inside;
     if double && left < right {
         match p.repairs.named(left, right) {
@@ -261,7 +260,8 @@ fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events,
             None => p.anomalies.needless_unmatched += 1,
         }
     }
-    for (start, end) in spans.into_iter().skip(usize::from(double)) {
+    for block in blocks.iter().skip(usize::from(double)) {
+        let (start, end) = (p.space.place(block.0), p.space.place(block.1));
         if start > ack && end > start && end <= p.space.next() {
             // A DSACK alone speaks of data that came twice, and of none that is missing.
             p.anomalies.disordered_at = now;

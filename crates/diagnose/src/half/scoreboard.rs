@@ -62,10 +62,7 @@ impl Scoreboard {
     /// How much of what follows `una` has been delivered: a duplicate ACK without blocks reports
     /// one segment, of `size` bytes.
     pub(crate) fn delivered(&self, una: u64, size: u32) -> u64 {
-        match self.sacked.highest() {
-            Some(highest) => self.sacked.bytes_in(una, highest),
-            None => u64::from(self.duplicates) * u64::from(size),
-        }
+        self.sacked.bytes_from(una).unwrap_or_else(|| u64::from(self.duplicates) * u64::from(size))
     }
 
     /// Whether something is missing, as far as ACKs say.

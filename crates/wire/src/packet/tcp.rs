@@ -113,14 +113,16 @@ impl OptionList<'_> {
     #[inline(always)]
     pub(super) fn read_into(self, options: &mut TcpOptions) {
         options.clear();
-        // What nearly all segments have: none, or aligned timestamps alone.
-        if let Ok(aligned) = <&[u8; 12]>::try_from(self.raw)
-            && be32(aligned, 0) == ALIGNED_TIMESTAMPS
-            && !self.cut
-        {
-            options.timestamps = Some((Some(be32(aligned, 4)), Some(be32(aligned, 8))));
-        } else if self.cut || !self.raw.is_empty() {
-            self.walk(options);
+        // What nearly all segments have: none, or aligned timestamps, mostly alone.
+        let rest = match self.raw.split_first_chunk::<12>() {
+            Some((aligned, rest)) if be32(aligned, 0) == ALIGNED_TIMESTAMPS => {
+                options.timestamps = Some((Some(be32(aligned, 4)), Some(be32(aligned, 8))));
+                rest
+            }
+            _ => self.raw,
+        };
+        if self.cut || !rest.is_empty() {
+            OptionList { raw: rest, ..self }.walk(options);
         }
     }
 
