@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use wire::{Ecn, Flags, Segment};
 
 use crate::checksums::Damage;
+use crate::half::made;
 use crate::repairing::Repairing;
 use crate::retransmission::Class;
 use crate::unclear::{Times, Unclear};
@@ -186,7 +187,7 @@ impl DerefMut for Anomalies {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Counters {
         match &mut self.0 {
-            Some(beside) => beside.counters.get_or_insert_default(),
+            Some(beside) => made(&mut beside.counters),
             none => first(none),
         }
     }

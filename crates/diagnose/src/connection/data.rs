@@ -360,23 +360,26 @@ impl Connection {
         let (known, largest) = (self.halves[!way].window.scale_is_known(), self.halves[!way].window.largest());
         let h = &mut self.halves[way];
         let room = h.view.edge().saturating_sub(h.space.next());
-        let window = h.view.edge().saturating_sub(h.view.una());
         let size = u64::from(h.sizes.largest());
-        // A window of less than three segments is full with a single one.
-        let narrow = window < 3 * size && h.sizes.is_full(h.sizes.last());
-        let much = u64::from(h.in_flight()) >= 2 * size || narrow;
-        if !known || h.view.edge() <= START || room >= size || !much {
+        if !known || h.view.edge() <= START || room >= size {
             return;
         }
-        h.anomalies.filled = h.space.next();
-        if h.anomalies.full_windows == 0 {
-            h.anomalies.full_least = window;
+        let (next, window) = (h.space.next(), h.view.edge().saturating_sub(h.view.una()));
+        // A window of less than three segments is full with a single one.
+        let narrow = window < 3 * size && h.sizes.is_full(h.sizes.last());
+        if u64::from(h.in_flight()) < 2 * size && !narrow {
+            return;
         }
-        h.anomalies.full_windows += 1;
-        h.anomalies.full_shrunk += u64::from(window < largest / 2);
-        h.anomalies.full_least = h.anomalies.full_least.min(window);
-        h.anomalies.full_most = h.anomalies.full_most.max(window);
-        if h.anomalies.full_windows <= 8 {
+        let counters = &mut *h.anomalies;
+        counters.filled = next;
+        if counters.full_windows == 0 {
+            counters.full_least = window;
+        }
+        counters.full_windows += 1;
+        counters.full_shrunk += u64::from(window < largest / 2);
+        counters.full_least = counters.full_least.min(window);
+        counters.full_most = counters.full_most.max(window);
+        if counters.full_windows <= 8 {
             self.events.add(
                 Event::WindowFull,
                 way,
