@@ -47,6 +47,11 @@ impl Counts {
         }
     }
 
+    /// Has more said.
+    pub(crate) fn say(&self, news: Vec<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).news.extend(news);
+    }
+
     /// What is to be said, once.
     pub fn news(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).news)

@@ -21,6 +21,7 @@ mod error;
 pub mod keeping;
 pub mod naming;
 mod places;
+mod presence;
 pub mod push;
 mod tls;
 pub mod upload;
@@ -29,4 +30,5 @@ mod work;
 
 pub use counts::Counts;
 pub use error::Error;
+pub use metrics::Rule;
 pub use work::{Agent, Observed};

@@ -14,6 +14,7 @@ use crate::config::{Config, Place};
 use crate::endpoint::{Ask, Endpoint};
 use crate::keeping::Keeper;
 use crate::naming::Naming;
+use crate::presence::Presence;
 use crate::push::Push;
 use crate::upload::{self, Upload};
 use crate::{Counts, Error, usage};
@@ -44,6 +45,7 @@ pub struct Agent {
     since_ns: u64,
     accounts: Accounts,
     naming: Naming,
+    presence: Presence,
     counts: Counts,
     endpoint: Option<Endpoint>,
     asks: (Sender<Ask>, Receiver<Ask>),
@@ -109,6 +111,7 @@ impl Agent {
         Ok(Self {
             accounts: Accounts::new(config.histograms.max_series, config.histograms.idle, now_ns),
             naming: Naming::new(root),
+            presence: Presence::default(),
             due: Due { push: client.as_ref().map(|_| now), keep: keeper.as_ref().map(|_| now), idle: now },
             config,
             host: host.to_owned(),
@@ -205,6 +208,7 @@ impl Agent {
             max_series: self.config.histograms.max_series.into(),
             lost: observed.lost,
             coverage: observed.coverage,
+            targets: self.presence.rules().to_vec(),
             agent: metrics::Agent {
                 version: self.version.clone(),
                 cpu_user,
@@ -256,6 +260,11 @@ impl Agent {
                 upload.put(stored);
             }
         }
+    }
+
+    /// Takes what the cgroups, units and containers of the target name now.
+    pub fn targets(&mut self, rules: Vec<metrics::Rule>) {
+        self.counts.say(self.presence.take(rules, WallInstant::now()));
     }
 
     /// A record of the tracer, for the store.

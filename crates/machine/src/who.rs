@@ -4,13 +4,13 @@
 //! by the kernel's id, and [`names`](Names) finds what a container is called in the files that its
 //! runtime keeps.
 
-mod find;
 mod hierarchy;
 mod names;
+mod rule;
 
-pub use find::{container_cgroups, unit_cgroups, unit_name};
 pub use hierarchy::{Hierarchy, mount};
 pub use names::{ContainerNames, Names};
+pub use rule::{Rule, Rules, unit_name};
 
 /// What the path of a cgroup says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -35,6 +35,17 @@ pub struct Agent {
     pub waiting_bytes: u64,
 }
 
+/// A rule of the target, which names cgroups, and what it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// Its kind and its name.
+    pub labels: Vec<(&'static str, String)>,
+    /// How many cgroups it names now.
+    pub cgroups: u64,
+    /// How many have come since the start.
+    pub came: u64,
+}
+
 /// The figures of an agent at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
@@ -50,6 +61,8 @@ pub struct Snapshot {
     pub lost: Lost,
     /// How much was observed.
     pub coverage: Coverage,
+    /// What the cgroups, units and containers of the target name.
+    pub targets: Vec<Rule>,
     /// The agent's own figures.
     pub agent: Agent,
 }
@@ -144,6 +157,15 @@ impl Snapshot {
             since_ns: self.since_ns,
             value: Value::Whole(*n),
         });
+        let of_targets = |name, unit, help, kind, get: fn(&Rule) -> u64| {
+            let points = self.targets.iter().map(|of| Point {
+                labels: &of.labels,
+                more: None,
+                since_ns: self.since_ns,
+                value: Value::Whole(get(of)),
+            });
+            Family { name, unit, help, kind, points: points.collect() }
+        };
         let (whole, coverage) = (Value::Whole, self.coverage);
         vec![
             Family {
@@ -153,6 +175,20 @@ impl Snapshot {
                 kind: Kind::Counter,
                 points: lost.collect(),
             },
+            of_targets(
+                "wirelapse.target.cgroups",
+                "{cgroup}",
+                "Cgroups that a unit, container or cgroup of the target names now; 0 while it is not there.",
+                Kind::Gauge,
+                |of| of.cgroups,
+            ),
+            of_targets(
+                "wirelapse.target.started",
+                "{cgroup}",
+                "Cgroups of the target that came since the agent began: starts of units and containers.",
+                Kind::Counter,
+                |of| of.came,
+            ),
             one(
                 "wirelapse.series",
                 "{series}",
@@ -286,6 +322,11 @@ pub(crate) mod tests {
             ],
             max_series: 2,
             lost: Lost { slots_full: 7, ..Lost::default() },
+            targets: vec![Rule {
+                labels: vec![("kind", "unit".into()), ("name", "nginx.service".into())],
+                cgroups: 1,
+                came: 2,
+            }],
             coverage: Coverage { followed: Nanos(10), armed: Nanos(5), bytes_written: 100, bytes_armed: 50 },
             agent: Agent {
                 version: "0.1.0".into(),
@@ -312,6 +353,8 @@ pub(crate) mod tests {
                 "wirelapse_dropped_segments_total",
                 "wirelapse_waited_seconds_total",
                 "wirelapse_lost_total",
+                "wirelapse_target_cgroups",
+                "wirelapse_target_started_total",
                 "wirelapse_series",
                 "wirelapse_series_limit",
                 "wirelapse_followed_seconds_total",

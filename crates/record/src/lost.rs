@@ -46,6 +46,9 @@ counters! {
     slots_full: "sends made while all slots of their connection, or of the pool that connections share, were taken",
     /// Connections in the target that found no room to be followed in.
     connections_full: "connections that found no room to be followed in",
+    /// Connections of a cgroup that came into the target while tracing, begun before the tracer
+    /// knew of it. What they wrote by then is in the coverage, as not observed.
+    connections_late: "connections begun in a new cgroup before it was known to be of the target",
     /// Processes that the target started while 16,384 of its processes were there, or while the
     /// kernel had no memory: nothing that they do is seen.
     processes_full: "processes of the target that found no room to be followed in",

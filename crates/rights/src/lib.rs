@@ -306,13 +306,14 @@ fn is_root_by_another_name(capabilities: CapabilitySet) -> bool {
 }
 
 /// Keeps what a trace needs once everything is attached and open: to write its run, which is there,
-/// and to give files beside it their names.
+/// to give files beside it their names, and to read below the folders `read`.
 ///
 /// # Errors
 /// As [`keep_only`].
-pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf]) -> Result<(), Error> {
+pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf], read: &[PathBuf]) -> Result<(), Error> {
     let written: Vec<&Path> = run.into_iter().chain(files.iter().map(|file| folder(file))).collect();
-    keep_only(&Kept { capabilities: to_reach(&written, &[]), written: &written, ..Kept::NOTHING })
+    let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
+    keep_only(&Kept { capabilities: to_reach(&written, &[]), written: &written, read: &read, ..Kept::NOTHING })
 }
 
 /// Keeps what the process that walks the sockets for a trace needs: to find the network namespaces

@@ -2,57 +2,34 @@
 //! maps they look it up in.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::num::NonZeroU32;
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, Object};
 use record::Sampling;
 
-use crate::error::within;
 use crate::layout::{
-    CONFIG_CGROUP, CONFIG_CONNECTS, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, MAX_CGROUPS, PEER_IPV4,
-    PEER_IPV6, Plain as _, RawConfig, RawPrefix,
+    CONFIG_CGROUP, CONFIG_CONNECTS, CONFIG_PEERS, CONFIG_PIDS, CONFIG_PORTS, CONFIG_WINDOWS, PEER_IPV4, PEER_IPV6,
+    Plain as _, RawConfig, RawPrefix,
 };
 use crate::object;
 use crate::programs::{At, Planned};
 use crate::sizes::Sizes;
-use crate::{Config, Error, Target, cgroup, histograms, namespace, process, walk};
+use crate::{Config, Error, Target, histograms, namespace, process, walk};
 
-/// The part of the configuration that says what the target is, and its cgroups, held open: where
-/// none is named, the root of the hierarchy.
-pub(crate) fn aim(target: &Target) -> Result<(Vec<File>, RawConfig), Error> {
-    let named = cgroup::outermost(&target.cgroups)?;
-    let count = within("the number of cgroups", u32::try_from(named.len()).unwrap_or(u32::MAX), 0, MAX_CGROUPS)?;
+/// The part of the configuration that says what the target is.
+pub(crate) fn aim(target: &Target) -> RawConfig {
     let mut flags = 0;
     let mut set = |flag: u32, on: bool| flags |= if on { flag } else { 0 };
     set(CONFIG_PIDS, target.by_process());
     set(CONFIG_PORTS, !target.ports.is_empty());
     set(CONFIG_PEERS, !target.peers.is_empty());
-    set(CONFIG_CGROUP, !named.is_empty());
-    let mut raw = RawConfig {
-        cgroup_ids: [0; MAX_CGROUPS as usize],
-        cgroup_levels: [0; MAX_CGROUPS as usize],
-        cgroups: count,
-        flags,
-        slots: 0,
-        rows: 0,
-        queues: 0,
-        chunks: 0,
-        directories: 0,
-        draw_below: 0,
-        max_rate: 0,
-        pid_namespace: namespace::own_pid_namespace(),
-    };
-    for ((id, level), cgroup) in raw.cgroup_ids.iter_mut().zip(&mut raw.cgroup_levels).zip(&named) {
-        (*id, *level) = (cgroup.id, cgroup.level);
-    }
-    let cgroups = if named.is_empty() { vec![cgroup::root()?] } else { named.into_iter().map(|c| c.folder).collect() };
-    Ok((cgroups, raw))
+    set(CONFIG_CGROUP, target.by_cgroup());
+    RawConfig { flags, pid_namespace: namespace::own_pid_namespace(), ..RawConfig::zeroed() }
 }
 
-/// The target's cgroups, and all that is fixed in the programs of a trace before they are loaded.
-pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(Vec<File>, RawConfig), Error> {
-    let (cgroups, mut raw) = aim(&config.target)?;
+/// All that is fixed in the programs of a trace before they are loaded.
+pub(crate) fn configure(config: &Config, sizes: Sizes) -> RawConfig {
+    let mut raw = aim(&config.target);
     raw.flags |= if config.windows_every().is_some() { CONFIG_WINDOWS } else { 0 };
     raw.flags |= histograms::flags(config.histograms.as_ref());
     raw.flags |= if config.wants_connects() { CONFIG_CONNECTS } else { 0 };
@@ -66,7 +43,7 @@ pub(crate) fn configure(config: &Config, sizes: Sizes) -> Result<(Vec<File>, Raw
         _ => 0,
     };
     raw.max_rate = config.max_rate.map_or(0, NonZeroU32::get);
-    Ok((cgroups, raw))
+    raw
 }
 
 /// Fills the maps of what is looked up: names of processes, ports and peers.

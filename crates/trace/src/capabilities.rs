@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use crate::object::{self, compiled};
 use crate::probe::Ground;
 use crate::sizes::Sizes;
-use crate::{Config, aim, privilege, refusal, sends};
+use crate::{Config, aim, cgroup, privilege, refusal, sends};
 
 /// Whether the machine has something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +74,9 @@ pub fn all() -> Vec<Capability> {
         .to_vec();
     let config = Config { max_connections: 1, slots_per_connection: 16, ..Config::default() };
     let sizes = Sizes { rows: 1, queues: 1, slots: config.slots_per_connection, chunks: 4, directories: 1, ring: 4096 };
-    let aimed = aim::configure(&config, sizes);
-    let ground =
-        aimed.as_ref().map(|(cgroups, raw)| Ground { config: &config, raw: *raw, sizes, cgroups, sends: None });
+    let (raw, root) = (aim::configure(&config, sizes), cgroup::root());
+    let ground = root.as_ref().map(std::slice::from_ref);
+    let ground = ground.map(|cgroups| Ground { config: &config, raw, sizes, cgroups, sends: None });
     let probes = crate::PROBES.iter().flat_map(|probe| probe.capabilities(ground.as_ref().map_err(|error| *error)));
     let found = sends::capabilities(ground.as_ref().map_err(|error| *error)).into_iter().chain(probes);
     list.extend(found.map(|found| Capability {

@@ -1,7 +1,7 @@
 //! The cgroup v2 hierarchy: where it is, and a folder of it.
 
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -13,7 +13,7 @@ use crate::Error;
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 
 /// Where cgroup v2 is mounted.
-fn mount() -> Result<PathBuf, Error> {
+pub(crate) fn mount() -> Result<PathBuf, Error> {
     machine::who::mount().ok_or(Error::NoCgroupMount)
 }
 
@@ -32,40 +32,6 @@ fn mount_unseen() -> rustix::io::Result<File> {
     fsconfig_create(&context)?;
     let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
     Ok(openat(&mount, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?.into())
-}
-
-/// A folder of the hierarchy.
-pub(crate) struct Cgroup {
-    /// Held open.
-    pub folder: File,
-    /// The kernel's number of it: the inode's.
-    pub id: u64,
-    /// How many folders it is below the root of the hierarchy.
-    pub level: u32,
-}
-
-/// These folders without those that are below another of them, so that a program that is attached
-/// to each runs once for a socket.
-pub(crate) fn outermost(paths: &[PathBuf]) -> Result<Vec<Cgroup>, Error> {
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mount = mount()?;
-    let mut found: Vec<(PathBuf, File)> = Vec::new();
-    for path in paths {
-        let folder = open(path)?;
-        let canonical = path.canonicalize().map_err(|source| Error::Cgroup { path: path.clone(), source })?;
-        if !found.iter().any(|(outer, _)| canonical.starts_with(outer)) {
-            found.retain(|(inner, _)| !inner.starts_with(&canonical));
-            found.push((canonical, folder));
-        }
-    }
-    let cgroup = |(path, folder): (PathBuf, File)| {
-        let id = folder.metadata().map_err(Error::system("cannot read the cgroup"))?.ino();
-        let level = path.strip_prefix(&mount).map_or(0, |below| below.components().count() as u32);
-        Ok(Cgroup { folder, id, level })
-    };
-    found.into_iter().map(cgroup).collect()
 }
 
 /// Opens a folder of the cgroup v2 hierarchy.

@@ -44,6 +44,14 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A rule of the target names no cgroup that is there.
+    #[error("{}", nothing_named(kind, name))]
+    NothingNamed {
+        /// `cgroup`, `unit` or `container`.
+        kind: &'static str,
+        /// What it names.
+        name: String,
+    },
     /// No cgroup v2 hierarchy is mounted.
     #[error(
         "no cgroup v2 hierarchy is mounted (none in /proc/mounts): mount one with `mount -t cgroup2 none /sys/fs/cgroup`"
@@ -94,6 +102,18 @@ pub enum Error {
     /// A record of the kernel part could not be read.
     #[error("a record from the kernel cannot be read: {0}")]
     Decode(#[from] crate::DecodeError),
+}
+
+/// That nothing is named so, and where names are listed.
+fn nothing_named(kind: &str, name: &str) -> String {
+    match kind {
+        "unit" => format!("no unit {name} runs here: `systemctl list-units` lists those that do"),
+        "container" => format!(
+            "no container or pod {name} runs here: name one as `docker ps`, `podman ps` or `crictl ps` lists it, or by the \
+             first 8 digits of its id or more"
+        ),
+        _ => format!("there is no cgroup {name} in the cgroup v2 hierarchy: `systemd-cgls` shows it"),
+    }
 }
 
 impl Error {

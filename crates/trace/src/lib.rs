@@ -21,6 +21,7 @@ mod aim;
 pub mod baselines;
 pub mod capabilities;
 mod cgroup;
+mod cgroups;
 mod clock;
 pub mod command;
 mod config;
@@ -60,6 +61,7 @@ pub mod watch;
 /// its entry here.
 static PROBES: [&dyn probe::Probe; 4] = [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings];
 
+pub use cgroups::Named;
 pub use config::{Backend, BackendChoice, Config};
 pub use decode::DecodeError;
 pub use error::Error;

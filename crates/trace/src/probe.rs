@@ -53,7 +53,8 @@ pub(crate) struct Ground<'a> {
     /// The same as the BPF programs have it.
     pub raw: RawConfig,
     pub sizes: Sizes,
-    /// The target's cgroups: the root of the hierarchy where none is named.
+    /// Where programs of cgroups are attached: the root of the hierarchy. Which sockets are the
+    /// target's they look up.
     pub cgroups: &'a [File],
     /// The loaded object of the sends: its maps say which sockets are followed. `None` where a
     /// probe is only tried.

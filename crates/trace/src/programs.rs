@@ -15,7 +15,7 @@ use crate::{Error, object};
 pub(crate) enum At {
     /// What its section names.
     Section,
-    /// The target's cgroups.
+    /// The root of the cgroup hierarchy.
     Cgroup,
     /// Nothing: it is an iterator over sockets, opened for each pass ([`Programs::iterators`]).
     Passes,

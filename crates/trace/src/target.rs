@@ -5,8 +5,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::layout::MAX_CGROUPS;
-
 /// A network of addresses: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpNet {
@@ -152,9 +150,18 @@ pub struct Target {
     /// Processes with one of these names, those that take it later, and every process that they
     /// start. The kernel keeps 15 bytes of a name, so only as many are compared.
     pub comms: Vec<String>,
-    /// Folders of the cgroup v2 hierarchy, at most [`Target::CGROUPS`]: sockets made in one of them
-    /// or below it.
+    /// Folders of the cgroup v2 hierarchy: sockets made in one of them or below it. In these and
+    /// the next two, `*` stands for any characters but `/`, and `?` for one. They are rules: what
+    /// they name is followed as it comes and goes.
     pub cgroups: Vec<PathBuf>,
+    /// systemd units, likewise.
+    pub units: Vec<String>,
+    /// Containers and pods, likewise.
+    pub containers: Vec<String>,
+    /// Below which folder the names of containers are read; `None` for `/`.
+    pub root: Option<PathBuf>,
+    /// Whether what cgroups, units and containers name may be missing at the start.
+    pub awaited: bool,
     /// TCP ports, local or remote.
     pub ports: Vec<PortRange>,
     /// Peers.
@@ -164,15 +171,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// How many cgroups a target can have.
-    pub const CGROUPS: usize = MAX_CGROUPS as usize;
-
     /// Whether no criterion is given at all: then only processes named later are traced
     /// ([`crate::Tracer::follow_pid`]).
     pub fn is_empty(&self) -> bool {
         self.pids.is_empty()
             && self.comms.is_empty()
-            && self.cgroups.is_empty()
+            && !self.by_cgroup()
             && self.ports.is_empty()
             && self.peers.is_empty()
             && !self.all
@@ -183,6 +187,11 @@ impl Target {
         let port = |port: u16| self.ports.iter().any(|ports| ports.contains(port));
         (self.ports.is_empty() || port(local.port()) || port(remote.port()))
             && (self.peers.is_empty() || self.peers.iter().any(|peer| peer.contains(remote.ip())))
+    }
+
+    /// Whether cgroups are a criterion.
+    pub fn by_cgroup(&self) -> bool {
+        !(self.cgroups.is_empty() && self.units.is_empty() && self.containers.is_empty())
     }
 
     /// Whether processes are a criterion from the start.

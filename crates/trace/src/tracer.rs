@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::aim::{self, Processes, set_lookups};
+use crate::cgroups::{Cgroups, Followed, Named};
 use crate::histograms::{Reading, Snapshot};
 use crate::keeper::Privileged;
 use crate::layout::{Pass, RawControl};
@@ -20,7 +21,7 @@ use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sends::Sends;
 use crate::sizes::Sizes;
-use crate::{Backend, BackendChoice, Config, Error, pace, privilege, process, refusal};
+use crate::{Backend, BackendChoice, Config, Error, cgroup, pace, privilege, process, refusal};
 
 /// How often [`crate::probe::Loaded::tick`] runs.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ pub struct Tracer {
     ring: Ring,
     passes: Passes,
     processes: Processes,
+    cgroups: Option<Followed>,
     rate: Option<Rate>,
     histograms: Option<Reading>,
     ticked: WallInstant,
@@ -57,8 +59,9 @@ impl Tracer {
     /// already.
     ///
     /// # Errors
-    /// [`Error::NeedsRoot`] without the privileges; [`Error::NoSuchProcess`], [`Error::Cgroup`] and
-    /// [`Error::OutOfRange`] where the configuration is wrong; [`Error::Refused`] and
+    /// [`Error::NeedsRoot`] without the privileges; [`Error::NoSuchProcess`],
+    /// [`Error::NothingNamed`], [`Error::Cgroup`] and [`Error::OutOfRange`] where the configuration
+    /// is wrong; [`Error::Refused`] and
     /// [`Error::NoBackend`] where this kernel does not take the programs.
     pub fn start(config: &Config) -> Result<Self, Error> {
         if config.least_rights { privilege::check_least() } else { privilege::check() }?;
@@ -69,15 +72,18 @@ impl Tracer {
                 return Err(Error::NoSuchProcess { pid });
             }
         }
-        let (cgroups, raw) = aim::configure(config, sizes)?;
-        let ground = Ground { config, raw, sizes, cgroups: &cgroups, sends: None };
-        let mut tracer = Self::load(load_sends(&ground)?, &ground)?;
+        let cgroups = Cgroups::new(&config.target)?;
+        // Which sockets are the target's is found in a map, since cgroups come and go.
+        let root = [cgroup::root()?];
+        let raw = aim::configure(config, sizes);
+        let ground = Ground { config, raw, sizes, cgroups: &root, sends: None };
+        let mut tracer = Self::load(load_sends(&ground)?, &ground, cgroups.map(Followed::new))?;
         tracer.attach()?;
         Ok(tracer)
     }
 
     /// Everything but attaching the programs.
-    fn load(mut sends: Sends, ground: &Ground<'_>) -> Result<Self, Error> {
+    fn load(mut sends: Sends, ground: &Ground<'_>, cgroups: Option<Followed>) -> Result<Self, Error> {
         let (config, ring_bytes) = (ground.config, ground.sizes.ring);
         let control = RawControl {
             pass: Pass::Follow as u32,
@@ -93,6 +99,9 @@ impl Tracer {
         let programs: &Programs = sends.programs();
         let object = programs.object();
         set_lookups(object, &config.target)?;
+        if let Some(cgroups) = &cgroups {
+            cgroups.begin(crate::object::map(object, "cgroups")?)?;
+        }
         let mut passes = Passes::new(pass, crate::object::map(object, "controls")?, control, sockops);
         let mut processes = Processes::new(object, programs.iterators(At::Files)?)?;
         let histograms = config.histograms.as_ref().map(|of| Reading::new(object, of)).transpose()?;
@@ -112,6 +121,7 @@ impl Tracer {
             ring: Ring::new(sends, beside)?,
             passes,
             processes,
+            cgroups,
             rate: config.max_rate.map(|most| Rate::new(most, least, timestamping::now())),
             histograms,
             ticked: WallInstant::now(),
@@ -200,6 +210,11 @@ impl Tracer {
         Ok(Privileged { keeper, says: PhantomData })
     }
 
+    /// What each cgroup, unit and container of the target names now.
+    pub fn named(&self) -> Vec<Named> {
+        self.cgroups.as_ref().map(Followed::named).unwrap_or_default()
+    }
+
     /// Whether the target is processes given by number, and all of them have ended, with all that
     /// they started. (For a name, another process may still come.)
     pub fn processes_are_over(&self) -> bool {
@@ -235,6 +250,12 @@ impl Tracer {
             }
             self.adapt()?;
             self.passes.tick()?;
+            if let Some(cgroups) = &mut self.cgroups
+                && cgroups.tick()?
+            {
+                self.passes.find_networks()?;
+                self.follow()?;
+            }
             if self.ticked.elapsed() >= TICK {
                 self.ticked = WallInstant::now();
                 self.ring.probes().tick(timestamping::now());

@@ -24,14 +24,17 @@ pub struct Criteria {
     /// start later; may be repeated
     #[arg(long, value_name = "NAME", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(values::programs))]
     pub comm: Vec<String>,
-    /// Only connections of sockets made in this cgroup or below it; may be repeated
+    /// Only connections of sockets made in this cgroup or below it, also when it is made anew; *
+    /// and ? stand for characters of a name; may be repeated
     #[arg(long, value_name = "PATH", group = "criteria", value_hint = clap::ValueHint::DirPath)]
     pub cgroup: Vec<PathBuf>,
-    /// Only connections of this systemd unit: nginx means nginx.service; may be repeated
+    /// Only connections of this systemd unit, also when it restarts: nginx means nginx.service, and
+    /// 'app-*' every unit so named; may be repeated
     #[arg(long, value_name = "UNIT", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new(), add = ArgValueCandidates::new(values::units))]
     pub unit: Vec<String>,
     /// Only connections of this container or pod, by its name (Docker, Podman, containerd,
-    /// Kubernetes), id or pod UID; 8 digits of an id are enough; may be repeated
+    /// Kubernetes), id or pod UID, also when it restarts; 8 digits of an id are enough; may be
+    /// repeated
     #[arg(long, value_name = "NAME", group = "criteria", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub container: Vec<String>,
     /// Only connections with one of these local or remote ports: 443 or 80,443,8000-8100; may be
@@ -77,41 +80,26 @@ impl Criteria {
         words
     }
 
-    /// Finds units, containers and hosts; `all` where nothing narrows the target.
+    /// Finds what is named; `all` where nothing narrows the target. Cgroups, units and containers
+    /// are followed as they come and go.
     ///
     /// # Errors
-    /// [`BadInput`] where one of them is not there.
+    /// [`BadInput`] and [`trace::Error`] where one of them is not there.
     pub fn aim(&self, all: bool) -> anyhow::Result<Aimed> {
-        let mut folders = self.cgroup.clone();
-        let mut places: Vec<String> = self.cgroup.iter().map(|path| format!("cgroup {}", path.display())).collect();
-        if !self.unit.is_empty() || !self.container.is_empty() {
-            let mount = who::mount()
-                .ok_or_else(|| BadInput("--unit and --container need cgroup v2, which is not mounted".into()))?;
-            for unit in &self.unit {
-                let name = who::unit_name(unit);
-                folders.extend(there(who::unit_cgroups(&mount, unit), || {
-                    format!("no unit {name} runs here: `systemctl list-units` lists those that do")
-                })?);
-                places.push(format!("unit {name}"));
-            }
-            for name in &self.container {
-                folders.extend(there(who::container_cgroups(&mount, Path::new("/"), name), || {
-                    format!(
-                        "no container or pod {name} runs here: name one as `docker ps`, `podman ps` or `crictl ps` lists it, or by the \
-                         first 8 digits of its id or more"
-                    )
-                })?);
-                places.push(format!("container {name}"));
-            }
-        }
-        if folders.len() > Target::CGROUPS {
-            let text = format!(
-                "{} cgroups are named, and at most {} can be: name one above them",
-                folders.len(),
-                Target::CGROUPS
-            );
-            return Err(BadInput(text).into());
-        }
+        let aimed = self.aim_once_there(all)?;
+        aimed.target.check()?;
+        Ok(aimed)
+    }
+
+    /// The same for who waits for cgroups, units and containers that are not there yet.
+    ///
+    /// # Errors
+    /// [`BadInput`] where a peer is not there.
+    pub fn aim_once_there(&self, all: bool) -> anyhow::Result<Aimed> {
+        let cgroups = self.cgroup.iter().map(|path| format!("cgroup {}", path.display()));
+        let units = self.unit.iter().map(|unit| format!("unit {}", who::unit_name(unit)));
+        let containers = self.container.iter().map(|name| format!("container {name}"));
+        let places: Vec<String> = cgroups.chain(units).chain(containers).collect();
         let mut peers = Vec::new();
         for peer in &self.peer {
             peers.extend(addresses(peer)?);
@@ -126,18 +114,24 @@ impl Criteria {
         let target = Target {
             pids: self.pid.clone(),
             comms: self.comm.clone(),
-            cgroups: folders,
+            cgroups: self.cgroup.clone(),
+            units: self.unit.clone(),
+            containers: self.container.clone(),
             ports: self.port.clone(),
             peers,
             all,
+            ..Target::default()
         };
         Ok(Aimed { target, words: words.into_iter().flatten().collect() })
     }
 }
 
-/// What was found, or why that is nothing.
-fn there(found: Vec<PathBuf>, missing: impl FnOnce() -> String) -> Result<Vec<PathBuf>, BadInput> {
-    if found.is_empty() { Err(BadInput(missing())) } else { Ok(found) }
+/// What following cgroups reads while a trace is at work: the hierarchy, and the files that name
+/// containers, below `root`.
+pub fn followed(target: &Target, root: &Path) -> Vec<PathBuf> {
+    let mount = who::mount().filter(|_| target.by_cgroup());
+    let names = who::Names::FOLDERS.iter().map(|folder| root.join(folder));
+    mount.into_iter().chain(names.filter(|_| !target.containers.is_empty())).collect()
 }
 
 /// The values of one kind, with "or".

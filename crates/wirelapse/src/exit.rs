@@ -94,8 +94,11 @@ fn is_wrong_use(cause: &(dyn Error + 'static)) -> bool {
         return matches!(error, NoInterface { .. } | NotByInterface { .. });
     }
     if let Some(error) = cause.downcast_ref::<trace::Error>() {
-        use trace::Error::{Cgroup, NeedsRoot, NoSuchProcess, OutOfRange};
-        return matches!(error, NeedsRoot { .. } | NoSuchProcess { .. } | Cgroup { .. } | OutOfRange { .. });
+        use trace::Error::{Cgroup, NeedsRoot, NoSuchProcess, NothingNamed, OutOfRange};
+        return matches!(
+            error,
+            NeedsRoot { .. } | NoSuchProcess { .. } | NothingNamed { .. } | Cgroup { .. } | OutOfRange { .. }
+        );
     }
     if let Some(error) = cause.downcast_ref::<store::Error>() {
         // What cannot be read is the input; what cannot be written while a run goes on is not, and

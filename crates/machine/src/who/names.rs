@@ -1,6 +1,5 @@
 //! What a container is called, from the files that its runtime keeps. No daemon or API is asked.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -51,22 +50,6 @@ impl Names {
         }
         let sources = [Self::kubelet, Self::containerd, Self::docker, Self::podman, Self::crio];
         sources.into_iter().find_map(|source| source(self, id)).unwrap_or_default()
-    }
-
-    /// All containers that can be named, by id.
-    pub fn all(&self) -> HashMap<String, ContainerNames> {
-        let mut ids: Vec<String> = Vec::new();
-        let names = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
-        let text = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-        ids.extend(names(self.root.join(Self::FOLDERS[0])).filter_map(|entry| Some(log_name(&text(entry))?.0)));
-        for space in names(self.root.join(Self::FOLDERS[1])) {
-            ids.extend(names(space.path()).map(text));
-        }
-        for folder in &Self::FOLDERS[2..] {
-            ids.extend(names(self.root.join(folder)).map(text));
-        }
-        let named = ids.into_iter().map(|id| (id.clone(), self.of(&id)));
-        named.filter(|(_, names)| *names != ContainerNames::default()).collect()
     }
 
     fn json(&self, path: &str) -> Option<Value> {
@@ -159,11 +142,7 @@ mod tests {
             fs::write(path, text.replace("ID", ID)).unwrap();
         }
         let names = Names::new(root.path());
-        let of = names.of(ID);
-        let all = names.all();
-        // The list of podman is one file; its containers are found by id only.
-        assert!(all.get(ID).is_none_or(|one| *one == of), "{all:?}");
-        of
+        names.of(ID)
     }
 
     fn named(container: &str, pod: Option<(&str, &str)>) -> ContainerNames {

@@ -165,7 +165,7 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 
 	if (!now_set || now_set->ending)
 		return;
-	if (!info && by_process())
+	if (!info && (by_process() || !cgroup_matches(sock_of(tp))))
 		return;
 	if (!addresses_match(sock_of(tp), false))
 		return;
@@ -190,7 +190,7 @@ static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *vie
 	struct socket_info fresh = { .row = NO_ROW };
 
 	fresh.pid = current_pid();
-	if (by_process() && !pid_is_target(fresh.pid))
+	if ((by_process() && !pid_is_target(fresh.pid)) || !cgroup_matches(view))
 		return;
 	/* A listener's children may match by the port of their peer. */
 	if (!listener && !addresses_match(view, false))
@@ -325,6 +325,11 @@ int pass(struct bpf_iter__tcp *ctx)
 		row = follow(info, view, bpf_get_socket_cookie(tp), OPENING_FOUND, now);
 		if (!row)
 			return 0;
+		/* All that it has written so far was missed, and is in its bytes. */
+		if (is_of_late_cgroup(sk)) {
+			row->position = row->no_bytes;
+			COUNT(connections_late);
+		}
 		stretch_first(row, info->row, view, now);
 		SET_ARMED(tp, view, row, row->armed_now, row->armed_now ? CALLS : BETWEEN);
 		return 0;

@@ -249,6 +249,9 @@ struct cgroup {
 	/* 6.1 and later; before, ancestor_ids */
 	struct cgroup *ancestors[];
 };
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
 struct sock_cgroup_data {
 	struct cgroup *cgroup;
 };
@@ -387,6 +390,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 	char comm[16];
 };
 struct iov_iter {

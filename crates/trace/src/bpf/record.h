@@ -112,6 +112,7 @@ struct lost {
 	__u64 ring_buffer;
 	__u64 slots_full;
 	__u64 connections_full;
+	__u64 connections_late;
 	__u64 merged;
 	__u64 unfinished;
 	__u64 closed_unacked;
@@ -154,15 +155,17 @@ enum config_flags {
 };
 SHARED(enum config_flags);
 
-/* How many cgroups a target can have. */
-enum cgroups { MAX_CGROUPS = 16 };
+/* Cgroups of the target: how many there can be at a time, and how deep in the hierarchy. */
+enum cgroups { MAX_CGROUPS = 4096, MAX_LEVELS = 32 };
 SHARED(enum cgroups);
+
+/* What a cgroup of the target is: it was there when the trace began, or came later, so that every
+ * socket in it is younger than the trace. */
+enum cgroup_age { CGROUP_WAS_THERE = 1, CGROUP_CAME = 2 };
+SHARED(enum cgroup_age);
 
 /* Fixed when the programs are loaded. */
 struct config {
-	__u64 cgroup_ids[MAX_CGROUPS];
-	__u32 cgroup_levels[MAX_CGROUPS]; /* how deep each is in the hierarchy; the root is at 0 */
-	__u32 cgroups; /* how many there are */
 	__u32 flags;
 	__u32 slots; /* per connection; a power of two */
 	__u32 rows; /* the most connections at a time */

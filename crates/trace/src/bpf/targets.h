@@ -59,26 +59,64 @@ static __always_inline bool addresses_match(const struct sock *sk, bool listener
 	return true;
 }
 
-/* Whether the socket belongs to a cgroup of the target or one below it. (Sockops programs are
- * attached there, so they need not ask.) */
+/* The cgroups of the target, by id, each with its `cgroup_age`: user space changes it as they come
+ * and go. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u64);
+	__type(value, __u8);
+	__uint(max_entries, MAX_CGROUPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} cgroups SEC(".maps");
+
+/* The age of the innermost cgroup of the target that this one is or is below; 0 where there is
+ * none. */
+static __noinline __u8 age_of(const struct cgroup *cgroup)
+{
+	int level;
+
+	if (!cgroup)
+		return 0;
+	level = BPF_CORE_READ(cgroup, level);
+	for (__u32 above = 0; above <= MAX_LEVELS && level >= 0; above++) {
+		struct cgroup *ancestor = NULL;
+		/* The verifier is to see that this is a bounded place. */
+		__u64 at = level & 255;
+		__u64 id;
+		__u8 *age;
+
+		barrier_var(at);
+		at &= 255;
+		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[at]);
+		id = BPF_CORE_READ(ancestor, kn, id);
+		age = bpf_map_lookup_elem(&cgroups, &id);
+		if (age)
+			return *age;
+		level--;
+	}
+	return 0;
+}
+
+/* Whether cgroups are a criterion. */
+static __always_inline bool by_cgroup(void)
+{
+	return config.flags & CONFIG_CGROUP;
+}
+
+/* Whether the socket was made in a cgroup of the target or one below it. */
 static __always_inline bool cgroup_matches(const struct sock *sk)
 {
-	const struct cgroup *cgroup;
+	return !by_cgroup() || age_of(sk->sk_cgrp_data.cgroup);
+}
 
-	if (!(config.flags & CONFIG_CGROUP))
-		return true;
-	cgroup = sk->sk_cgrp_data.cgroup;
-	if (!cgroup)
-		return false;
-	for (__u32 i = 0; i < MAX_CGROUPS && i < config.cgroups; i++) {
-		__u32 level = config.cgroup_levels[i];
-		struct cgroup *ancestor = NULL;
+/* Whether its cgroup has come since the trace began, and it with it. */
+static __always_inline bool is_of_late_cgroup(const struct sock *sk)
+{
+	return by_cgroup() && age_of(sk->sk_cgrp_data.cgroup) == CGROUP_CAME;
+}
 
-		if (cgroup->level < 0 || (__u32)cgroup->level < level || level > 256)
-			continue;
-		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[level]);
-		if (BPF_CORE_READ(ancestor, kn, id) == config.cgroup_ids[i])
-			return true;
-	}
-	return false;
+/* Whether the current task is in a cgroup of the target or one below it. */
+static __always_inline bool task_matches(void)
+{
+	return !by_cgroup() || age_of(BPF_CORE_READ(bpf_get_current_task_btf(), cgroups, dfl_cgrp));
 }

@@ -11,7 +11,7 @@ int udp_made(struct bpf_sock *sk)
 	if (sk->protocol != IPPROTO_UDP || (sk->family != AF_INET && sk->family != AF_INET6))
 		return 1;
 	fresh.pid = current_pid();
-	if (by_process() && !pid_is_target(fresh.pid))
+	if ((by_process() && !pid_is_target(fresh.pid)) || !task_matches())
 		return 1;
 	current_comm(fresh.comm);
 	bpf_sk_storage_get(&udp_sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);

@@ -9,7 +9,7 @@ use crate::programs::{At, LoadError, Planned, Programs};
 use crate::stamps;
 
 /// Maps that belong to the sending side.
-const SHARED: [&str; 7] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers"];
+const SHARED: [&str; 8] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers", "cgroups"];
 
 /// What a program is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

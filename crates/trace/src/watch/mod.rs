@@ -16,6 +16,7 @@ use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use record::{Moment, Reading};
 
 use crate::aim::{self, Processes, aim, set_lookups};
+use crate::cgroups::{Cgroups, Followed};
 use crate::layout::{CONFIG_AT_CLOSE, CONFIG_AT_CONNECT, Pass, RawControl};
 use crate::object::{self, compiled};
 use crate::passes::Passes;
@@ -39,6 +40,7 @@ const PROGRAMS: [Planned; 5] = [
 pub struct Watcher {
     _programs: Programs,
     passes: Passes,
+    cgroups: Option<Followed>,
     ring: RingBuffer<'static>,
     readings: Arc<Mutex<Vec<Reading>>>,
     lost: MapHandle,
@@ -56,8 +58,8 @@ impl Watcher {
     pub fn start(target: &Target, moment: Moment) -> Result<Self, Error> {
         privilege::check()?;
         refusal::quiet();
-        // Its cgroups need not stay open: the programs know them by their numbers.
-        let (_, mut raw) = aim(target)?;
+        let cgroups = Cgroups::new(target)?.map(Followed::new);
+        let mut raw = aim(target);
         raw.flags |= match moment {
             Moment::Every => 0,
             Moment::Connect => CONFIG_AT_CONNECT,
@@ -71,6 +73,9 @@ impl Watcher {
         let mut programs = Programs::load(object, plan, &[]).map_err(|error| error.of("watch"))?;
         let object = programs.object();
         set_lookups(object, target)?;
+        if let Some(cgroups) = &cgroups {
+            cgroups.begin(object::map(object, "cgroups")?)?;
+        }
 
         let tick = clock::tick();
         let readings = Arc::new(Mutex::new(Vec::new()));
@@ -97,7 +102,16 @@ impl Watcher {
         programs.attach()?;
         // After the programs are attached, so that no connection falls between.
         processes.begin(target)?;
-        Ok(Self { _programs: programs, passes, ring, readings, lost, processes_full, every: moment == Moment::Every })
+        Ok(Self {
+            _programs: programs,
+            passes,
+            cgroups,
+            ring,
+            readings,
+            lost,
+            processes_full,
+            every: moment == Moment::Every,
+        })
     }
 
     /// With [`Moment::Every`], reads all connections of the target now; else hands on what has
@@ -106,6 +120,10 @@ impl Watcher {
     /// # Errors
     /// [`Error`] where the kernel part can no longer be worked with.
     pub fn read(&mut self, timeout: Duration) -> Result<Vec<Reading>, Error> {
+        if let Some(cgroups) = &mut self.cgroups {
+            // It takes no pass: what it reads is looked at when it is read.
+            cgroups.tick()?;
+        }
         if self.every {
             self.passes.find_networks()?;
             let bytes = self.passes.read(Pass::Read, &mut || Ok(()))?;

@@ -258,6 +258,146 @@ fn several_cgroups_are_a_target_and_a_nested_one_counts_once() {
     assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [6, 6, 6]);
 }
 
+/// A process in this cgroup that connects to the listener, sends six bytes, and ends.
+fn send_from(folder: &std::path::Path, listener: &TcpListener) {
+    let stopped = trace::command::Stopped::start(shell_client(listener.local_addr().unwrap().port())).unwrap();
+    std::fs::write(folder.join("cgroup.procs"), stopped.pid().to_string()).unwrap();
+    let mut child = stopped.release().unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    server.write_all(b"k").unwrap();
+    child.wait().unwrap();
+}
+
+/// Removes a cgroup, once the kernel has let its last process go.
+fn remove(folder: &std::path::Path) {
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while let Err(error) = std::fs::remove_dir(folder) {
+        assert!(std::time::Instant::now() < until, "{}: {error}", folder.display());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Polls until the rules name so many cgroups each.
+fn until_named(trace: &mut Trace, counts: &[u64]) {
+    let named = |trace: &Trace| trace.tracer.named().iter().map(|named| named.cgroups).collect::<Vec<_>>();
+    for _ in 0..1_000 {
+        trace.poll();
+        if named(trace) == counts {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(named(trace), counts);
+}
+
+#[test]
+fn a_target_that_is_made_anew_is_followed_again() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let Some(mount) = machine::who::mount() else {
+        tier::skip("a_target_that_is_made_anew_is_followed_again", "no cgroup v2 is mounted");
+        return;
+    };
+    for backend in BACKENDS {
+        let name = format!("wirelapse-anew-{backend}-{}", std::process::id());
+        let folder = mount.join(format!("{name}.service"));
+        let target = Target { units: vec![name], ..Target::default() };
+        assert!(matches!(target.check(), Err(Error::NothingNamed { kind: "unit", .. })));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // At the start it is not there.
+        let mut trace = Trace::start(&on(config(Target { awaited: true, ..target }), backend));
+        let mut outside = pair();
+        for _ in 0..3 {
+            until_named(&mut trace, &[0]);
+            std::fs::create_dir(&folder).unwrap();
+            until_named(&mut trace, &[1]);
+            send_from(&folder, &listener);
+            exchange(&mut outside);
+            remove(&folder);
+        }
+        trace.until(3);
+        assert_eq!(trace.tracer.named()[0].came, 3);
+        let (events, summary) = trace.finish();
+        assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [6, 6, 6], "{backend}");
+        assert_eq!((summary.lost.connections_late, summary.coverage.bytes_written), (0, 18), "{backend}");
+    }
+}
+
+#[test]
+fn a_pattern_names_many_cgroups_and_those_below_them() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let Some(mount) = machine::who::mount() else {
+        tier::skip("a_pattern_names_many_cgroups_and_those_below_them", "no cgroup v2 is mounted");
+        return;
+    };
+    let slice = mount.join(format!("wirelapse-many-{}.slice", std::process::id()));
+    let unit = |n: u32| slice.join(format!("app-{n}.service"));
+    let deep = unit(7).join("a/b/c");
+    let other = slice.join("other.service");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    std::fs::create_dir(&slice).unwrap();
+    let target = Target { cgroups: vec![slice.join("app-*.service")], awaited: true, ..Target::default() };
+    let mut trace = Trace::start(&config(target));
+    until_named(&mut trace, &[0]);
+    (0..100).for_each(|n| std::fs::create_dir(unit(n)).unwrap());
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    until_named(&mut trace, &[100]);
+    [&unit(0), &unit(99), &deep, &other].into_iter().for_each(|folder| send_from(folder, &listener));
+    trace.until(3);
+    [deep.clone(), unit(7).join("a/b"), unit(7).join("a"), other].iter().for_each(|folder| remove(folder));
+    (0..100).for_each(|n| remove(&unit(n)));
+    until_named(&mut trace, &[0]);
+    remove(&slice);
+    let (events, _) = trace.finish();
+    assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [6, 6, 6]);
+}
+
+#[test]
+fn what_a_new_cgroup_sent_before_it_was_known_is_not_observed_and_counted() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let Some(mount) = machine::who::mount() else {
+        tier::skip("what_a_new_cgroup_sent_before_it_was_known_is_not_observed_and_counted", "no cgroup v2 is mounted");
+        return;
+    };
+    let folder = mount.join(format!("wirelapse-late-{}", std::process::id()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let target = Target { cgroups: vec![folder.clone()], awaited: true, ..Target::default() };
+    let mut trace = Trace::start(&config(target));
+    // Nothing is looked at until the first poll.
+    std::fs::create_dir(&folder).unwrap();
+    let mut client = Command::new("bash");
+    client.arg("-c").arg(format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3; read -u 3 -n 1 x; echo you >&3; read -u 3 -n 1 x"
+    ));
+    let stopped = trace::command::Stopped::start(client).unwrap();
+    std::fs::write(folder.join("cgroup.procs"), stopped.pid().to_string()).unwrap();
+    let mut child = stopped.release().unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 6]).unwrap();
+    let late = |trace: &mut Trace| {
+        trace.poll();
+        trace.tracer.lost().connections_late
+    };
+    for _ in 0..1_000 {
+        if late(&mut trace) > 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.write_all(b"k").unwrap();
+    server.read_exact(&mut [0; 4]).unwrap();
+    trace.until(1);
+    server.write_all(b"k").unwrap();
+    child.wait().unwrap();
+    let (events, summary) = trace.finish();
+    remove(&folder);
+    assert_eq!(sends(&events).iter().map(|s| s.bytes).collect::<Vec<_>>(), [4]);
+    let coverage = summary.coverage;
+    assert_eq!((summary.lost.connections_late, coverage.bytes_written, coverage.bytes_armed), (1, 10, 4));
+}
+
 #[test]
 fn a_name_is_a_target_for_processes_that_are_there_and_for_those_that_come() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));

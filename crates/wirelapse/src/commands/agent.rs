@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::agent::config::{Config, Place, Port};
 use ::agent::naming::Naming;
-use ::agent::{Agent, Observed};
+use ::agent::{Agent, Observed, Rule};
 use anyhow::Context as _;
 use record::{Coverage, Ratio, Sampling};
 use rights::Kept;
@@ -16,7 +16,7 @@ use rustix::thread::CapabilitySet;
 use trace::histograms::{Dimensions, Ports, Prefixes};
 use trace::{Histograms, Target, Tracer};
 
-use crate::criteria::Criteria;
+use crate::criteria::{Criteria, followed};
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::output::{complain, harmless};
@@ -66,14 +66,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (interrupt, reload) = Interrupt::but_hangup()?;
     let criteria = criteria(&config);
-    let aimed = criteria.aim(criteria.is_empty())?;
+    let mut aimed = criteria.aim_once_there(criteria.is_empty())?;
+    // It runs for longer than what it follows: units start after it, and restart.
+    (aimed.target.awaited, aimed.target.root) = (true, Some(args.root.clone()));
     let target = if aimed.words.is_empty() { EVERYTHING.into() } else { aimed.words.join(", ") };
     let traced = traced(&config, aimed.target);
     let (sampling, records) = (traced.sampling, traced.histograms.as_ref().is_some_and(|of| of.records));
     let mut tracer = Tracer::start(&traced)?;
     let host = config.host.clone().unwrap_or_else(|| machine::Names::here().host);
     let provenance = provenance::of_trace(target, sampling, &tracer);
-    let kept = Needs::of(args, &config);
+    let kept = Needs::of(args, &config, &traced.target);
     let mut agent = Agent::open(config, &host, &args.root, provenance, unix_ns())?;
     if let Some(address) = agent.address() {
         complain!("listening at {address}");
@@ -92,6 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             reread(&args.config, &mut agent);
         }
         tracer.poll(Duration::ZERO, &mut |event| agent.event(&event)).context("the agent cannot go on")?;
+        agent.targets(named(&tracer));
         if agent.wait(if records { SHORT_TURN } else { TURN }) {
             let observed = gauge.read(&mut tracer)?;
             agent.observe(observed, unix_ns(), timestamping::now());
@@ -104,6 +107,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let news = agent.finish(last, unix_ns(), timestamping::now());
     news.iter().for_each(|line| complain!("{line}"));
     Ok(())
+}
+
+/// What each cgroup, unit and container of the target names now.
+fn named(tracer: &Tracer) -> Vec<Rule> {
+    let of = |named: trace::Named| {
+        let trace::Named { kind, name, cgroups, came } = named;
+        Rule { labels: vec![("kind", kind.to_owned()), ("name", name)], cgroups, came }
+    };
+    tracer.named().into_iter().map(of).collect()
 }
 
 /// Reads the figures of the tracer.
@@ -271,8 +283,9 @@ struct Needs {
 }
 
 impl Needs {
-    fn of(args: &Args, config: &Config) -> Self {
+    fn of(args: &Args, config: &Config, target: &Target) -> Self {
         let mut read = Naming::folders(&args.root);
+        read.extend(followed(target, &args.root));
         // Files that are replaced by renaming are read in their folders.
         let folder =
             |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -320,7 +333,7 @@ mod tests {
                 "Prometheus: http://127.0.0.1:9956/metrics.",
             ]
         );
-        let aimed = criteria(&config).aim(false).unwrap();
+        let aimed = criteria(&config).aim_once_there(false).unwrap();
         assert_eq!(aimed.words, ["port 443 or 80-81"]);
         assert!(criteria(&::agent::config::parse("c", "").unwrap()).is_empty());
     }

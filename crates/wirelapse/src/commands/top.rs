@@ -6,6 +6,7 @@ mod screen;
 mod state;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -15,7 +16,7 @@ use summary::{GroupBy, SortBy};
 use trace::histograms::{Dimensions, Ports};
 use trace::{Config, Histograms, Target, Tracer};
 
-use crate::criteria::{Aimed, Criteria};
+use crate::criteria::{Aimed, Criteria, followed};
 use crate::exit::BadInput;
 use crate::hosts;
 use crate::interrupt::Interrupt;
@@ -140,6 +141,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let Aimed { target, words } = args.criteria.aim(args.criteria.is_empty())?;
     let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
+    let mut read = followed(&target, Path::new("/"));
+    read.extend(machine::who::mount());
     let mut tracer = Tracer::start(&config(args, target))?;
     // Walks through the sockets and recordings take rights, which a separate process keeps; what
     // draws and reads keys has none.
@@ -149,8 +152,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria) };
     let rights = tracer.hand_over(limit, |request| service.serve(request))?;
-    let cgroups = machine::who::mount();
-    let read: Vec<&std::path::Path> = cgroups.iter().map(std::path::PathBuf::as_path).collect();
+    let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
     rights::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
     let mut feed = Feed::new(args.interval, args.resolve);
     let mut state = State::new(args.by.into(), args.sort.into());

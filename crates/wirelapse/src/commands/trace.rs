@@ -22,7 +22,7 @@ use rustix::process::{Gid, Uid};
 use trace::command::Stopped;
 use trace::{Memory, Tracer};
 
-use crate::criteria::Criteria;
+use crate::criteria::{Criteria, followed};
 use crate::exit::{BadInput, is_closed_pipe, message};
 use crate::interrupt::Interrupt;
 use crate::options::{self, For, Json, Output, Ready, heading};
@@ -169,7 +169,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limit = || ::rights::keep_for_walks().map_err(std::io::Error::other);
     let mut service = Service { hosts: hosts::Names::default(), networks };
     let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
-    ::rights::keep_for_trace(request.run.as_deref(), &named)?;
+    let read = followed(&request.config.target, Path::new("/"));
+    ::rights::keep_for_trace(request.run.as_deref(), &named, &read)?;
 
     let mut labs_seen = None::<Instant>;
     let mut drawn = Instant::now();

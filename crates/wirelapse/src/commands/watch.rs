@@ -1,6 +1,7 @@
 //! `wirelapse watch`.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -13,7 +14,7 @@ use summary::{FieldGroups, FieldHistogram};
 use trace::watch::Watcher;
 
 use crate::commands::trace::screen;
-use crate::criteria::Criteria;
+use crate::criteria::{Criteria, followed};
 use crate::interrupt::Interrupt;
 use crate::options::{For, Json, Ready, heading};
 use crate::output::complain;
@@ -125,7 +126,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Looking again and again goes into the network namespaces of other programs, which takes what
     // root may do.
     if moment != Moment::Every {
-        rights::keep_only(&Kept::NOTHING)?;
+        let read = followed(&aimed.target, Path::new("/"));
+        let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
+        rights::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
     }
     let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
     let mut tally = Tally { field: args.field, by: args.by, groups: FieldGroups::new(args.field), left: args.count };

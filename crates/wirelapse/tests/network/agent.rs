@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{ChildStderr, Stdio};
 use std::time::Duration;
 
 use tier::{Need, Process, needs, text, wirelapse};
@@ -42,24 +43,14 @@ fn scrape(address: &str) -> String {
 const SENDS: u64 = 200;
 const NOBODY: u32 = 65_534;
 
-#[test]
-fn a_user_with_three_capabilities_counts_every_send_and_keeps_none() {
-    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
-    let dir = tempfile::tempdir().unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let store = dir.path().join("store");
-    fs::create_dir(&store).unwrap();
-    chown(&store, Some(NOBODY), Some(NOBODY)).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let config = dir.path().join("agent.toml");
-    let toml = format!(
-        "[target]\nport = {port}\n[prometheus]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"{}/runs\"\ninterval = \"1s\"\n",
-        store.display()
-    );
+/// An agent with this configuration, as a user with three capabilities; the address of its
+/// endpoint, and what it says after it.
+fn agent_of(dir: &Path, toml: &str) -> (Process, String, BufReader<ChildStderr>) {
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = dir.join("agent.toml");
     fs::write(&config, toml).unwrap();
     // A copy that every user may run, wherever the build is.
-    let own = dir.path().join("wirelapse");
+    let own = dir.join("wirelapse");
     fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &own).unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
     let three = "-all,+bpf,+perfmon,+net_admin";
@@ -78,6 +69,31 @@ fn a_user_with_three_capabilities_counts_every_send_and_keeps_none() {
     };
     // It answers once its rights are dropped and its threads are started.
     scrape(&address);
+    (agent, address, said)
+}
+
+/// The sum of a metric over its series.
+fn sum(figures: &str, metric: &str) -> u64 {
+    let lines =
+        figures.lines().filter(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(['{', ' '])));
+    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_user_with_three_capabilities_counts_every_send_and_keeps_none() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    chown(&store, Some(NOBODY), Some(NOBODY)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = dir.path().join("agent.toml");
+    let toml = format!(
+        "[target]\nport = {port}\n[prometheus]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"{}/runs\"\ninterval = \"1s\"\n",
+        store.display()
+    );
+    let (agent, address, mut said) = agent_of(dir.path(), &toml);
 
     let mut sending = TcpStream::connect(("127.0.0.1", port)).unwrap();
     sending.set_nodelay(true).unwrap();
@@ -89,12 +105,7 @@ fn a_user_with_three_capabilities_counts_every_send_and_keeps_none() {
     }
     std::thread::sleep(Duration::from_millis(500));
     let figures = scrape(&address);
-    let sends: u64 = figures
-        .lines()
-        .filter(|line| line.starts_with("wirelapse_sends_total{"))
-        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
-        .sum();
-    assert_eq!(sends, SENDS, "{figures}");
+    assert_eq!(sum(&figures, "wirelapse_sends_total"), SENDS, "{figures}");
 
     let threads: Vec<_> =
         fs::read_dir(format!("/proc/{}/task", agent.id())).unwrap().map(|t| t.unwrap().path()).collect();
@@ -134,4 +145,79 @@ fn a_user_with_three_capabilities_counts_every_send_and_keeps_none() {
     assert_eq!(run["state"], "finished");
     assert!(run["rows"]["histograms"].as_u64().unwrap() > 0, "{run}");
     assert_eq!(run["coverage"]["bytes_written"], 100 * SENDS, "{run}");
+}
+
+/// A shell in a cgroup that connects, sends once for each answer, and ends.
+fn send_from(cgroup: &Path, listener: &TcpListener, sends: u64) {
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec 3<>/dev/tcp/127.0.0.1/{port}; \
+         for i in $(seq {sends}); do echo hello >&3; read -u 3 x; done",
+        cgroup.display()
+    );
+    let mut client = tier::command("bash").args(["-c", &script]).spawn().unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for _ in 0..sends {
+        server.read_exact(&mut [0; 6]).unwrap();
+        server.write_all(b"k\n").unwrap();
+    }
+    client.wait().unwrap();
+}
+
+#[test]
+fn a_unit_that_restarts_is_counted_on_and_its_absence_is_said() {
+    let test = "a_unit_that_restarts_is_counted_on_and_its_absence_is_said";
+    needs!(Need::Root, Need::Program("setpriv"), Need::Program("bash"), Need::Path("/sys/kernel/btf/vmlinux"));
+    let Some(mount) = machine::who::mount() else { return tier::skip(test, "no cgroup v2 is mounted") };
+    let name = format!("wirelapse-restarted-{}", std::process::id());
+    let folder = mount.join(format!("{name}-1.service"));
+    let dir = tempfile::tempdir().unwrap();
+    let toml = format!("[target]\nunit = [\"{name}-*\", \"{name}.scope\"]\n[prometheus]\nlisten = \"127.0.0.1:0\"\n");
+    let (agent, address, mut said) = agent_of(dir.path(), &toml);
+    let mut line = |expected: &str| {
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("wirelapse: {expected}\n"));
+    };
+    // Neither is there at its start.
+    line(&format!("unit {name}-*.service is not there: nothing of it is followed until it comes"));
+    line(&format!("unit {name}.scope is not there: nothing of it is followed until it comes"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    for _ in 0..3 {
+        fs::create_dir(&folder).unwrap();
+        send_from(&folder, &listener, 20);
+        while fs::remove_dir(&folder).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // A scrape is of what the thread that follows cgroups has seen by then.
+    let named = |figures: &str, metric: &str| -> u64 {
+        let labels = format!("{metric}{{kind=\"unit\",name=\"{name}-*.service\"}} ");
+        figures
+            .lines()
+            .find_map(|line| line.strip_prefix(&labels))
+            .unwrap_or_else(|| panic!("{figures}"))
+            .parse()
+            .unwrap()
+    };
+    let mut figures = String::new();
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(100));
+        figures = scrape(&address);
+        if sum(&figures, "wirelapse_sends_total") == 60 && named(&figures, "wirelapse_target_cgroups") == 0 {
+            break;
+        }
+    }
+    assert_eq!(named(&figures, "wirelapse_target_started_total"), 3, "{figures}");
+    let late =
+        figures.lines().find_map(|line| line.strip_prefix("wirelapse_lost_total{counter=\"connections_late\"} "));
+    assert_eq!((sum(&figures, "wirelapse_sends_total"), late), (60, Some("0")), "{figures}");
+
+    fs::create_dir(&folder).unwrap();
+    line(&format!("unit {name}-*.service is there, with 1 cgroup"));
+    fs::remove_dir(&folder).unwrap();
+    line(&format!("unit {name}-*.service is not there: nothing of it is followed until it comes"));
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
+    assert!(agent.output().status.success());
 }

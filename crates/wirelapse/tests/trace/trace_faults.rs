@@ -551,8 +551,8 @@ fn sockets_outside_the_target_are_never_armed() {
     let counting = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME) };
     assert!(counting >= 0, "{}", std::io::Error::from_raw_os_error(-counting));
     let ((inside, target), (outside, other)) = (loopback(), loopback());
-    // The program is attached to the cgroup and sees the callbacks of sockets there alone: an armed
-    // one calls at each stage.
+    // The program sees the beginnings of connections of the whole machine, and the callbacks of
+    // armed sockets: such a one calls at each stage.
     let path = cgroup.0.to_str().unwrap();
     let args = ["--json", "--backend", "timestamping", "--cgroup", path, "--port", &target.to_string()];
     let mut trace = Reading::start(&mut tracing(&args));
@@ -569,9 +569,9 @@ fn sockets_outside_the_target_are_never_armed() {
     unsafe { libc::close(counting) };
     let lines = trace.interrupt();
     eprintln!("callbacks: {} outside, {} inside", callbacks[0], callbacks[1]);
-    // Outside, the connection's beginning alone: connect, establish, and some that are asked of
-    // every socket.
-    assert!(callbacks[0] < 30, "{callbacks:?}");
+    // Outside, beginnings of connections alone: connect, establish, and some that are asked of
+    // every socket, of this one and of others of the machine.
+    assert!(callbacks[0] < u64::from(SENDS) / 2, "{callbacks:?}");
     assert!(callbacks[1] >= u64::from(SENDS), "{callbacks:?}");
     assert_eq!(accounted(&lines), u64::from(SENDS));
     let foreign = |line: &&Value| [&line["local_port"], &line["remote_port"]].iter().any(|port| **port == other);
