@@ -25,6 +25,8 @@ pub struct Keeper {
     settings: Store,
     provenance: Provenance,
     begun: Option<u64>,
+    /// Of the run that is written: one in so many has its row; `None`: none has.
+    one_in: Option<u64>,
     /// Runs that were begun.
     runs: u64,
     /// Connections that are followed, each with the number of the run that has its row: sends are
@@ -34,7 +36,9 @@ pub struct Keeper {
     /// What was missed and observed before the run began.
     before: (Lost, Coverage),
     closed_ns: u64,
+    /// Sends, and attempts that no connection came of.
     seen: u64,
+    without: u64,
     counts: Counts,
 }
 
@@ -51,11 +55,13 @@ impl Keeper {
             settings,
             provenance,
             begun: None,
+            one_in: None,
             runs: 0,
             followed: HashMap::new(),
             before: Default::default(),
             closed_ns: 0,
             seen: 0,
+            without: 0,
             counts,
         })
     }
@@ -92,13 +98,13 @@ impl Keeper {
         }
     }
 
-    /// A record of the tracer: of sends, one in so many is kept.
+    /// A record of the tracer: of sends, attempts to connect and totals, one in so many is kept.
     pub fn event(&mut self, event: &Event) {
         if let Event::Connection(connection) = event {
             self.followed.insert(connection.id, (connection.clone(), 0));
         }
-        if let Some(Ratio(one_in)) = self.settings.sample.filter(|_| self.begun.is_some()) {
-            self.keep(event, u64::from(one_in.get()));
+        if let Some(one_in) = self.one_in.filter(|_| self.begun.is_some()) {
+            self.keep(event, one_in);
         }
         if let Event::Closed { connection, .. } = event {
             self.followed.remove(connection);
@@ -108,7 +114,9 @@ impl Keeper {
     fn keep(&mut self, event: &Event, one_in: u64) {
         let of = match event {
             Event::Connection(connection) => {
-                self.row_of(connection.id);
+                if is_drawn(connection.id, one_in) {
+                    self.row_of(connection.id);
+                }
                 return;
             }
             Event::Send(send) => {
@@ -118,7 +126,25 @@ impl Keeper {
                 }
                 Some(send.connection)
             }
-            Event::Closed { connection, .. } => Some(*connection),
+            Event::Closed { connection, .. } => {
+                if !is_drawn(*connection, one_in) {
+                    return;
+                }
+                Some(*connection)
+            }
+            Event::Connect(connect) => {
+                let drawn = match connect.connection {
+                    Some(connection) => is_drawn(connection, one_in),
+                    None => {
+                        self.without += 1;
+                        self.without.is_multiple_of(one_in)
+                    }
+                };
+                if !drawn {
+                    return;
+                }
+                None
+            }
             _ => None,
         };
         if !of.is_some_and(|connection| self.row_of(connection)) {
@@ -142,7 +168,12 @@ impl Keeper {
         let age = self.begun.map(|begun| now_ns.saturating_sub(begun));
         let ended = age.is_some_and(|age| age >= self.settings.rotate.0) && self.end(now_ns, now, lost, coverage);
         if self.begun.is_none() {
-            let provenance = Provenance { start_ns: now.as_nanos(), ..self.provenance.clone() };
+            self.one_in = self.settings.sample.map(|Ratio(one_in)| u64::from(one_in.get()));
+            let provenance = Provenance {
+                start_ns: now.as_nanos(),
+                kept_one_in: self.one_in.filter(|one_in| *one_in > 1),
+                ..self.provenance.clone()
+            };
             if !self.failed(|rotating| rotating.begin(Utc::from_nanos(now_ns), provenance)) {
                 (self.begun, self.closed_ns) = (Some(now_ns), now_ns);
                 self.runs += 1;
@@ -202,6 +233,13 @@ impl Keeper {
         self.begun = None;
         true
     }
+}
+
+/// Whether a connection is one of those that are kept, one in so many: by its number, so that all
+/// that is kept of it is of the same connections. The numbers of a connection's two ends follow
+/// each other, so they are mixed (Fibonacci hashing).
+fn is_drawn(ConnectionId(id): ConnectionId, one_in: u64) -> bool {
+    (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(one_in)
 }
 
 #[cfg(test)]
@@ -279,6 +317,40 @@ mod tests {
             );
         }
         assert_eq!(keeper.stored().len(), 2);
+    }
+
+    #[test]
+    fn a_thinned_run_says_its_ratio_and_all_its_tables_are_thinned() {
+        const CONNECTIONS: u64 = 2_000;
+        let dir = tempfile::tempdir().unwrap();
+        let sample = Some("1/10".parse().unwrap());
+        let thinned = Store { sample, ..settings(dir.path(), 1 << 24) };
+        let mut keeper = Keeper::open(thinned.clone(), "h", Provenance::blank(), Counts::default()).unwrap();
+        let turn = |keeper: &mut Keeper, n: u64| {
+            keeper.turn(n * 1000 * S, Instant::from_nanos(n), Lost::default(), Coverage::default());
+        };
+        turn(&mut keeper, 1);
+        // What is asked for meanwhile is of the next run.
+        keeper.set(Store { sample: Some(Ratio::ALL), ..thinned });
+        for id in 1..=CONNECTIONS {
+            let connection = ConnectionId(id);
+            keeper.event(&Event::Connection(Connection { id: connection, ..Connection::blank() }));
+            let connect = record::Connect { connection: Some(connection), ..record::Connect::blank() };
+            keeper.event(&Event::Connect(Box::new(connect)));
+            (0..10).for_each(|_| keeper.event(&Event::Send(Send { connection, ..Send::blank() })));
+            keeper.event(&Event::Closed { connection, totals: ConnectionTotals::default() });
+        }
+        turn(&mut keeper, 2);
+        let run = store::Run::open(&keeper.stored()[0].path).unwrap();
+        assert_eq!(run.provenance().kept_one_in, Some(10));
+        let rows = run.rows().unwrap();
+        assert_eq!(rows.sends, CONNECTIONS);
+        for drawn in [rows.connects, rows.totals] {
+            // Four standard deviations of a draw of one in ten.
+            assert!((146..=254).contains(&drawn), "{rows:?}");
+        }
+        assert_eq!(rows.connects, rows.totals, "of the same connections");
+        assert_eq!(rows.connections, CONNECTIONS, "each has a send that was kept");
     }
 
     #[test]

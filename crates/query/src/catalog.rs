@@ -47,6 +47,13 @@ pub const LEADING: [(&str, &str); 3] = [
 /// What stands behind them.
 pub const TRAILING: (&str, &str) = ("target", "what the run traced, in words");
 
+/// Of tables of which an agent keeps one row in so many: what each row stands for.
+pub const WEIGHT: (&str, &str) =
+    ("weight", "how many such rows it stands for: one in so many was kept (`sample` in `[store]` of the agent)");
+
+/// The tables that have it.
+const THINNED: [&str; 3] = [Connect::TABLE, Send::TABLE, ClosedConnection::TABLE];
+
 /// The type of `time`.
 pub fn timestamp() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
@@ -74,7 +81,7 @@ impl Shape {
         Self { name: T::TABLE, doc, moment, stored: Arc::new(Schema::new(fields)), meanings, required }
     }
 
-    /// The table as queries see it: host, run, time, what is stored, target.
+    /// The table as queries see it: host, run, time, what is stored, target, weight.
     pub fn schema(&self, text: &DataType) -> SchemaRef {
         let mut fields: Vec<FieldRef> = vec![
             Arc::new(Field::new("host", text.clone(), false)),
@@ -83,6 +90,9 @@ impl Shape {
         ];
         fields.extend(self.stored.fields().iter().filter(|field| field.name() != "time").cloned());
         fields.push(Arc::new(Field::new(TRAILING.0, text.clone(), true)));
+        if THINNED.contains(&self.name) {
+            fields.push(Arc::new(Field::new(WEIGHT.0, DataType::Int64, false)));
+        }
         Arc::new(Schema::new(fields))
     }
 }

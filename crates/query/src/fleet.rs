@@ -34,6 +34,8 @@ pub struct Run {
     pub clock_ns: Option<i64>,
     /// What was traced, in words.
     pub target: Option<String>,
+    /// How many each row stands for of a table that was thinned: of so many sends one has a row.
+    pub weight: i64,
     /// Its parts by table, each table's in order.
     pub parts: BTreeMap<String, Vec<ObjectMeta>>,
 }
@@ -207,6 +209,7 @@ impl Run {
             start_ns,
             end_ns,
             clock_ns: monotonic,
+            weight: number("/kept_one_in").filter(|n| *n > 0).unwrap_or(1),
             target: text("target").or_else(|| text("source")),
             directory,
             about,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 
-use crate::catalog::{LEADING, TRAILING};
+use crate::catalog::{LEADING, TRAILING, WEIGHT};
 use crate::{Error, NAMED, Session, VIEWS, hours, runs};
 
 /// The tables, views and named queries.
@@ -55,7 +55,7 @@ pub async fn schema(session: &Session, table: Option<&str>) -> Result<String, Er
 
 fn columns_of(text: &mut String, session: &Session, table: &str, columns: &Schema) {
     let meaning = |column: &str| -> &'static str {
-        let ours = LEADING.iter().chain([&TRAILING]).find(|(name, _)| *name == column).map(|(_, doc)| *doc);
+        let ours = LEADING.iter().chain([&TRAILING, &WEIGHT]).find(|(name, _)| *name == column).map(|(_, doc)| *doc);
         let of_runs = || runs::meanings().find(|(name, _)| table == "runs" && *name == column).map(|(_, doc)| doc);
         let stored = || {
             let of = match (table, column) {

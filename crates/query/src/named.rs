@@ -63,14 +63,16 @@ FROM peers GROUP BY remote_address ORDER BY n DESC, remote_address LIMIT 20",
         name: "over-time",
         doc: "sends and their mean duration, minute by minute",
         sql: "\
-SELECT date_trunc('minute', time) AS minute, count(*) AS n, avg(total_ns) / 1e6 AS mean_ms, max(total_ns) / 1e6 AS longest_ms
+SELECT date_trunc('minute', time) AS minute, sum(weight) AS n,
+       sum(total_ns * weight) / CAST(sum(CASE WHEN total_ns IS NOT NULL THEN weight ELSE 0 END) AS DOUBLE) / 1e6 AS mean_ms, max(total_ns) / 1e6 AS longest_ms
 FROM sends GROUP BY 1 ORDER BY 1",
     },
     Named {
         name: "retransmissions",
         doc: "which peers segments are retransmitted to",
         sql: "\
-SELECT c.remote_address, sum(t.segments_retransmitted) AS segments, sum(t.bytes_acked) AS bytes_acked, count(*) AS connections
+SELECT c.remote_address, sum(t.segments_retransmitted * t.weight) AS segments, sum(t.bytes_acked * t.weight) AS bytes_acked,
+       sum(t.weight) AS connections
 FROM totals t JOIN connections c ON c.host = t.host AND c.run = t.run AND c.connection_id = t.connection_id
 GROUP BY c.remote_address HAVING sum(t.segments_retransmitted) > 0 ORDER BY segments DESC, c.remote_address LIMIT 20",
     },

@@ -55,7 +55,7 @@ fn covered(run: &Run) -> Option<f64> {
     (written > 0.0).then(|| armed / written)
 }
 
-const COLUMNS: [Column; 27] = [
+const COLUMNS: [Column; 28] = [
     Column {
         name: "end",
         doc: "when it ended, UTC; null while it is written or where its writer was killed",
@@ -91,6 +91,11 @@ const COLUMNS: [Column; 27] = [
         of: Of::Text(|r| text(r, "/sampling/method")),
     },
     Column { name: "sampling_one_in", doc: "one in so many", of: Of::Number(|r| number(r, "/sampling/one_in")) },
+    Column {
+        name: "kept_one_in",
+        doc: "of sends, attempts to connect and totals, one in so many has a row (`weight`); null where all have",
+        of: Of::Number(|r| number(r, "/kept_one_in")),
+    },
     Column {
         name: "connections",
         doc: "rows in its tables, by run.json; null until it is finished",

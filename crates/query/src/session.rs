@@ -158,7 +158,7 @@ impl Session {
     /// Every name that a query can say: tables, views, columns.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = VIEWS.iter().map(|view| view.name.to_owned()).collect();
-        names.extend(["runs", "hours", "host", "run", "time", "target"].map(str::to_owned));
+        names.extend(["runs", "hours", "host", "run", "time", "target", "weight"].map(str::to_owned));
         names.extend(runs::meanings().map(|(name, _)| name.to_owned()));
         for shape in &self.catalog.shapes {
             names.push(shape.name.to_owned());

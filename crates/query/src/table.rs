@@ -25,7 +25,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::prelude::cast;
 use futures::StreamExt as _;
 
-use crate::catalog::{Moment, Shape, timestamp};
+use crate::catalog::{Moment, Shape, WEIGHT, timestamp};
 use crate::footer::{self, Footer};
 use crate::scans::Scans;
 use crate::shape::first_schema;
@@ -127,8 +127,13 @@ impl RunsTable {
             Moment::Epoch(_) | Moment::Stored => Some(0),
             Moment::Run => run.start_ns,
         };
-        let values =
-            vec![text(Some(&run.host)), text(Some(&run.name)), text(run.target.as_deref()), ScalarValue::Int64(clock)];
+        let values = vec![
+            text(Some(&run.host)),
+            text(Some(&run.name)),
+            text(run.target.as_deref()),
+            ScalarValue::Int64(Some(run.weight)),
+            ScalarValue::Int64(clock),
+        ];
         let bytes = meta.size;
         let rows = footer.statistics.num_rows;
         let file =
@@ -150,6 +155,7 @@ impl RunsTable {
             Arc::new(Field::new("host", self.text.clone(), false)),
             Arc::new(Field::new("run", self.text.clone(), false)),
             Arc::new(Field::new("target", self.text.clone(), true)),
+            Arc::new(Field::new(WEIGHT.0, DataType::Int64, false)),
             Arc::new(Field::new(CLOCK, DataType::Int64, true)),
         ];
         let table = TableSchema::builder(stored).with_table_partition_cols(partition).build();

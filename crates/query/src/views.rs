@@ -31,23 +31,24 @@ ORDER BY s.total_ns DESC",
     },
     View {
         name: "peers",
-        doc: "sends by host and peer: how many, how long on average and at most, and how many were retransmitted",
+        doc: "sends by host and peer: how many, by their weights, how long on average and at most, and how many were retransmitted; connections with a kept send",
         sql: "\
 SELECT c.host, c.remote_address, c.remote_port, sum(s.n) AS n, count(*) AS connections,
        sum(s.total_ns) / CAST(sum(s.timed) AS DOUBLE) AS mean_ns, max(s.longest_ns) AS longest_ns,
        sum(s.network_ns) / CAST(sum(s.timed) AS DOUBLE) AS mean_network_ns, sum(s.retransmitted) AS retransmitted
-FROM (SELECT host, run, connection_id, count(*) AS n, count(total_ns) AS timed, sum(total_ns) AS total_ns, max(total_ns) AS longest_ns,
-             sum(network_ns) AS network_ns, sum(CASE WHEN retransmissions > 0 THEN 1 ELSE 0 END) AS retransmitted
+FROM (SELECT host, run, connection_id, sum(weight) AS n, sum(CASE WHEN total_ns IS NOT NULL THEN weight ELSE 0 END) AS timed,
+             sum(total_ns * weight) AS total_ns, max(total_ns) AS longest_ns, sum(network_ns * weight) AS network_ns,
+             sum(CASE WHEN retransmissions > 0 THEN weight ELSE 0 END) AS retransmitted
       FROM sends GROUP BY host, run, connection_id) s
 JOIN connections c ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id
 GROUP BY c.host, c.remote_address, c.remote_port",
     },
     View {
         name: "reasons",
-        doc: "what sends waited for in TCP: how many, how long together, and which share of the time that sends waited",
+        doc: "what sends waited for in TCP: how many and how long together, by their weights, and which share of the time that sends waited",
         sql: "\
-SELECT host, waited_for, count(*) AS n, sum(waited_ns) AS waited_ns, max(waited_ns) AS longest_ns,
-       sum(waited_ns) / CAST(sum(sum(waited_ns)) OVER (PARTITION BY host) AS DOUBLE) AS share
+SELECT host, waited_for, sum(weight) AS n, sum(waited_ns * weight) AS waited_ns, max(waited_ns) AS longest_ns,
+       sum(waited_ns * weight) / CAST(sum(sum(waited_ns * weight)) OVER (PARTITION BY host) AS DOUBLE) AS share
 FROM sends WHERE waited_for IS NOT NULL GROUP BY host, waited_for",
     },
     View {

@@ -94,6 +94,9 @@ pub struct Provenance {
     pub max_rate: Option<u64>,
     /// Only what took at least so long was kept; null where everything was.
     pub min_latency: Option<Nanos>,
+    /// Of sends, of attempts to connect and of connections with their totals, one in so many has
+    /// its row; null where all have.
+    pub kept_one_in: Option<u64>,
     /// The clock of the run.
     pub clock: ClockReading,
     /// When tracing began, `CLOCK_MONOTONIC`.
@@ -123,6 +126,7 @@ columns! {
     "sampling.one_in" = sampling.one_in, "one in so many";
     max_rate = max_rate, null "there is no limit", "sends a second, by `--max-rate`";
     min_latency_ns = min_latency, null "everything was kept", "only what took at least so long was kept, by `--min-latency`";
+    kept_one_in = kept_one_in, null "all are kept", "of sends, of attempts to connect and of connections with their totals, one in so many has a row, by `sample` in `[store]` of the agent";
     "clock.realtime_offset_ns" = clock.realtime_offset_ns, "what to add to a moment to get the time of day (`CLOCK_REALTIME`)";
     "clock.realtime_offset_error_ns" = clock.realtime_offset_error_ns, "error bound of the offset, to either side";
     start_ns = start_ns, "when tracing began";
@@ -200,6 +204,7 @@ impl Provenance {
             sampling: Sampling::Every.into(),
             max_rate: None,
             min_latency: None,
+            kept_one_in: None,
             clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
             start_ns: 0,
             calls: None,

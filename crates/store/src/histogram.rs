@@ -181,6 +181,7 @@ columns! {
     target = provenance.target, "what is traced, in words";
     sampling_method = provenance.sampling.method, "how sends are chosen";
     sampling_one_in = provenance.sampling.one_in, "one in so many";
+    kept_one_in = provenance.kept_one_in, null "all are kept", "of sends, attempts to connect and totals, one in so many has a row";
     start_ns = provenance.start_ns, "when the run began";
     end_ns = end_ns, "when it ended";
     histograms = histograms, "rows of `histograms`";

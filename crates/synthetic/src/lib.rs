@@ -244,6 +244,7 @@ pub fn provenance() -> store::Provenance {
         sampling: store::SamplingAsked { method: store::SamplingMethod::Every, one_in: 1 },
         max_rate: None,
         min_latency: None,
+        kept_one_in: None,
         clock: store::ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 1_000_000_000,
         calls: None,

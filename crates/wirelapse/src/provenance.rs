@@ -19,6 +19,7 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         sampling: sampling.into(),
         max_rate: None,
         min_latency: None,
+        kept_one_in: None,
         clock: tracer.clock().into(),
         start_ns: timestamping::now::<Monotonic>().as_nanos(),
         calls: None,

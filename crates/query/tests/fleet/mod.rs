@@ -76,6 +76,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
         target: if number.is_multiple_of(2) { "port 443".into() } else { "port 5432".into() },
         sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        kept_one_in: None,
         clock: ClockReading {
             realtime_offset_ns: i64::try_from(BOOTED * 1_000_000_000).unwrap(),
             realtime_offset_error_ns: 120,

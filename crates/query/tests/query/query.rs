@@ -130,6 +130,53 @@ fn rows_of_every_table_have_their_time() {
     assert!(n > 0 && of_packets[1] == n.to_string(), "{drops:?} {of_packets:?}");
 }
 
+/// One host keeps every row, the other one in ten: the views count what there was.
+#[test]
+fn a_thinned_run_counts_for_what_it_stands_for() {
+    let [whole, thinned] = [1_u64, 10].map(|kept_one_in| {
+        let dir = tempfile::tempdir().unwrap();
+        let size = fleet::Size { hosts: 2, hours: 1, sends: 200, connections: 4 };
+        fleet::write(dir.path(), size);
+        let file = fleet::directory(dir.path(), 1, 0).join("run.json");
+        let mut about: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        about["kept_one_in"] = if kept_one_in > 1 { kept_one_in.into() } else { serde_json::Value::Null };
+        fs::write(&file, about.to_string()).unwrap();
+        dir
+    });
+    let number = |root: &Path, sql: &str| lines(root, sql)[1].parse::<f64>().unwrap();
+    for sql in [
+        "SELECT sum(n) FROM peers",
+        "SELECT sum(retransmitted) FROM peers",
+        "SELECT sum(n) FROM reasons",
+        "SELECT sum(waited_ns) FROM reasons",
+        "SELECT sum(weight) FROM sends",
+        "SELECT sum(weight) FROM totals",
+    ] {
+        let of = |root: &Path, host: &str| number(root, &format!("{sql} WHERE host = '{host}'"));
+        let [first, second] = ["web-000", "web-001"].map(|host| (of(whole.path(), host), of(thinned.path(), host)));
+        assert_eq!(first.0, first.1, "{sql}");
+        assert_eq!(second.0 * 10.0, second.1, "{sql}");
+    }
+    for sql in [
+        "SELECT max(mean_ns) FROM peers WHERE host = 'web-001'",
+        "SELECT max(longest_ns) FROM peers WHERE host = 'web-001'",
+        "SELECT max(share) FROM reasons WHERE host = 'web-001'",
+    ] {
+        let (of_whole, of_thinned) = (number(whole.path(), sql), number(thinned.path(), sql));
+        assert!((of_whole - of_thinned).abs() <= 1e-9 * of_whole, "{sql}: {of_whole} {of_thinned}");
+    }
+    let sum = |root: &Path, name: &str, column: usize| {
+        let rows = lines_named(root, name);
+        rows[1..].iter().map(|row| row.split(',').nth(column).unwrap().parse::<f64>().unwrap()).sum::<f64>()
+    };
+    for (name, column) in [("busy-peers", 1), ("over-time", 1), ("reasons", 1), ("retransmissions", 1)] {
+        let (of_whole, of_thinned) = (sum(whole.path(), name, column), sum(thinned.path(), name, column));
+        // Half is of the host that keeps every row.
+        assert!(of_thinned > 3.0 * of_whole && of_thinned < 8.0 * of_whole, "{name}: {of_whole} {of_thinned}");
+    }
+    assert_eq!(lines(thinned.path(), "SELECT kept_one_in FROM runs ORDER BY host"), ["kept_one_in", "", "10"]);
+}
+
 #[test]
 fn quantiles_are_the_buckets_upper_ends() {
     let dir = tempfile::tempdir().unwrap();
