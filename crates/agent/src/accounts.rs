@@ -7,8 +7,11 @@
 use std::collections::HashMap;
 
 use metrics::Labelled;
-use record::Nanos;
+use record::ClockReading;
 use record::histogram::{Series, SeriesKey};
+use record::{Instant, Nanos};
+
+use crate::now::unix_ns;
 
 /// The names that a series is published with.
 pub type Labels = Vec<(&'static str, String)>;
@@ -26,6 +29,7 @@ pub struct Accounts {
 
 #[derive(Clone, Debug, Default)]
 struct Account {
+    /// On the monotonic clock, as all times here.
     since_ns: u64,
     changed_ns: u64,
     figures: Series,
@@ -45,7 +49,7 @@ impl Accounts {
     }
 
     /// Takes the kernel's series, cumulative as it gives them, and returns what was added to each
-    /// since the last time. `name` gives the names of a key. `now_ns` is Unix time.
+    /// since the last time. `name` gives the names of a key.
     pub fn take(
         &mut self,
         series: Vec<Series>,
@@ -90,13 +94,15 @@ impl Accounts {
     }
 
     /// All series, in a fixed order; that of the overflow is the last, where anything is in it.
-    pub fn published(&self) -> Vec<Labelled> {
+    /// Since when they count is told by `clock`, as nanoseconds of Unix time.
+    pub fn published(&self, clock: ClockReading) -> Vec<Labelled> {
+        let since = |ns| unix_ns(Instant::from_nanos(ns), clock);
         let mut all: Vec<Labelled> = self
             .totals
             .iter()
             .map(|(labels, account)| Labelled {
                 labels: labels.clone(),
-                since_ns: account.since_ns,
+                since_ns: since(account.since_ns),
                 figures: account.figures.clone(),
             })
             .collect();
@@ -104,7 +110,7 @@ impl Accounts {
         if self.overflow.figures != Series::default() {
             all.push(Labelled {
                 labels: vec![(metrics::OVERFLOW, "true".to_owned())],
-                since_ns: self.overflow.since_ns,
+                since_ns: since(self.overflow.since_ns),
                 figures: self.overflow.figures.clone(),
             });
         }
@@ -126,6 +132,8 @@ mod tests {
     use super::*;
     use record::{IpPrefix, Leg};
 
+    const CLOCK: ClockReading = ClockReading { realtime_offset_ns: 1_000, realtime_offset_error_ns: 0 };
+
     fn series(peer: u32, sends: u64) -> Series {
         let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + peer);
         Series {
@@ -141,7 +149,7 @@ mod tests {
     }
 
     fn sends(accounts: &Accounts) -> u64 {
-        accounts.published().iter().map(|one| one.figures.sends).sum()
+        accounts.published(CLOCK).iter().map(|one| one.figures.sends).sum()
     }
 
     #[test]
@@ -154,10 +162,10 @@ mod tests {
             all += 2 * now.len() as u64;
             let added = accounts.take(now, u64::from(round), &mut by_peer);
             assert_eq!(added.iter().map(|one| one.sends).sum::<u64>(), 8_000);
-            assert!(accounts.published().len() <= 101);
+            assert!(accounts.published(CLOCK).len() <= 101);
         }
         assert_eq!(sends(&accounts), all);
-        assert_eq!(accounts.published().last().unwrap().labels, [(metrics::OVERFLOW, "true".to_owned())]);
+        assert_eq!(accounts.published(CLOCK).last().unwrap().labels, [(metrics::OVERFLOW, "true".to_owned())]);
         assert!(accounts.before.len() <= 4_000);
     }
 
@@ -174,8 +182,8 @@ mod tests {
         // The first comes back, and counts from its return.
         accounts.take(vec![series(1, 1), series(2, 9), series(3, 1)], 3, &mut one);
         assert_eq!(sends(&accounts), 16);
-        assert_eq!(accounts.published().len(), 1);
-        assert_eq!(accounts.published()[0].since_ns, 1);
+        assert_eq!(accounts.published(CLOCK).len(), 1);
+        assert_eq!(accounts.published(CLOCK)[0].since_ns, 1_001);
     }
 
     #[test]
@@ -183,11 +191,11 @@ mod tests {
         let mut accounts = Accounts::new(10, Nanos(10), 0);
         accounts.take(vec![series(1, 5)], 1, &mut by_peer);
         accounts.take(vec![series(1, 5)], 11, &mut by_peer);
-        assert_eq!(accounts.published().len(), 1);
+        assert_eq!(accounts.published(CLOCK).len(), 1);
         accounts.take(vec![series(1, 5)], 12, &mut by_peer);
-        assert_eq!(accounts.published().len(), 0);
+        assert_eq!(accounts.published(CLOCK).len(), 0);
         accounts.take(vec![series(1, 6)], 20, &mut by_peer);
-        let back = &accounts.published()[0];
-        assert_eq!((back.figures.sends, back.since_ns), (1, 20));
+        let back = &accounts.published(CLOCK)[0];
+        assert_eq!((back.figures.sends, back.since_ns), (1, 1_020));
     }
 }

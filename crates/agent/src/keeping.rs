@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
+use record::ClockReading;
 use record::histogram::Series;
 use record::{Connection, ConnectionId, Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Ratio, Utc};
 use store::rotating::{Limits, Rotating, Stored};
 use store::{HistogramRow, Named};
 
 use crate::config::{Place, Store};
-use crate::{Counts, Error};
+use crate::now::{step, utc};
+use crate::{Counts, Error, Now};
 
 /// Parts are closed this often in the length of a run, so that a crash loses less than the run.
 const PARTS_A_RUN: u64 = 12;
@@ -24,7 +26,11 @@ pub struct Keeper {
     rotating: Rotating,
     settings: Store,
     provenance: Provenance,
-    begun: Option<u64>,
+    /// When the run that is written began.
+    begun: Option<Instant<Monotonic>>,
+    /// The clock's setting then, and by how much it was set since the run before.
+    clock: ClockReading,
+    stepped: Option<i64>,
     /// Of the run that is written: one in so many has its row; `None`: none has.
     one_in: Option<u64>,
     /// Runs that were begun.
@@ -35,7 +41,8 @@ pub struct Keeper {
     followed: HashMap<ConnectionId, (Connection, u64)>,
     /// What was missed and observed before the run began.
     before: (Lost, Coverage),
-    closed_ns: u64,
+    /// When its parts were closed last.
+    closed: Instant<Monotonic>,
     /// Sends, and attempts that no connection came of.
     seen: u64,
     without: u64,
@@ -53,13 +60,15 @@ impl Keeper {
         Ok(Self {
             rotating,
             settings,
+            clock: provenance.clock,
             provenance,
             begun: None,
+            stepped: None,
             one_in: None,
             runs: 0,
             followed: HashMap::new(),
             before: Default::default(),
-            closed_ns: 0,
+            closed: Instant::from_nanos(0),
             seen: 0,
             without: 0,
             counts,
@@ -77,10 +86,10 @@ impl Keeper {
         self.settings.interval
     }
 
-    /// What was added to each series in an interval that began at `from_ns`, Unix time.
+    /// What was added to each series in an interval that began at `from`.
     pub fn interval_of(
         &mut self,
-        from_ns: u64,
+        from: Instant<Monotonic>,
         lasted: Nanos,
         added: &[Series],
         name: &mut dyn FnMut(&Series) -> Named,
@@ -88,9 +97,10 @@ impl Keeper {
         if self.begun.is_none() {
             return;
         }
+        let time = utc(from, self.clock);
         for series in added {
             let named = name(series);
-            for row in HistogramRow::of(Utc::from_nanos(from_ns), lasted, series, &named) {
+            for row in HistogramRow::of(time, lasted, series, &named) {
                 if self.failed(|rotating| rotating.histogram(&row)) {
                     return;
                 }
@@ -162,45 +172,52 @@ impl Keeper {
         self.failed(|rotating| rotating.event(&row))
     }
 
-    /// Begins a run where there is none, closes parts, and ends the run when it is old enough.
-    /// Whether a run was ended, and there is something to upload, comes back.
-    pub fn turn(&mut self, now_ns: u64, now: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> bool {
-        let age = self.begun.map(|begun| now_ns.saturating_sub(begun));
-        let ended = age.is_some_and(|age| age >= self.settings.rotate.0) && self.end(now_ns, now, lost, coverage);
+    /// Begins a run where there is none, closes parts, and ends the run when it is old enough or
+    /// the clock was set. Whether a run was ended, and there is something to upload, comes back.
+    pub fn turn(&mut self, now: Now, lost: Lost, coverage: Coverage) -> bool {
+        let aged = |since: Instant<Monotonic>| now.at.since(since).unwrap_or_default().0;
+        // Times of day in a run go by one setting of the clock.
+        let stepped = self.begun.and_then(|_| step(self.clock, now.clock));
+        let over = stepped.is_some() || self.begun.is_some_and(|begun| aged(begun) >= self.settings.rotate.0);
+        let ended = over && self.end(now.at, lost, coverage);
+        self.stepped = stepped.or(self.stepped);
         if self.begun.is_none() {
             self.one_in = self.settings.sample.map(|Ratio(one_in)| u64::from(one_in.get()));
             let provenance = Provenance {
-                start_ns: now.as_nanos(),
+                start_ns: now.at.as_nanos(),
+                clock: now.clock,
+                clock_stepped_ns: self.stepped,
                 kept_one_in: self.one_in.filter(|one_in| *one_in > 1),
                 ..self.provenance.clone()
             };
-            if !self.failed(|rotating| rotating.begin(Utc::from_nanos(now_ns), provenance)) {
-                (self.begun, self.closed_ns) = (Some(now_ns), now_ns);
+            if !self.failed(|rotating| rotating.begin(utc(now.at, now.clock), provenance)) {
+                (self.begun, self.closed, self.clock, self.stepped) = (Some(now.at), now.at, now.clock, None);
                 self.runs += 1;
                 self.before = (lost, coverage);
             }
-        } else if now_ns.saturating_sub(self.closed_ns) >= self.settings.rotate.0 / PARTS_A_RUN {
-            self.closed_ns = now_ns;
+        } else if aged(self.closed) >= self.settings.rotate.0 / PARTS_A_RUN {
+            self.closed = now.at;
             self.failed(Rotating::close_parts);
         }
         ended
     }
 
     /// Ends the run, and makes room.
-    pub fn end(&mut self, now_ns: u64, now: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> bool {
+    pub fn end(&mut self, now: Instant<Monotonic>, lost: Lost, coverage: Coverage) -> bool {
         if self.begun.take().is_none() {
             return false;
         }
         let (lost, coverage) = (lost.since(self.before.0), coverage.since(self.before.1));
-        let failed = self.failed(|rotating| rotating.finish(Utc::from_nanos(now_ns), now, lost, coverage).map(|_| ()));
+        let time = utc(now, self.clock);
+        let failed = self.failed(|rotating| rotating.finish(time, now, lost, coverage).map(|_| ()));
         if !failed {
             self.counts.done("store", "runs", WORK);
         }
-        self.make_room(now_ns);
+        self.make_room(time);
         !failed
     }
 
-    fn make_room(&mut self, now_ns: u64) {
+    fn make_room(&mut self, now: Utc) {
         // What waits to be uploaded is wanted whatever its age.
         let age = match self.settings.place {
             Place::Directory(_) => self.settings.keep,
@@ -208,7 +225,7 @@ impl Keeper {
         };
         let (share, of) = ROOM_FOR_CLOSED;
         let limits = Limits { age, bytes: Some(self.settings.max_bytes / of * share) };
-        match self.rotating.keep(limits, now_ns / 1_000_000_000) {
+        match self.rotating.keep(limits, now.0 / 1_000_000) {
             Ok(removed) => {
                 let word =
                     if matches!(self.settings.place, Place::S3 { .. }) { "runs_dropped" } else { "runs_removed" };
@@ -262,6 +279,12 @@ mod tests {
         }
     }
 
+    /// This second after the machine began, with a clock that was set so.
+    fn at(second: u64) -> Now {
+        let clock = ClockReading { realtime_offset_ns: 1_763_800_000 * S as i64, realtime_offset_error_ns: 10 };
+        Now { at: Instant::from_nanos(second * S), clock }
+    }
+
     fn added(n: u64) -> Vec<Series> {
         let legs = [(Leg::Total, (0..n).map(|i| Nanos(1 << i)).collect())].into();
         vec![Series { legs, sends: n, ..Series::default() }]
@@ -274,12 +297,11 @@ mod tests {
         let counts = Counts::default();
         let most = 60_000;
         let mut keeper = Keeper::open(settings(dir.path(), most), "h", Provenance::blank(), counts.clone()).unwrap();
-        let begin = 1_763_800_000 * S;
         let mut largest = 0;
         for second in (0..86_400_u64).step_by(200) {
-            let now = begin + second * S;
-            keeper.interval_of(now, Nanos(200 * S), &added(8), &mut |_| Named::default());
-            keeper.turn(now, Instant::from_nanos(second * S + 1), Lost::default(), Coverage::default());
+            let now = at(second);
+            keeper.interval_of(now.at, Nanos(200 * S), &added(8), &mut |_| Named::default());
+            keeper.turn(now, Lost::default(), Coverage::default());
             if second % 3600 == 0 {
                 largest = largest.max(keeper.stored().iter().map(|run| run.bytes).sum());
             }
@@ -305,7 +327,7 @@ mod tests {
         for run in 1..=3_u64 {
             let lost = Lost { slots_full: 10 * run, ..Lost::default() };
             let coverage = Coverage { bytes_written: 100 * run, ..Coverage::default() };
-            keeper.turn(run * 1000 * S, Instant::from_nanos(run), lost, coverage);
+            keeper.turn(at(run * 1000), lost, coverage);
         }
         for stored in keeper.stored() {
             let text = std::fs::read_to_string(stored.path.join("run.json")).unwrap();
@@ -320,6 +342,37 @@ mod tests {
     }
 
     #[test]
+    fn runs_go_on_when_the_clock_is_set_and_each_has_its_own_setting() {
+        const HOURS: i64 = 2 * 3600 * S as i64;
+        let dir = tempfile::tempdir().unwrap();
+        let mut keeper =
+            Keeper::open(settings(dir.path(), 1 << 24), "h", Provenance::blank(), Counts::default()).unwrap();
+        let mut now = at(0);
+        // Set back by two hours in the first run, and forward in the next but one.
+        for second in (0..3_000_u64).step_by(100) {
+            now.at = at(second).at;
+            match second {
+                300 => now.clock.realtime_offset_ns -= HOURS,
+                1_500 => now.clock.realtime_offset_ns += HOURS,
+                _ => {}
+            }
+            keeper.interval_of(now.at, Nanos(100 * S), &added(1), &mut |_| Named::default());
+            keeper.turn(now, Lost::default(), Coverage::default());
+        }
+        let mut runs: Vec<_> =
+            keeper.stored().iter().map(|stored| store::Run::open(&stored.path).unwrap().provenance().clone()).collect();
+        runs.sort_by_key(|run| run.start_ns);
+        let offset = at(0).clock.realtime_offset_ns;
+        let of: Vec<_> = runs
+            .iter()
+            .map(|run| (run.start_ns / S, run.clock.realtime_offset_ns - offset, run.clock_stepped_ns))
+            .collect();
+        let expected =
+            [(0, 0, None), (300, -HOURS, Some(-HOURS)), (900, -HOURS, None), (1_500, 0, Some(HOURS)), (2_100, 0, None)];
+        assert_eq!(of, expected);
+    }
+
+    #[test]
     fn a_thinned_run_says_its_ratio_and_all_its_tables_are_thinned() {
         const CONNECTIONS: u64 = 2_000;
         let dir = tempfile::tempdir().unwrap();
@@ -327,7 +380,7 @@ mod tests {
         let thinned = Store { sample, ..settings(dir.path(), 1 << 24) };
         let mut keeper = Keeper::open(thinned.clone(), "h", Provenance::blank(), Counts::default()).unwrap();
         let turn = |keeper: &mut Keeper, n: u64| {
-            keeper.turn(n * 1000 * S, Instant::from_nanos(n), Lost::default(), Coverage::default());
+            keeper.turn(at(n * 1000), Lost::default(), Coverage::default());
         };
         turn(&mut keeper, 1);
         // What is asked for meanwhile is of the next run.
@@ -361,7 +414,7 @@ mod tests {
         let picked_up = |id| Event::Connection(Connection { id: ConnectionId(id), ..Connection::blank() });
         let send = |id| Event::Send(Send { connection: ConnectionId(id), ..Send::blank() });
         let turn = |keeper: &mut Keeper, n: u64| {
-            keeper.turn(n * 1000 * S, Instant::from_nanos(n), Lost::default(), Coverage::default());
+            keeper.turn(at(n * 1000), Lost::default(), Coverage::default());
         };
         // Found before there is a run; then one that comes while it is written.
         keeper.event(&picked_up(1));
@@ -391,20 +444,20 @@ mod tests {
         let counts = Counts::default();
         let mut keeper = Keeper::open(settings(dir.path(), 1 << 20), "h", Provenance::blank(), counts.clone()).unwrap();
         let none = (Lost::default(), Coverage::default());
-        keeper.turn(S, Instant::from_nanos(1), none.0, none.1);
+        keeper.turn(at(1), none.0, none.1);
         let away = dir.path().with_extension("away");
         std::fs::rename(dir.path(), &away).unwrap();
         std::fs::write(dir.path(), "in the way").unwrap();
-        keeper.interval_of(S, Nanos(S), &added(3), &mut |_| Named::default());
-        keeper.turn(1000 * S, Instant::from_nanos(2), none.0, none.1);
+        keeper.interval_of(at(1).at, Nanos(S), &added(3), &mut |_| Named::default());
+        keeper.turn(at(1000), none.0, none.1);
         assert!(counts.of("store", "failed") > 0);
         let said = counts.news();
         assert!(said.len() == 1 && said[0].starts_with("the writing of runs fails"), "{said:?}");
         std::fs::remove_file(dir.path()).unwrap();
         std::fs::rename(&away, dir.path()).unwrap();
-        keeper.turn(1001 * S, Instant::from_nanos(3), none.0, none.1);
-        keeper.interval_of(1001 * S, Nanos(S), &added(3), &mut |_| Named::default());
-        assert!(keeper.end(1002 * S, Instant::from_nanos(4), none.0, none.1));
+        keeper.turn(at(1001), none.0, none.1);
+        keeper.interval_of(at(1001).at, Nanos(S), &added(3), &mut |_| Named::default());
+        assert!(keeper.end(at(1002).at, none.0, none.1));
         assert!(keeper.stored().iter().any(|run| store::rotating::is_finished(&run.path)));
         assert_eq!(counts.news(), ["the writing of runs succeeds again"]);
     }

@@ -1,11 +1,13 @@
 //! The agent at work: what a look brings, and where it goes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant as WallInstant};
 
 use metrics::Snapshot;
+use record::ClockReading;
 use record::histogram::Series;
 use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance};
 
@@ -17,7 +19,7 @@ use crate::naming::Naming;
 use crate::presence::Presence;
 use crate::push::Push;
 use crate::upload::{self, Upload};
-use crate::{Counts, Error, usage};
+use crate::{Counts, Error, Now, now, usage};
 
 /// Two scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(500);
@@ -42,7 +44,10 @@ pub struct Agent {
     config: Config,
     host: String,
     version: String,
-    since_ns: u64,
+    since: Instant<Monotonic>,
+    /// The clock's setting when it was looked at last, and how often it was set.
+    clock: ClockReading,
+    steps: u64,
     accounts: Accounts,
     naming: Naming,
     presence: Presence,
@@ -71,30 +76,19 @@ struct Due {
     idle: WallInstant,
 }
 
-/// The moment of a look, on each clock that it takes.
-#[derive(Clone, Copy)]
-struct Moment {
-    unix_ns: u64,
-    /// The tracer's clock.
-    traced: Instant<Monotonic>,
-    /// For what is due.
-    wall: WallInstant,
-}
-
 /// What was added to each key since the last interval.
-#[derive(Default)]
 struct Accumulated {
-    from_ns: u64,
-    series: std::collections::BTreeMap<record::histogram::SeriesKey, Series>,
+    from: Instant<Monotonic>,
+    series: BTreeMap<record::histogram::SeriesKey, Series>,
 }
 
 impl Agent {
     /// Opens everything that takes rights or files: listens, reads secrets and certificates, takes
-    /// up the store. `now_ns` is Unix time; `root` is `/`, or where the host's root is mounted.
+    /// up the store. `root` is `/`, or where the host's root is mounted.
     ///
     /// # Errors
     /// [`Error`]: what cannot be used.
-    pub fn open(config: Config, host: &str, root: &Path, provenance: Provenance, now_ns: u64) -> Result<Self, Error> {
+    pub fn open(config: Config, host: &str, root: &Path, provenance: Provenance, now: Now) -> Result<Self, Error> {
         let counts = Counts::default();
         let endpoint = config.prometheus.as_ref().map(Endpoint::open).transpose()?;
         let version = provenance.version.clone();
@@ -107,16 +101,18 @@ impl Agent {
             _ => None,
         };
         let client = config.otlp.as_ref().map(|_| Push::client());
-        let now = WallInstant::now();
+        let begin = WallInstant::now();
         Ok(Self {
-            accounts: Accounts::new(config.histograms.max_series, config.histograms.idle, now_ns),
+            accounts: Accounts::new(config.histograms.max_series, config.histograms.idle, now.at.as_nanos()),
             naming: Naming::new(root),
             presence: Presence::default(),
-            due: Due { push: client.as_ref().map(|_| now), keep: keeper.as_ref().map(|_| now), idle: now },
+            due: Due { push: client.as_ref().map(|_| begin), keep: keeper.as_ref().map(|_| begin), idle: begin },
             config,
             host: host.to_owned(),
             version,
-            since_ns: now_ns,
+            since: now.at,
+            clock: now.clock,
+            steps: 0,
             counts,
             endpoint,
             asks: std::sync::mpsc::channel(),
@@ -127,7 +123,7 @@ impl Agent {
             target,
             upload: None,
             last: None,
-            added: Accumulated { from_ns: now_ns, ..Accumulated::default() },
+            added: Accumulated { from: now.at, series: BTreeMap::new() },
             ending: false,
         })
     }
@@ -190,21 +186,38 @@ impl Agent {
         now >= self.due.idle || [self.due.push, self.due.keep].into_iter().flatten().any(|due| now >= due)
     }
 
-    /// Takes the figures of the tracer. `now_ns` is Unix time, `now` the clock of the tracer.
-    pub fn observe(&mut self, observed: Observed, now_ns: u64, now: Instant<Monotonic>) {
+    /// Looks at the clock: where it was set, that is said and counted, and ends the run that is
+    /// written.
+    pub fn see_clock(&mut self, clock: ClockReading) {
+        let before = std::mem::replace(&mut self.clock, clock);
+        let Some(by) = now::step(before, clock) else {
+            // Slow changes add up.
+            self.clock = before;
+            return;
+        };
+        self.steps += 1;
+        let way = if by < 0 { "back" } else { "forward" };
+        let by = quantity::time_to(by.unsigned_abs() as f64, 3);
+        self.counts.say(vec![format!("the clock was set {way} by {by}")]);
+        self.due.keep = self.due.keep.map(|_| WallInstant::now());
+    }
+
+    /// Takes the figures of the tracer.
+    pub fn observe(&mut self, observed: Observed, now: Now) {
+        self.see_clock(now.clock);
         let naming = &mut self.naming;
-        let added = self.accounts.take(observed.series, now_ns, &mut |key| naming.labels(key));
-        let at = Moment { unix_ns: now_ns, traced: now, wall: WallInstant::now() };
+        let added = self.accounts.take(observed.series, now.at.as_nanos(), &mut |key| naming.labels(key));
+        let wall = WallInstant::now();
         // So often that no series comes and goes unseen.
-        self.due.idle = at.wall
+        self.due.idle = wall
             + Duration::from(Nanos(self.config.histograms.idle.0 / 4))
                 .clamp(Duration::from_secs(1), Duration::from_secs(30));
-        self.keep(added, observed.lost, observed.coverage, at);
+        self.keep(added, observed.lost, observed.coverage, now, wall);
         let (cpu_user, cpu_system, memory_bytes) = usage::of_this_process();
         let snapshot = Arc::new(Snapshot {
-            time_ns: now_ns,
-            since_ns: self.since_ns,
-            series: self.accounts.published(),
+            time_ns: now.unix_ns(),
+            since_ns: now::unix_ns(self.since, now.clock),
+            series: self.accounts.published(now.clock),
             max_series: self.config.histograms.max_series.into(),
             lost: observed.lost,
             coverage: observed.coverage,
@@ -215,6 +228,7 @@ impl Agent {
                 cpu_system,
                 memory_bytes,
                 kernel_memory_bytes: observed.kernel_memory_bytes,
+                clock_steps: self.steps,
                 exports: self.counts.labelled(),
                 waiting_bytes: self.counts.waiting(),
             },
@@ -223,16 +237,16 @@ impl Agent {
             let _ = ask.send(snapshot.clone());
         }
         if let (Some(push), Some(otlp), Some(due)) = (&self.push, &self.config.otlp, self.due.push)
-            && at.wall >= due
+            && wall >= due
         {
             push.put(snapshot.clone());
-            self.due.push = Some(next(due, at.wall, otlp.interval));
+            self.due.push = Some(next(due, wall, otlp.interval));
         }
-        self.last = Some((at.wall, snapshot));
+        self.last = Some((wall, snapshot));
     }
 
     /// Gathers what was added, and gives it to the store where an interval of it is over.
-    fn keep(&mut self, added: Vec<Series>, lost: Lost, coverage: Coverage, at: Moment) {
+    fn keep(&mut self, added: Vec<Series>, lost: Lost, coverage: Coverage, now: Now, wall: WallInstant) {
         let (Some(keeper), Some(due)) = (&mut self.keeper, self.due.keep) else { return };
         for more in added {
             match self.added.series.get_mut(&more.key) {
@@ -242,17 +256,17 @@ impl Agent {
                 }
             }
         }
-        if at.wall < due {
+        if wall < due {
             return;
         }
         let series: Vec<Series> = std::mem::take(&mut self.added.series).into_values().collect();
-        let from = std::mem::replace(&mut self.added.from_ns, at.unix_ns);
+        let from = std::mem::replace(&mut self.added.from, now.at);
         let naming = &mut self.naming;
         let mut name = |series: &Series| series.key.cgroup.map(|cgroup| naming.who(cgroup)).unwrap_or_default();
-        keeper.interval_of(from, Nanos(at.unix_ns.saturating_sub(from)), &series, &mut name);
+        keeper.interval_of(from, now.at.since(from).unwrap_or_default(), &series, &mut name);
         // At the end no further run begins.
-        let ended = !self.ending && keeper.turn(at.unix_ns, at.traced, lost, coverage);
-        self.due.keep = Some(next(due, at.wall, keeper.interval()));
+        let ended = !self.ending && keeper.turn(now, lost, coverage);
+        self.due.keep = Some(next(due, wall, keeper.interval()));
         if let Some(upload) = &self.upload {
             let stored = keeper.stored();
             self.counts.set_waiting(stored.iter().map(|run| run.bytes).sum());
@@ -306,13 +320,13 @@ impl Agent {
 
     /// Ends the run that is written, and waits a little for what is to be uploaded. Gives the last
     /// news.
-    pub fn finish(mut self, last: Observed, now_ns: u64, now: Instant<Monotonic>) -> Vec<String> {
+    pub fn finish(mut self, last: Observed, now: Now) -> Vec<String> {
         let (lost, coverage) = (last.lost, last.coverage);
         self.ending = true;
         self.due.keep = self.due.keep.map(|_| WallInstant::now());
-        self.observe(last, now_ns, now);
+        self.observe(last, now);
         if let Some(keeper) = &mut self.keeper {
-            keeper.end(now_ns, now, lost, coverage);
+            keeper.end(now.at, lost, coverage);
             if let Some(upload) = &self.upload {
                 upload.put(keeper.stored());
                 upload.finish(PATIENCE);

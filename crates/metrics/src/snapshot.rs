@@ -33,6 +33,8 @@ pub struct Agent {
     pub exports: Vec<(Vec<(&'static str, String)>, u64)>,
     /// Bytes of the store that wait to be uploaded.
     pub waiting_bytes: u64,
+    /// How often the clock was set.
+    pub clock_steps: u64,
 }
 
 /// A rule of the target, which names cgroups, and what it names.
@@ -266,6 +268,13 @@ impl Snapshot {
                 Kind::Gauge,
                 whole(self.agent.waiting_bytes),
             ),
+            one(
+                "wirelapse.agent.clock_steps",
+                "{step}",
+                "Times that the clock was set; each ends a run of the store.",
+                Kind::Counter,
+                whole(self.agent.clock_steps),
+            ),
             Family {
                 name: "wirelapse.agent.info",
                 unit: "",
@@ -366,6 +375,7 @@ pub(crate) mod tests {
                 "wirelapse_agent_kernel_memory_bytes",
                 "wirelapse_agent_exports_total",
                 "wirelapse_agent_waiting_bytes",
+                "wirelapse_agent_clock_steps_total",
                 "wirelapse_agent_info",
             ]
         );

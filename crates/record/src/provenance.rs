@@ -99,6 +99,9 @@ pub struct Provenance {
     pub kept_one_in: Option<u64>,
     /// The clock of the run.
     pub clock: ClockReading,
+    /// By how much the clock was set forward (back where negative) at the end of the agent's run
+    /// before; null where it was not.
+    pub clock_stepped_ns: Option<i64>,
     /// When tracing began, `CLOCK_MONOTONIC`.
     pub start_ns: u64,
     /// How the calls that write were observed; null where they were not timed.
@@ -129,6 +132,7 @@ columns! {
     kept_one_in = kept_one_in, null "all are kept", "of sends, of attempts to connect and of connections with their totals, one in so many has a row, by `sample` in `[store]` of the agent";
     "clock.realtime_offset_ns" = clock.realtime_offset_ns, "what to add to a moment to get the time of day (`CLOCK_REALTIME`)";
     "clock.realtime_offset_error_ns" = clock.realtime_offset_error_ns, "error bound of the offset, to either side";
+    "clock.stepped_ns" = clock_stepped_ns, null "the clock was not set", "by how much the clock was set forward (back where negative), which ended the agent's run before this";
     start_ns = start_ns, "when tracing began";
     "calls.missing" = |p| p.calls.as_ref().map(|by| by.missing.clone()),
         set |p, v| put(&mut p.calls, v, |by| &mut by.missing),
@@ -205,6 +209,7 @@ impl Provenance {
             max_rate: None,
             min_latency: None,
             kept_one_in: None,
+            clock_stepped_ns: None,
             clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
             start_ns: 0,
             calls: None,

@@ -245,6 +245,7 @@ pub fn provenance() -> store::Provenance {
         max_rate: None,
         min_latency: None,
         kept_one_in: None,
+        clock_stepped_ns: None,
         clock: store::ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
         start_ns: 1_000_000_000,
         calls: None,

@@ -20,6 +20,7 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         max_rate: None,
         min_latency: None,
         kept_one_in: None,
+        clock_stepped_ns: None,
         clock: tracer.clock().into(),
         start_ns: timestamping::now::<Monotonic>().as_nanos(),
         calls: None,

@@ -77,7 +77,8 @@ impl AtWork {
         let mut config = agent::config::parse("test", config).unwrap();
         change(&mut config);
         let provenance = Provenance { version: "0.1.0".into(), ..Provenance::blank() };
-        let mut agent = Agent::open(config, "test-host", Path::new("/"), provenance, unix_ns()).unwrap();
+        let mut agent =
+            Agent::open(config, "test-host", Path::new("/"), provenance, now_at(Instant::from_nanos(1))).unwrap();
         agent.start().unwrap();
         let address = agent.address();
         let (over, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -88,12 +89,12 @@ impl AtWork {
             while !ends.load(Ordering::Relaxed) {
                 if agent.wait(Duration::from_millis(50)) {
                     let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
-                    agent.observe(observed(n, peers), unix_ns(), now());
+                    agent.observe(observed(n, peers), now_at(now()));
                 }
             }
             // Something of the last interval too, so that a run that began just now has histograms.
             let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
-            agent.finish(observed(n, peers), unix_ns(), now());
+            agent.finish(observed(n, peers), now_at(now()));
         });
         Self { address, over, looks, thread: Some(thread) }
     }
@@ -121,6 +122,14 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// This moment, with the time of day that it is.
+fn now_at(at: Instant<record::Monotonic>) -> agent::Now {
+    let offset = unix_ns() as i64 - at.as_nanos() as i64;
+    // It is not read at the same moment as the clock of the agent.
+    let clock = record::ClockReading { realtime_offset_ns: offset, realtime_offset_error_ns: 1_000_000_000 };
+    agent::Now { at, clock }
 }
 
 pub fn unix_ns() -> u64 {

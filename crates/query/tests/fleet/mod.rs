@@ -77,6 +77,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
         sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
         max_rate: None,
         kept_one_in: None,
+        clock_stepped_ns: None,
         clock: ClockReading {
             realtime_offset_ns: i64::try_from(BOOTED * 1_000_000_000).unwrap(),
             realtime_offset_error_ns: 120,

@@ -4,11 +4,11 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::agent::config::{Config, Place, Port};
 use ::agent::naming::Naming;
-use ::agent::{Agent, Observed, Rule};
+use ::agent::{Agent, Now, Observed, Rule};
 use anyhow::Context as _;
 use record::{Coverage, Ratio, Sampling};
 use rights::Kept;
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let host = config.host.clone().unwrap_or_else(|| machine::Names::here().host);
     let provenance = provenance::of_trace(target, sampling, &tracer);
     let kept = Needs::of(args, &config, &traced.target);
-    let mut agent = Agent::open(config, &host, &args.root, provenance, unix_ns())?;
+    let mut agent = Agent::open(config, &host, &args.root, provenance, now())?;
     if let Some(address) = agent.address() {
         complain!("listening at {address}");
     }
@@ -95,16 +95,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         tracer.poll(Duration::ZERO, &mut |event| agent.event(&event)).context("the agent cannot go on")?;
         agent.targets(named(&tracer));
+        agent.see_clock(now().clock);
         if agent.wait(if records { SHORT_TURN } else { TURN }) {
             let observed = gauge.read(&mut tracer)?;
-            agent.observe(observed, unix_ns(), timestamping::now());
+            agent.observe(observed, now());
         }
         agent.news().iter().for_each(|line| complain!("{line}"));
     }
     gauge.at = None;
     let last = gauge.read(&mut tracer)?;
     tracer.finish(&mut |event| agent.event(&event)).1.context("the end of the trace cannot be had")?;
-    let news = agent.finish(last, unix_ns(), timestamping::now());
+    let news = agent.finish(last, now());
     news.iter().for_each(|line| complain!("{line}"));
     Ok(())
 }
@@ -312,10 +313,9 @@ impl Needs {
     }
 }
 
-/// Unix time.
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+/// This moment, and the time of day that it is.
+fn now() -> Now {
+    Now { at: timestamping::now(), clock: timestamping::conversion().into() }
 }
 
 #[cfg(test)]
