@@ -140,6 +140,8 @@ fn provenance(start_ns: u64) -> Provenance {
         receiving: None,
         http: None,
         packets: None,
+        kept_one_in: None,
+        clock_stepped_ns: None,
     }
 }
 
