@@ -15,10 +15,24 @@ pub fn text(text: &str) -> Cow<'_, str> {
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
+/// The same of each line that ends as those of CSV do (RFC 4180): alone, a carriage return has the
+/// rest of a line written over its beginning.
+fn lines<'a>(text: &'a str, tame: impl Fn(&'a str) -> Cow<'a, str>) -> Cow<'a, str> {
+    if !text.contains("\r\n") {
+        return tame(text);
+    }
+    text.split("\r\n").map(tame).collect::<Vec<_>>().join("\r\n").into()
+}
+
+/// How much of `text` is whole: all but a carriage return at its end.
+fn whole_lines(text: &str) -> usize {
+    text.strip_suffix('\r').unwrap_or(text).len()
+}
+
 /// What becomes of the bytes that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum As {
-    /// As [`text`].
+    /// As [`text`], but lines may end in `\r\n`.
     Text,
     /// The same, but colours pass (SGR, ECMA-48 8.3.117): a report is drawn in them.
     Drawn,
@@ -33,7 +47,7 @@ pub enum As {
 pub struct Harmless<W> {
     out: W,
     form: As,
-    /// The beginning of a character or of a colour of which the rest is still to come.
+    /// The beginning of a character, a colour or a line's end of which the rest is still to come.
     begun: Vec<u8>,
 }
 
@@ -117,16 +131,18 @@ impl<W: Write> Write for Harmless<W> {
             _ => all.len(),
         };
         let now = String::from_utf8_lossy(&all[..whole]);
-        let (tame, kept) = match self.form {
-            As::Drawn => {
-                let whole = whole_colours(&now);
-                (drawn(&now[..whole]), &now.as_bytes()[whole..])
-            }
-            As::Json => (harmless_json(&now), &[][..]),
-            As::Text | As::Bytes => (text(&now), &[][..]),
+        let (said, held) = now.split_at(match self.form {
+            As::Drawn => whole_colours(&now).min(whole_lines(&now)),
+            As::Text => whole_lines(&now),
+            As::Json | As::Bytes => now.len(),
+        });
+        let tame = match self.form {
+            As::Drawn => lines(said, drawn),
+            As::Text => lines(said, text),
+            As::Json | As::Bytes => harmless_json(said),
         };
         self.out.write_all(tame.as_bytes())?;
-        self.begun = [kept, &all[whole..]].concat();
+        self.begun = [held.as_bytes(), &all[whole..]].concat();
         Ok(bytes.len())
     }
 
@@ -141,12 +157,12 @@ mod tests {
 
     #[test]
     fn what_steers_is_found_wherever_a_write_ends() {
-        let said = "a\u{1b}[2J\u{9b}5A\u{1b}]0;x\u{7}\u{1b}[1;31mé\u{1b}[0m\u{202e}\r\n\tb";
+        let said = "a\u{1b}[2J\u{9b}5A\u{1b}]0;x\u{7}\u{1b}[1;31mé\u{1b}[0m\u{202e}\r\n\tb\rc";
         for (form, expected) in [
-            (As::Text, "a\u{fffd}[2J\u{fffd}5A\u{fffd}]0;x\u{fffd}\u{fffd}[1;31mé\u{fffd}[0m\u{fffd}\u{fffd}\n\tb"),
-            (As::Drawn, "a\u{fffd}[2J\u{fffd}5A\u{fffd}]0;x\u{fffd}\u{1b}[1;31mé\u{1b}[0m\u{fffd}\u{fffd}\n\tb"),
+            (As::Text, "a\u{fffd}[2J\u{fffd}5A\u{fffd}]0;x\u{fffd}\u{fffd}[1;31mé\u{fffd}[0m\u{fffd}\r\n\tb\u{fffd}c"),
+            (As::Drawn, "a\u{fffd}[2J\u{fffd}5A\u{fffd}]0;x\u{fffd}\u{1b}[1;31mé\u{1b}[0m\u{fffd}\r\n\tb\u{fffd}c"),
             // JSON has none below U+0020.
-            (As::Json, "a\u{1b}[2J\\u009b5A\u{1b}]0;x\u{7}\u{1b}[1;31mé\u{1b}[0m\\u202e\r\n\tb"),
+            (As::Json, "a\u{1b}[2J\\u009b5A\u{1b}]0;x\u{7}\u{1b}[1;31mé\u{1b}[0m\\u202e\r\n\tb\rc"),
             (As::Bytes, said),
         ] {
             for length in 1..=said.len() {
