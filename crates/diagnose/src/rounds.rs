@@ -65,7 +65,7 @@ pub(crate) struct Rounds {
     /// 0 before the first.
     path: u32,
     /// How often a part-filled segment was sent by itself while the one before, part-filled too, was
-    /// out; 255 at most.
+    /// out, since the last that a late ACK let go; 255 at most.
     part_filled_beside: u8,
     /// Rounds until what is in flight is the window again: after a recovery it still holds what
     /// SACK had reported.
@@ -150,6 +150,11 @@ impl Rounds {
     #[inline(always)]
     pub(crate) fn note_part_filled_beside(&mut self) {
         self.part_filled_beside = self.part_filled_beside.saturating_add(1);
+    }
+
+    /// A late ACK let a part-filled segment go: that this was chance is not to be believed.
+    pub(crate) fn note_held_back(&mut self) {
+        self.part_filled_beside = 0;
     }
 
     /// A round with data in it is over. True where slow start is over too, if the last segment was

@@ -342,9 +342,6 @@ impl Connection {
             return;
         }
         let full = h.sizes.is_full(s.payload);
-        if !full && h.rounds.nagle_is_off() {
-            return;
-        }
         let what = if full { Event::DelayedAckStall } else { Event::NagleStall };
         let occurrence = Occurrence {
             at: late.sent_at,
@@ -353,6 +350,9 @@ impl Connection {
             detail: u64::from(h.sizes.last()) << 32 | u64::from(s.payload),
         };
         self.events.add(what, way, occurrence);
+        if !full {
+            self.halves[way].rounds.note_held_back();
+        }
     }
 
     #[inline(always)]
