@@ -59,6 +59,7 @@ pub mod rootless;
 pub mod schedule;
 pub mod settings;
 mod shared;
+mod sweeper;
 mod tap;
 mod testbed;
 pub mod topology;

@@ -3,7 +3,7 @@
 //!
 //! A named lab has a file under [`directory`] that its owner holds locked, and a socket beside it
 //! on which the owner answers. The lock ends with the owner, in whatever way that ends: a file that
-//! can be locked is stale, and whoever finds it removes it. Labs are not found by process id, so a
+//! can be locked is stale. The owner's sweeper removes it, else whoever finds it. Labs are not found by process id, so a
 //! reused id is never signalled or entered.
 
 use std::fs::{File, TryLockError};
@@ -22,6 +22,7 @@ use rustix::net::{
 };
 
 use crate::anchor::Holder;
+use crate::sweeper::Sweeper;
 use crate::{Change, Error, HostReport, Lab, LinkReport, Network, PathReport, Place, Side};
 
 /// Where named labs of root are found. Those of other users: [`directory`].
@@ -79,6 +80,7 @@ pub struct Registration {
     listener: UnixListener,
     // Declared after the listener: the name stays taken until the listener is closed.
     _lock: File,
+    _sweeper: Option<Sweeper>,
 }
 
 fn named(name: &str, problem: impl Into<String>) -> Error {
@@ -112,8 +114,8 @@ impl Registration {
     pub fn take(name: &str) -> Result<Self, Error> {
         let (lock_path, socket_path) = files(name)?;
         make_directory()?;
-        // A process that is killed removes nothing: what is left of its lab goes with the next one.
-        // Where that cannot be, this lab comes up all the same.
+        // Where the sweeper of a lab was killed with it, its files go with the next one. Where that
+        // cannot be, this lab comes up all the same.
         let _ = names();
         let step = || Error::system(format!("take the name {name:?} in {}", directory().display()));
         let held = loop {
@@ -135,7 +137,9 @@ impl Registration {
             return Err(Error::System { step: format!("remove a stale {}", socket_path.display()), source: e });
         }
         let listener = UnixListener::bind(&socket_path).map_err(step())?;
-        Ok(Self { name: name.into(), listener, _lock: held })
+        // Without room for one more process the files go with the next lab.
+        let sweeper = Sweeper::start(&lock_path, &socket_path).ok();
+        Ok(Self { name: name.into(), listener, _lock: held, _sweeper: sweeper })
     }
 
     /// The name.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use tier::{Need, Process, text};
@@ -70,9 +71,11 @@ fn killed_in_the_middle_it_leaves_nothing() {
     assert!(!inside.wait().unwrap().success());
     assert_eq!(interfaces(), before, "a device outside has come or gone");
     assert_eq!(std::fs::read("/proc/sys/net/ipv4/tcp_timestamps").unwrap(), timestamps);
-    // The files of a lab that was killed go with the next lab, whatever its name.
-    let lock = std::path::Path::new(lab::registry::DIRECTORY).join(format!("{lab}.lock"));
-    assert!(lock.exists());
+    let [lock, socket] = ["lock", "socket"].map(|kind| format!("{}/{lab}.{kind}", lab::registry::DIRECTORY));
+    let [lock, socket] = [Path::new(&lock), Path::new(&socket)];
+    tier::until("the files of the lab are gone", || !lock.exists() && !socket.exists());
+    // Where nothing was left to remove them, they go with the next lab, whatever its name.
+    std::fs::write(lock, "").unwrap();
     let next = name("next");
     let mut after = up(&next, &[]);
     assert!(!lock.exists(), "{}", lock.display());
