@@ -148,7 +148,7 @@ fn agree(page: &str, section: &str, found: &BTreeSet<String>) {
 }
 
 fn of_the_clock(key: &str) -> bool {
-    key == "clock" || key.starts_with("realtime_offset")
+    key == "clock" || key.starts_with("realtime_offset") || key == "stepped_ns"
 }
 
 fn full_provenance() -> record::Provenance {
