@@ -111,7 +111,7 @@ impl Naming {
             label("k8s.pod.name", named.pod);
             label("k8s.namespace.name", named.namespace);
         }
-        label("process.executable.name", key.program.clone());
+        label("program", key.program.clone());
         labels
     }
 }

@@ -209,12 +209,15 @@ pub struct KeyValue {
 /// The value of an attribute.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
-    /// Text; a yes or no is not used.
+    /// Text; one of the three is used.
     #[prost(string, optional, tag = "1")]
     pub string_value: Option<String>,
     /// Yes or no.
     #[prost(bool, optional, tag = "2")]
     pub bool_value: Option<bool>,
+    /// A whole number.
+    #[prost(int64, optional, tag = "3")]
+    pub int_value: Option<i64>,
 }
 
 /// What a collector answers (`ExportMetricsServiceResponse`).
@@ -256,10 +259,12 @@ pub fn rejected(answer: &[u8]) -> Option<(u64, String)> {
 }
 
 fn attribute(key: &str, value: &str) -> KeyValue {
-    let value = if key == crate::OVERFLOW {
-        AnyValue { bool_value: Some(true), string_value: None }
-    } else {
-        AnyValue { string_value: Some(value.to_owned()), bool_value: None }
+    // OpenTelemetry's conventions have ports as integers.
+    let port = value.parse().ok().filter(|_| key.ends_with(".port"));
+    let value = match port {
+        _ if key == crate::OVERFLOW => AnyValue { bool_value: Some(true), ..AnyValue::default() },
+        Some(port) => AnyValue { int_value: Some(port), ..AnyValue::default() },
+        None => AnyValue { string_value: Some(value.to_owned()), ..AnyValue::default() },
     };
     KeyValue { key: key.to_owned(), value: Some(value) }
 }
@@ -348,6 +353,16 @@ mod tests {
         assert_eq!(sends.data_points[2].attributes[0].value.as_ref().unwrap().bool_value, Some(true));
         let Some(Data::Gauge(series)) = &find("wirelapse.series").data else { panic!("no gauge") };
         assert_eq!(series.data_points[0].value, Some(Number::Int(3)));
+    }
+
+    #[test]
+    fn ports_are_integers_and_addresses_text() {
+        let of = |key, value| attribute(key, value).value.unwrap();
+        for key in ["network.peer.port", "network.local.port"] {
+            assert_eq!(of(key, "443"), AnyValue { int_value: Some(443), ..AnyValue::default() });
+        }
+        let text = AnyValue { string_value: Some("443".into()), ..AnyValue::default() };
+        assert_eq!(of("program", "443"), text);
     }
 
     #[test]

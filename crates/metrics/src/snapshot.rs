@@ -150,7 +150,9 @@ impl Snapshot {
     fn of_the_agent(&self) -> Vec<Family<'_>> {
         let one =
             |name, unit, help, kind, value| Family { name, unit, help, kind, points: vec![self.own(None, value)] };
-        let lost = self.lost.entries().map(|(key, _, n)| self.own(Some(("counter", key)), Value::Whole(n)));
+        // What was merged is not missed: it is in the send that it was merged into.
+        let lost = self.lost.entries().filter(|(key, _, _)| *key != "merged");
+        let lost = lost.map(|(key, _, n)| self.own(Some(("counter", key)), Value::Whole(n)));
         let seconds = |time: Nanos| Value::Real(time.as_secs_f64());
         let cpu = [("user", self.agent.cpu_user), ("system", self.agent.cpu_system)];
         let exports = self.agent.exports.iter().map(|(labels, n)| Point {
@@ -343,6 +345,15 @@ pub(crate) mod tests {
                 ..Agent::default()
             },
         }
+    }
+
+    #[test]
+    fn what_was_merged_is_not_missed() {
+        let healthy = Snapshot { lost: Lost { merged: 1_000, ..Lost::default() }, ..Snapshot::default() };
+        let families = healthy.families();
+        let lost = families.iter().find(|family| family.name == "wirelapse.lost").unwrap();
+        assert!(lost.points.iter().all(|point| point.value == Value::Whole(0)));
+        assert_eq!(lost.points.len(), healthy.lost.entries().count() - 1);
     }
 
     #[test]

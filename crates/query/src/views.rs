@@ -31,7 +31,7 @@ ORDER BY s.total_ns DESC",
     },
     View {
         name: "peers",
-        doc: "sends by host and peer: how many, by their weights, how long on average and at most, and how many were retransmitted; connections with a kept send",
+        doc: "sends by host and peer, with the peer's port where that is of a service: how many, by their weights, how long on average and at most, and how many were retransmitted; connections with a kept send",
         sql: "\
 SELECT c.host, c.remote_address, c.remote_port, sum(s.n) AS n, count(*) AS connections,
        sum(s.total_ns) / CAST(sum(s.timed) AS DOUBLE) AS mean_ns, max(s.longest_ns) AS longest_ns,
@@ -40,7 +40,10 @@ FROM (SELECT host, run, connection_id, sum(weight) AS n, sum(CASE WHEN total_ns 
              sum(total_ns * weight) AS total_ns, max(total_ns) AS longest_ns, sum(network_ns * weight) AS network_ns,
              sum(CASE WHEN retransmissions > 0 THEN weight ELSE 0 END) AS retransmitted
       FROM sends GROUP BY host, run, connection_id) s
-JOIN connections c ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id
+JOIN (SELECT host, run, connection_id, remote_address,
+             CASE WHEN opening = 'connected' OR (opening <> 'accepted' AND remote_port < local_port) THEN remote_port END AS remote_port
+      FROM connections) c
+ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id
 GROUP BY c.host, c.remote_address, c.remote_port",
     },
     View {

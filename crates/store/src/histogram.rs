@@ -186,7 +186,7 @@ columns! {
     end_ns = end_ns, "when it ended";
     histograms = histograms, "rows of `histograms`";
     sends = sends, "rows of `sends`";
-    missed = |r| r.lost.entries().map(|(_, _, n)| n).fold(0_u64, u64::saturating_add), "all counters of what was missed or has no stamp, together";
+    missed = |r| r.lost.unrecorded(), "sends, receives, packets, datagrams and attempts to connect that were watched and have no record";
     lost = |r| serde_json::Value::from(r.lost.entries().map(|(key, _, n)| (key.to_owned(), n.into())).collect::<serde_json::Map<_, _>>()),
         "every counter of `lost`, as the text of a JSON object";
     followed_ns = coverage.followed, "time for which connections were followed, summed over them";

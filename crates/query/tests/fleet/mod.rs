@@ -173,6 +173,33 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
         .unwrap();
 }
 
+/// Writes one run of a service at port 443 that one client connects to so often, each time from
+/// another port and with one send, and that connects once to the same client's port 5432.
+pub fn service(root: &Path, number: u64, times: u16) {
+    let mut writer = begun(root, number, 0);
+    let at = Instant::from_nanos;
+    let client = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
+    for n in 0..=times {
+        let id = ConnectionId(u64::from(n) + 1);
+        let (opening, local, remote) = match n {
+            0 => (Opening::Connected, 40_000, 5_432),
+            _ => (if n % 2 == 0 { Opening::Accepted } else { Opening::Found }, 443, 50_000 + n),
+        };
+        let connection = Connection {
+            id,
+            local: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), local),
+            remote: SocketAddr::new(client, remote),
+            owner: Owner { pid: 100, comm: Comm::from("nginx") },
+            opening,
+            since: at(moment(0, 1)),
+            congestion_control: "cubic".into(),
+        };
+        writer.event(&Event::Connection(connection)).unwrap();
+        writer.event(&Event::Send(Send { connection: id, ..<Send as record::table::Record>::blank() })).unwrap();
+    }
+    writer.finish(at(moment(0, 3_600_000_000_000)), Lost::default(), Coverage::default()).unwrap();
+}
+
 /// Calls it for each host and hour.
 pub fn each(hosts: u64, hours: Range<u64>, make: impl Fn(u64, u64)) {
     for host in 0..hosts {

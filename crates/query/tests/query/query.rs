@@ -130,6 +130,17 @@ fn rows_of_every_table_have_their_time() {
     assert!(n > 0 && of_packets[1] == n.to_string(), "{drops:?} {of_packets:?}");
 }
 
+#[test]
+fn a_client_is_one_peer_whatever_its_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    fleet::service(dir.path(), 0, 20);
+    let sql = "SELECT remote_address, remote_port, n, connections FROM peers ORDER BY n";
+    assert_eq!(
+        lines(dir.path(), sql),
+        ["remote_address,remote_port,n,connections", "10.0.0.9,5432,1,1", "10.0.0.9,,20,20"]
+    );
+}
+
 /// One host keeps every row, the other one in ten: the views count what there was.
 #[test]
 fn a_thinned_run_counts_for_what_it_stands_for() {

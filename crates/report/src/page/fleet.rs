@@ -203,7 +203,7 @@ fn section(kind: GroupKind, became: &[&Became]) -> Section {
     sorted.sort_by(|a, b| low(b).total_cmp(&low(a)));
     let mut section = Section::new(format!("{}s", capital(kind.name())));
     let mut table = Table::new(
-        "p99 of a send from call to ACK, against the same hours of the week before",
+        "p99 of a send up to its ACK, against the same hours of the week before",
         [
             Column::text(kind.name()),
             Column::figures("sends before").spare(0),
