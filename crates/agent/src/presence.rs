@@ -59,7 +59,7 @@ mod tests {
 
     fn named(cgroups: u64) -> Vec<Rule> {
         let labels = vec![("kind", "unit".to_owned()), ("name", "web.service".to_owned())];
-        vec![Rule { labels, cgroups, came: 0 }]
+        vec![Rule { labels, cgroups, ..Rule::default() }]
     }
 
     const GONE: &str = "unit web.service is not there: nothing of it is followed until it comes";

@@ -46,6 +46,8 @@ pub struct Rule {
     pub cgroups: u64,
     /// How many have come since the start.
     pub came: u64,
+    /// How many of these were gone before they could be followed.
+    pub missed: u64,
 }
 
 /// The figures of an agent at one moment.
@@ -193,6 +195,13 @@ impl Snapshot {
                 Kind::Counter,
                 |of| of.came,
             ),
+            of_targets(
+                "wirelapse.target.missed",
+                "{cgroup}",
+                "Of the cgroups that came, those that were gone before they could be followed.",
+                Kind::Counter,
+                |of| of.missed,
+            ),
             one(
                 "wirelapse.series",
                 "{series}",
@@ -337,6 +346,7 @@ pub(crate) mod tests {
                 labels: vec![("kind", "unit".into()), ("name", "nginx.service".into())],
                 cgroups: 1,
                 came: 2,
+                missed: 0,
             }],
             coverage: Coverage { followed: Nanos(10), armed: Nanos(5), bytes_written: 100, bytes_armed: 50 },
             agent: Agent {
@@ -375,6 +385,7 @@ pub(crate) mod tests {
                 "wirelapse_lost_total",
                 "wirelapse_target_cgroups",
                 "wirelapse_target_started_total",
+                "wirelapse_target_missed_total",
                 "wirelapse_series",
                 "wirelapse_series_limit",
                 "wirelapse_followed_seconds_total",

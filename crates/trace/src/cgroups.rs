@@ -42,6 +42,8 @@ pub struct Named {
     pub cgroups: u64,
     /// How many have come since the start.
     pub came: u64,
+    /// How many of these were gone before they could be followed: nothing of them was seen.
+    pub missed: u64,
 }
 
 /// A cgroup of the target.
@@ -57,6 +59,7 @@ pub(crate) struct Cgroups {
     mount: PathBuf,
     rules: Rules,
     came: Vec<u64>,
+    missed: Vec<u64>,
     /// By the path in the hierarchy.
     found: BTreeMap<String, Found>,
     /// The folder of each watch.
@@ -121,6 +124,7 @@ impl Cgroups {
         let mut cgroups = Self {
             mount: cgroup::mount()?,
             came: vec![0; rules.len()],
+            missed: vec![0; rules.len()],
             rules: Rules::new(rules, target.root.as_deref().unwrap_or(Path::new("/"))),
             found: BTreeMap::new(),
             watched: HashMap::new(),
@@ -155,8 +159,12 @@ impl Cgroups {
     pub fn named(&self) -> Vec<Named> {
         let mut counts = vec![0; self.came.len()];
         self.found.values().flat_map(|found| &found.rules).for_each(|&rule| counts[rule] += 1);
-        let rules = self.rules.all().iter().zip(counts).zip(&self.came);
-        rules.map(|((rule, cgroups), &came)| Named { kind: rule.kind(), name: rule.name(), cgroups, came }).collect()
+        let rules = self.rules.all().iter().zip(counts).zip(self.came.iter().zip(&self.missed));
+        let named = rules.map(|((rule, cgroups), (&came, &missed))| {
+            let (kind, name) = (rule.kind(), rule.name());
+            Named { kind, name, cgroups, came, missed }
+        });
+        named.collect()
     }
 
     /// Takes what has changed. Whether the target has got cgroups that it had not.
@@ -177,6 +185,9 @@ impl Cgroups {
             }
         }
         if (self.unwatched || self.rules.names_come_late()) && self.read.elapsed() >= AGAIN {
+            if self.unwatched {
+                self.forget_all_gone();
+            }
             self.visit_all();
         }
         self.came.iter().sum::<u64>() != before
@@ -184,6 +195,7 @@ impl Cgroups {
 
     fn changed(&mut self, events: ReadFlags, watch: i32, name: Option<&str>) {
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            self.forget_all_gone();
             self.visit_all();
         }
         if events.contains(ReadFlags::IGNORED) {
@@ -196,8 +208,14 @@ impl Cgroups {
         let path = format!("{}/{name}", above.trim_end_matches('/'));
         if events.contains(ReadFlags::CREATE) {
             self.visit(path);
-        } else {
-            self.forget(&path);
+            return;
+        }
+        // It may be that of a cgroup which was gone before it was looked at, and perhaps there is
+        // another in its place.
+        let there = std::fs::metadata(self.folder(&path)).ok().map(|there| there.ino());
+        match self.found.get(&path) {
+            Some(found) if there != Some(found.id) => self.forget(&path),
+            _ => self.miss(&path),
         }
     }
 
@@ -205,6 +223,11 @@ impl Cgroups {
     fn visit_all(&mut self) {
         self.read = Instant::now();
         self.unwatched = false;
+        self.visit("/".to_owned());
+    }
+
+    /// Where not every removal is told of.
+    fn forget_all_gone(&mut self) {
         let gone = |path: &str, id: u64| std::fs::metadata(path).map(|found| found.ino()).ok() != Some(id);
         let gone: Vec<String> = self
             .found
@@ -213,7 +236,6 @@ impl Cgroups {
             .map(|(path, _)| path.clone())
             .collect();
         gone.iter().for_each(|path| self.forget(path));
-        self.visit("/".to_owned());
     }
 
     fn folder(&self, path: &str) -> PathBuf {
@@ -256,12 +278,7 @@ impl Cgroups {
         if self.found.get(path).is_some_and(|found| found.id != id) {
             self.forget(path);
         }
-        let mut rules = self.rules.fitted_by(path);
-        for (above, found) in &self.found {
-            if is_below(path, above) {
-                rules.retain(|rule| !found.rules.contains(rule));
-            }
-        }
+        let rules = self.outermost(path);
         if rules.is_empty() || self.found.get(path).is_some_and(|found| found.rules == rules) {
             return;
         }
@@ -274,6 +291,25 @@ impl Cgroups {
             rules.iter().for_each(|&rule| self.came[rule] += 1);
         }
         self.found.insert(path.to_owned(), Found { id, rules });
+    }
+
+    /// A cgroup was made, and is gone, and was never followed.
+    fn miss(&mut self, path: &str) {
+        for rule in self.outermost(path) {
+            self.came[rule] += 1;
+            self.missed[rule] += 1;
+        }
+    }
+
+    /// The rules that name a cgroup and none above it.
+    fn outermost(&mut self, path: &str) -> Vec<usize> {
+        let mut rules = self.rules.fitted_by(path);
+        for (above, found) in &self.found {
+            if is_below(path, above) {
+                rules.retain(|rule| !found.rules.contains(rule));
+            }
+        }
+        rules
     }
 
     /// A cgroup is gone. Sockets that were made in it are followed on.

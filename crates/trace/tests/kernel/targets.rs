@@ -354,6 +354,30 @@ fn a_pattern_names_many_cgroups_and_those_below_them() {
 }
 
 #[test]
+fn a_cgroup_that_was_gone_before_it_could_be_followed_is_counted() {
+    tier::needs!(Need::Root, BTF);
+    let Some(mount) = machine::who::mount() else {
+        tier::skip("a_cgroup_that_was_gone_before_it_could_be_followed_is_counted", "no cgroup v2 is mounted");
+        return;
+    };
+    let folder = mount.join(format!("wirelapse-brief-{}", std::process::id()));
+    let target = Target { cgroups: vec![folder.clone()], awaited: true, ..Target::default() };
+    let mut trace = Trace::start(&config(target));
+    // Nothing is looked at until the first poll.
+    for _ in 0..3 {
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::remove_dir(&folder).unwrap();
+    }
+    std::fs::create_dir(&folder).unwrap();
+    until_named(&mut trace, &[1]);
+    remove(&folder);
+    until_named(&mut trace, &[0]);
+    let named = trace.tracer.named().remove(0);
+    trace.finish();
+    assert_eq!((named.came, named.missed), (4, 3));
+}
+
+#[test]
 fn what_a_new_cgroup_sent_before_it_was_known_is_not_observed_and_counted() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
     let Some(mount) = machine::who::mount() else {

@@ -113,8 +113,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// What each cgroup, unit and container of the target names now.
 fn named(tracer: &Tracer) -> Vec<Rule> {
     let of = |named: trace::Named| {
-        let trace::Named { kind, name, cgroups, came } = named;
-        Rule { labels: vec![("kind", kind.to_owned()), ("name", name)], cgroups, came }
+        let trace::Named { kind, name, cgroups, came, missed } = named;
+        Rule { labels: vec![("kind", kind.to_owned()), ("name", name)], cgroups, came, missed }
     };
     tracer.named().into_iter().map(of).collect()
 }
