@@ -81,6 +81,14 @@ impl Endpoint {
         Ok(Self { listener, secrets })
     }
 
+    /// Reads the files that the configuration names, as [`Self::open`] does.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn check(settings: &Prometheus) -> Result<(), Error> {
+        secrets(settings).map(drop)
+    }
+
     /// Where it listens.
     ///
     /// # Errors

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::agent::config::{Config, Place, Port};
+use ::agent::config::{Config, Place, Port, Prometheus};
+use ::agent::endpoint::Endpoint;
 use ::agent::naming::Naming;
 use ::agent::{Agent, Now, Observed, Rule};
 use anyhow::Context as _;
@@ -55,6 +56,10 @@ const LONGEST: u64 = 1 << 20;
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let config = read(&args.config)?;
     if args.check {
+        if let Some(endpoint) = &config.prometheus {
+            Endpoint::check(endpoint)?;
+            open_endpoint(endpoint).iter().for_each(|warning| complain!("{warning}"));
+        }
         let mut out = crate::output::stdout().lock();
         writeln!(out, "{} is right.", harmless(&args.config.display().to_string()))?;
         for line in described(&config) {
@@ -108,6 +113,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let news = agent.finish(last, now());
     news.iter().for_each(|line| complain!("{line}"));
     Ok(())
+}
+
+/// A warning where whoever reaches the endpoint may read it.
+fn open_endpoint(endpoint: &Prometheus) -> Option<String> {
+    let open = endpoint.token_file.is_none() && !endpoint.listen.ip().is_loopback();
+    open.then(|| {
+        format!(
+            "whoever reaches {} can read peers, units and programs there: give it a token_file, or listen at 127.0.0.1",
+            endpoint.listen
+        )
+    })
 }
 
 /// What each cgroup, unit and container of the target names now.

@@ -29,6 +29,31 @@ fn a_wrong_key_is_shown_with_its_line_and_the_nearest_name() {
     let right = check("[target]\nport = 443\n[prometheus]\n");
     assert_eq!(right.status.code(), Some(0));
     assert!(text(&right.stdout).contains("Prometheus: http://127.0.0.1:9956/metrics."), "{}", text(&right.stdout));
+    assert_eq!(text(&right.stderr), "");
+}
+
+#[test]
+fn a_check_reads_the_files_that_are_named_and_warns_of_an_open_endpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    let token = dir.path().join("token");
+    let check = |content: String| {
+        fs::write(&file, content).unwrap();
+        let out = wirelapse!(&["agent", "--check", "--config", file.to_str().unwrap()]).output().unwrap();
+        (out.status.code(), text(&out.stderr))
+    };
+    let anywhere = "[prometheus]\nlisten = \"0.0.0.0:9956\"\n".to_owned();
+    let (status, said) = check(anywhere.clone());
+    assert!(status == Some(0) && said.contains("whoever reaches 0.0.0.0:9956 can read"), "{said}");
+    let with_token = format!("{anywhere}token_file = \"{}\"\n", token.display());
+    let (status, said) = check(with_token.clone());
+    assert!(status != Some(0) && said.contains(&format!("{}: No such file", token.display())), "{said}");
+    fs::write(&token, "secret\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(check(with_token), (Some(0), String::new()));
+    let tls = format!("[prometheus]\ntls = {{ certificate = \"{0}\", key = \"{0}\" }}\n", token.display());
+    let (status, said) = check(tls);
+    assert!(status != Some(0) && said.contains(&token.display().to_string()), "{said}");
 }
 
 /// What the endpoint answers.
