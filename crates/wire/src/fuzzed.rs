@@ -2,6 +2,8 @@
 
 use record::Instant;
 
+use crate::packet::Span;
+use crate::packet::dns::Message;
 use crate::{Capture, Frame, LinkType, PacketReader, Reassembly, TextReader, dissect};
 
 /// A file: a capture in any format, compressed or not, or text.
@@ -27,6 +29,20 @@ pub fn frame(bytes: &[u8]) {
     }
 }
 
+/// A DNS message, whole and cut short.
+pub fn dns(bytes: &[u8]) {
+    let [cut, rest @ ..] = bytes else { return };
+    let wire = rest.len() as u32;
+    if let Ok(message) = Message::parse(Span::whole(rest)) {
+        assert!(message.questions.iter().chain(&message.owners).all(|q| q.name.len() <= 4 * 255));
+    }
+    let data = &rest[..rest.len().min(usize::from(*cut))];
+    // What was cut off is no fault of the message: what is left of it reads the same.
+    if let (Ok(part), Ok(whole)) = (Message::parse(Span { data, wire }), Message::parse(Span::whole(rest))) {
+        assert_eq!((part.id, part.questions), (whole.id, whole.questions));
+    }
+}
+
 /// tcpdump's text.
 pub fn text(bytes: &[u8]) {
     let mut reader = TextReader::new(bytes);
@@ -45,6 +61,7 @@ mod tests {
     #[test]
     fn corpora() {
         replay("capture", super::capture);
+        replay("dns", super::dns);
         replay("frame", super::frame);
         replay("text", super::text);
     }

@@ -1,7 +1,8 @@
 //! Packets and capture files: parse and emit.
 //!
 //! **Does:** turns foreign bytes into values and back: capture files ([`Capture`]) into frames,
-//! frames into TCP [`Segment`]s, UDP and ICMP ([`dissect`]), and writes pcap and pcapng.
+//! frames into TCP [`Segment`]s, UDP and ICMP ([`dissect`]), DNS into its messages
+//! ([`packet::dns`]), and writes pcap and pcapng.
 //!
 //! **Does not:** make a system call, read a clock, or follow a connection: one packet at a time.
 //! Files are opened by the caller, who passes a reader or the bytes.
@@ -18,14 +19,16 @@ pub mod fuzzed;
 pub mod generate;
 pub mod packet;
 mod packet_reader;
+mod payload;
 mod segment;
 mod shard;
 mod tally;
 pub mod text;
 
 pub use capture::{Capture, CaptureError, Frame, LinkType};
-pub use packet::{NotDecoded, Packet, Reassembly, dissect};
+pub use packet::{NotDecoded, Packet, Reassembly, dissect, dissect_keeping};
 pub use packet_reader::PacketReader;
+pub use payload::{Carrier, Payload};
 pub use segment::{Ecn, Flags, Integrity, Network, SackBlocks, Segment, TcpOptions};
 pub use shard::Shard;
 pub use tally::{Class, Count, Place, Tally};

@@ -4,8 +4,11 @@
 use std::io::Read;
 use std::net::IpAddr;
 
+use record::{Instant, Realtime};
+
 use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
 use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
+use crate::payload::Payload;
 use crate::segment::Segment;
 use crate::shard::Shard;
 use crate::tally::{Place, Tally};
@@ -26,6 +29,7 @@ pub struct PacketReader<'a> {
     shard: Shard,
     reassembly: Reassembly,
     segment: Segment,
+    payload: Payload,
     not_decoded: Tally<NotDecoded>,
     /// What was wrong with the compression of a text; a capture keeps its own.
     problems: Tally<Problem>,
@@ -62,8 +66,8 @@ impl<'a> PacketReader<'a> {
             Source::Capture(Box::new(Capture::open((window, compression))?))
         };
         let (not_decoded, problems) = (Tally::default(), Tally::default());
-        let (shard, segment) = (Shard::WHOLE, Segment::blank());
-        Ok(Self { source, compression, shard, reassembly: Reassembly::new(), segment, not_decoded, problems })
+        let (shard, segment, payload) = (Shard::WHOLE, Segment::blank(), Payload::default());
+        Ok(Self { source, compression, shard, reassembly: Reassembly::new(), segment, payload, not_decoded, problems })
     }
 
     /// Gives only the segments of one shard from here on. Packets of every other kind are still
@@ -87,7 +91,10 @@ impl<'a> PacketReader<'a> {
             let found = match plain_segment(&frame, &mut self.segment, &self.shard) {
                 Some(Plain::Written) => Some(Packet::Tcp(())),
                 Some(Plain::OfOtherShard) => None,
-                None => open(frame, &mut self.reassembly, &mut self.segment, &mut self.not_decoded, &self.shard),
+                None => {
+                    let Self { reassembly, segment, payload, not_decoded, shard, .. } = self;
+                    open(frame, reassembly, (segment, payload), not_decoded, shard)
+                }
             };
             if let Some(found) = found {
                 return Ok(Some(found.with_segment(&self.segment)));
@@ -131,6 +138,18 @@ impl<'a> PacketReader<'a> {
             return Err(CaptureError::NoPacketInText { lines: counts.lines });
         }
         Ok(None)
+    }
+
+    /// What DNS has to do with the last packet, where it is one of this shard.
+    #[inline]
+    pub fn payload(&self) -> Option<&Payload> {
+        self.payload.is_of(self.packets()).then_some(&self.payload)
+    }
+
+    /// The latest time among the last segment and the last payload: that of the last packet, where
+    /// there was no other kind after it.
+    pub fn latest(&self) -> Instant<Realtime> {
+        self.segment.at.max(self.payload.at())
     }
 
     /// The format found.
@@ -214,13 +233,19 @@ impl<'a> PacketReader<'a> {
 fn open(
     frame: Frame<'_>,
     reassembly: &mut Reassembly,
-    segment: &mut Segment,
+    (segment, payload): (&mut Segment, &mut Payload),
     not_decoded: &mut Tally<NotDecoded>,
     shard: &Shard,
 ) -> Option<Packet<()>> {
-    match descend(&frame, reassembly, segment) {
+    let number = frame.number;
+    match descend(&frame, reassembly, segment, payload) {
         Ok(Packet::Tcp(())) if !shard.has(segment.source, segment.destination) => None,
-        Ok(packet) => Some(packet),
+        Ok(packet) => {
+            if payload.is_of(number) {
+                payload.leave_to_others(shard);
+            }
+            Some(packet)
+        }
         Err(why) => {
             not_decoded.add(why, Place { packet: frame.number, offset: frame.offset });
             None

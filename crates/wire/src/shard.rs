@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::packet::dns;
+
 /// Some of a capture's connections, chosen by their endpoints: readers that are given all
 /// [`Shard::all`] of one count see each segment once, and both directions of a connection are seen
 /// by the same reader.
@@ -42,6 +44,12 @@ impl Shard {
         // The upper 32 bits as a fraction of one, in `of` parts (Lemire, "Fast random integer
         // generation in an interval").
         (((spread >> 32) * u64::from(self.of)) >> 32) as u32 == self.index
+    }
+
+    /// Whether a datagram of DNS is in it. One to a group is answered by others than the group, so
+    /// that the first shard has all of them.
+    pub(crate) fn has_datagram(&self, a: SocketAddr, b: SocketAddr) -> bool {
+        if a.port() == dns::PORT || b.port() == dns::PORT { self.has(a, b) } else { self.index == 0 }
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
     CookedV1, CookedV2, erf, ether_type, geneve, gtp, ip_protocol, ipv4, ipv6, loopback, mpls, ppp, pppoe, wireless,
 };
 use crate::capture::{Frame, LinkType};
+use crate::payload::{Payload, is_stream};
 use crate::segment::{Integrity, Network, Segment};
 use crate::shard::Shard;
 
@@ -57,11 +58,23 @@ impl Packet<()> {
 /// # Errors
 /// [`NotDecoded`], to be counted: what lies in the frame instead, or why it is not known.
 pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet, NotDecoded> {
+    dissect_keeping(frame, reassembly, &mut Payload::default())
+}
+
+/// The same, with what DNS carried.
+///
+/// # Errors
+/// Those of [`dissect`].
+pub fn dissect_keeping(
+    frame: &Frame<'_>,
+    reassembly: &mut Reassembly,
+    payload: &mut Payload,
+) -> Result<Packet, NotDecoded> {
     let mut segment = Segment::blank();
     if plain_segment(frame, &mut segment, &Shard::WHOLE).is_some() {
         return Ok(Packet::Tcp(segment));
     }
-    Ok(match descend(frame, reassembly, &mut segment)? {
+    Ok(match descend(frame, reassembly, &mut segment, payload)? {
         Packet::Tcp(()) => Packet::Tcp(segment),
         Packet::Udp(udp) => Packet::Udp(udp),
         Packet::Icmp(icmp) => Packet::Icmp(icmp),
@@ -70,7 +83,8 @@ pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet,
 
 /// The segment of a frame of the commonest form, written over `segment`: TCP in IPv4 in Ethernet,
 /// without tags, IP options, fragments or padding cut off, which nearly all packets are. `None` for
-/// every other frame, and for one that is damaged, for which [`descend`] is to be asked. The
+/// every other frame, for one that is damaged and for one of DNS, for which [`descend`] is to be
+/// asked. The
 /// segment is too large to be handed from function to function for millions of frames.
 #[inline(always)]
 pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard) -> Option<Plain> {
@@ -85,6 +99,10 @@ pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Sh
     let fixed = Tcp::fixed(tcp);
     let is_possible = (20..=total.wrapping_sub(20)).contains(&fixed.header_bytes.into());
     if !(is_tcp && is_whole && is_possible && frame.link_type == LinkType::ETHERNET) {
+        return None;
+    }
+    // Its payload is kept.
+    if is_stream(fixed.source_port, fixed.destination_port) {
         return None;
     }
     let [source, destination] = [12, 16].map(|at| ipv4_at(ip, at));
@@ -120,9 +138,10 @@ pub(crate) fn descend(
     frame: &Frame<'_>,
     reassembly: &mut Reassembly,
     segment: &mut Segment,
+    kept: &mut Payload,
 ) -> Result<Packet<()>, NotDecoded> {
     let span = Span { data: frame.data, wire: frame.original_length };
-    Descent { frame, reassembly, segment, tunnels: 0 }.open(span)
+    Descent { frame, reassembly, segment, kept, tunnels: 0 }.open(span)
 }
 
 /// A segment's place in its packet, with what the headers around it say.
@@ -163,6 +182,7 @@ struct Descent<'a, 's> {
     frame: &'a Frame<'a>,
     reassembly: &'a mut Reassembly,
     segment: &'s mut Segment,
+    kept: &'s mut Payload,
     /// Tunnels opened so far.
     tunnels: u8,
 }
@@ -258,6 +278,7 @@ impl Descent<'_, '_> {
                 let (tcp, options) = Tcp::parse(payload)?;
                 let carried = Carried { source, destination, network, tcp: payload, summed };
                 carried.write(self.frame, self.segment, tcp, options);
+                self.kept.keep_segment(self.frame, self.segment, payload.skip(tcp.header_bytes.into()));
                 Ok(Packet::Tcp(()))
             }
             ip_protocol::UDP => {
@@ -280,15 +301,19 @@ impl Descent<'_, '_> {
                 {
                     return self.deeper()?.versioned(rest);
                 }
-                Ok(Packet::Udp(Udp {
+                let udp = Udp {
                     source: SocketAddr::new(inner.source, source),
                     destination: SocketAddr::new(inner.destination, destination),
                     payload: payload.wire,
-                }))
+                };
+                self.kept.keep_datagram(self.frame, &udp, payload);
+                Ok(Packet::Udp(udp))
             }
             ip_protocol::ICMP | ip_protocol::ICMPV6 => {
                 let v6 = inner.protocol == ip_protocol::ICMPV6;
-                Icmp::parse(inner.payload, inner.source, inner.destination, v6).map(Packet::Icmp)
+                let icmp = Icmp::parse(inner.payload, inner.source, inner.destination, v6)?;
+                self.kept.keep_error(self.frame, &icmp);
+                Ok(Packet::Icmp(icmp))
             }
             ip_protocol::IPV4 | ip_protocol::IPV6 => self.deeper()?.versioned(inner.payload),
             ip_protocol::GRE => {

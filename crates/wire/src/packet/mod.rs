@@ -5,6 +5,7 @@ mod address;
 mod checksum;
 mod cooked;
 mod dissect;
+pub mod dns;
 mod erf;
 mod ethernet;
 mod fragment;
@@ -27,7 +28,7 @@ mod wireless;
 
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
-pub use dissect::{DEEPEST, Packet, dissect};
+pub use dissect::{DEEPEST, Packet, dissect, dissect_keeping};
 pub(crate) use dissect::{Plain, descend, plain_segment};
 pub use ethernet::{Ethernet, VlanTag};
 pub use fragment::{FragmentLosses, Reassembly};

@@ -1,0 +1,136 @@
+//! What a packet of DNS carried, kept beside the packet.
+
+use std::net::SocketAddr;
+
+use record::{Instant, Realtime, SeqNumber};
+
+use crate::capture::Frame;
+use crate::packet::{Icmp, Span, Udp, dns, ip_protocol};
+use crate::segment::{Flags, Segment};
+
+/// What DNS has to do with a packet: its payload, where it is a datagram or a segment on the ports
+/// of DNS; the error, where ICMP quotes such a datagram. Of all other packets nothing is kept.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    number: u64,
+    at: Instant<Realtime>,
+    carrier: Carrier,
+    data: Vec<u8>,
+    wire: u32,
+}
+
+/// What it came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A datagram: one message.
+    Datagram {
+        /// Sender.
+        source: SocketAddr,
+        /// Receiver, perhaps a group.
+        destination: SocketAddr,
+    },
+    /// A segment: a piece of a stream.
+    Segment {
+        /// Sender.
+        source: SocketAddr,
+        /// Receiver.
+        destination: SocketAddr,
+        /// Sequence number of its first byte, or of the SYN.
+        seq: SeqNumber,
+        /// Control bits.
+        flags: Flags,
+    },
+    /// An error that quotes a datagram.
+    Error(Icmp),
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        let nowhere = SocketAddr::from(([0; 4], 0));
+        let carrier = Carrier::Datagram { source: nowhere, destination: nowhere };
+        // Packets are numbered from 1.
+        Self { number: 0, at: Instant::from_nanos(0), carrier, data: Vec::new(), wire: 0 }
+    }
+}
+
+/// Whether UDP between two ports is DNS, multicast DNS or LLMNR.
+fn is_datagram(source: SocketAddr, destination: SocketAddr) -> bool {
+    let is_one = |at: SocketAddr| matches!(at.port(), dns::PORT | dns::MULTICAST_PORT | dns::LLMNR_PORT);
+    is_one(source) || is_one(destination)
+}
+
+/// Whether TCP between two ports is DNS.
+#[inline(always)]
+pub(crate) fn is_stream(source: u16, destination: u16) -> bool {
+    source == dns::PORT || destination == dns::PORT
+}
+
+impl Payload {
+    pub(crate) fn keep_datagram(&mut self, frame: &Frame<'_>, udp: &Udp, span: Span<'_>) {
+        if is_datagram(udp.source, udp.destination) {
+            self.keep(frame, Carrier::Datagram { source: udp.source, destination: udp.destination }, span);
+        }
+    }
+
+    pub(crate) fn keep_segment(&mut self, frame: &Frame<'_>, s: &Segment, span: Span<'_>) {
+        if is_stream(s.source.port(), s.destination.port()) {
+            let Segment { source, destination, seq, flags, .. } = *s;
+            self.keep(frame, Carrier::Segment { source, destination, seq, flags }, span);
+        }
+    }
+
+    pub(crate) fn keep_error(&mut self, frame: &Frame<'_>, icmp: &Icmp) {
+        let is_one = |q: &crate::packet::Quoted| q.protocol == ip_protocol::UDP && is_datagram(q.source, q.destination);
+        if icmp.quoted.as_ref().is_some_and(is_one) {
+            self.keep(frame, Carrier::Error(*icmp), Span { data: &[], wire: 0 });
+        }
+    }
+
+    fn keep(&mut self, frame: &Frame<'_>, carrier: Carrier, span: Span<'_>) {
+        self.number = frame.number;
+        self.at = frame.at.unwrap_or(Instant::from_nanos(0));
+        self.carrier = carrier;
+        self.data.clear();
+        self.data.extend_from_slice(span.data);
+        self.wire = span.wire;
+    }
+
+    /// Leaves it to another shard where it is not of this one.
+    pub(crate) fn leave_to_others(&mut self, shard: &crate::Shard) {
+        let is_own = match self.carrier {
+            Carrier::Datagram { source, destination } => shard.has_datagram(source, destination),
+            Carrier::Segment { source, destination, .. } => shard.has(source, destination),
+            Carrier::Error(Icmp { quoted: Some(quoted), .. }) => shard.has_datagram(quoted.source, quoted.destination),
+            Carrier::Error(_) => false,
+        };
+        if !is_own {
+            self.number = 0;
+        }
+    }
+
+    /// Whether it is of the packet with this number.
+    #[inline(always)]
+    pub fn is_of(&self, number: u64) -> bool {
+        self.number == number
+    }
+
+    /// The number of its packet in the capture.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// When its packet was captured.
+    pub fn at(&self) -> Instant<Realtime> {
+        self.at
+    }
+
+    /// What it came in.
+    pub fn carrier(&self) -> &Carrier {
+        &self.carrier
+    }
+
+    /// Its bytes.
+    pub fn span(&self) -> Span<'_> {
+        Span { data: &self.data, wire: self.wire }
+    }
+}
