@@ -7,6 +7,7 @@ use record::conversation::Way;
 use wire::Segment;
 
 use crate::connection::Connection;
+use crate::dns::Dns;
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
@@ -171,6 +172,8 @@ pub struct Follower {
     latest: Latest,
     totals: Totals,
     trains: Trains,
+    /// DNS, beside TCP.
+    pub dns: Dns,
 }
 
 impl Follower {
@@ -183,6 +186,7 @@ impl Follower {
             latest: Latest::new(),
             totals: Totals::default(),
             trains: Trains::default(),
+            dns: Dns::new(options.connections),
         }
     }
 
@@ -371,6 +375,7 @@ impl Follower {
     pub fn join(mut self, other: Self) -> Self {
         self.options.connections = self.options.connections.saturating_add(other.options.connections);
         self.totals.add(&other.totals);
+        self.dns = self.dns.join(other.dns);
         // Filled again should another segment come: mostly that was the last.
         self.table = HashTable::new();
         // The numbers are taken out first: a sort that looks for each of them in another place of

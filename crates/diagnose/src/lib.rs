@@ -1,4 +1,5 @@
-//! Conversations and findings: what limited each TCP connection of a capture, and why.
+//! Conversations and findings: what limited each TCP connection of a capture, and why, and what
+//! became of each name that was asked for ([`dns`]).
 //!
 //! **Does:** follows every connection segment by segment, shares its duration out over what limited
 //! it, and draws findings with the packets that show them.
@@ -22,6 +23,7 @@ mod connection;
 mod distance;
 mod distribution;
 mod divergence;
+pub mod dns;
 mod event;
 mod findings;
 mod flight;

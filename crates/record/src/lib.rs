@@ -17,6 +17,7 @@ mod connect;
 mod connection;
 pub mod conversation;
 mod datagram;
+pub mod dns;
 mod event;
 mod field;
 mod figures;

@@ -1,4 +1,5 @@
-//! The run of a capture: `conversations` and `findings`.
+//! The run of a capture: `conversations` and `findings`, and of DNS `lookups`, `name_servers` and
+//! `dns_findings`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,6 +7,7 @@ use std::path::Path;
 
 use record::columns;
 use record::conversation::{ConversationRow, FindingRow};
+use record::dns::{DnsFinding, Lookup, Server};
 use record::table::Cell as _;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,17 @@ struct File {
     provenance: Provenance,
 }
 
+/// DNS of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dns {
+    /// The lookups.
+    pub lookups: Vec<Lookup>,
+    /// The servers that were asked.
+    pub servers: Vec<Server>,
+    /// What was found.
+    pub findings: Vec<DnsFinding>,
+}
+
 /// The connections of a capture, with what was found on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -78,6 +91,8 @@ pub struct Run {
     pub conversations: Vec<ConversationRow>,
     /// The findings, connection by connection.
     pub findings: Vec<FindingRow>,
+    /// DNS, beside them; an earlier version did not write it.
+    pub dns: Dns,
 }
 
 impl Run {
@@ -92,6 +107,9 @@ impl Run {
         run_file::begin(path, || run_file::put(path, &file).map_err(Error::from))?;
         write_whole(path, &self.conversations)?;
         write_whole(path, &self.findings)?;
+        write_whole(path, &self.dns.lookups)?;
+        write_whole(path, &self.dns.servers)?;
+        write_whole(path, &self.dns.findings)?;
         file.state = State::Finished;
         Ok(run_file::put(path, &file)?)
     }
@@ -102,9 +120,18 @@ impl Run {
     /// Those of [`crate::kind`] and [`crate::Run::sends`].
     pub fn read(path: &Path) -> Result<(Self, State), Error> {
         let file: File = run_file::read(path, RunKind::Capture)?;
-        let mut run = Self { provenance: file.provenance, conversations: Vec::new(), findings: Vec::new() };
+        let mut run =
+            Self { provenance: file.provenance, conversations: Vec::new(), findings: Vec::new(), dns: Dns::default() };
         row::table(path, |c| run.conversations.push(c))?;
         row::table(path, |f| run.findings.push(f))?;
+        let dns = &mut run.dns;
+        let read = row::table(path, |l| dns.lookups.push(l))
+            .and_then(|()| row::table(path, |s| dns.servers.push(s)))
+            .and_then(|()| row::table(path, |f| dns.findings.push(f)));
+        match read {
+            Err(Error::NoTable { .. }) => run.dns = Dns::default(),
+            other => other?,
+        }
         Ok((run, file.state))
     }
 }

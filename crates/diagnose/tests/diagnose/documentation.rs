@@ -3,10 +3,12 @@
 //!
 //! `WIRELAPSE_WRITE_DOCS=1` puts them in place; without it they are compared.
 
+use diagnose::dns::Totals;
 use diagnose::{
     Acknowledging, Budget, Direction, Finding, Idle, OptionState, Pause, Quantiles, Report, Retransmissions, Vantage,
     Withheld,
 };
+use record::dns::{DnsFinding, DnsFindingKind, Lookup, Server};
 use record::table::Record;
 
 /// The rows of a table; `tables` are those with a section to link to.
@@ -55,6 +57,10 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
         of::<Acknowledging>(),
         of::<Finding>(),
         of::<Withheld>(),
+        of::<Lookup>(),
+        of::<Server>(),
+        of::<DnsFinding>(),
+        of::<Totals>(),
     ];
     let names = sections.map(|section| section.0);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/keys.md");
@@ -71,4 +77,14 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
     } else {
         assert!(current == wanted, "docs/keys.md is not of the code: WIRELAPSE_WRITE_DOCS=1 writes it");
     }
+}
+
+#[test]
+fn the_findings_on_dns_are_those_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/analyze.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows: String =
+        DnsFindingKind::ALL.iter().map(|kind| format!("| `{}` | {} |\n", kind.name(), kind.rule())).collect();
+    let wanted = format!("<!-- DNS findings -->\n| finding | when |\n|---|---|\n{rows}<!-- end -->");
+    assert!(text.contains(&wanted), "docs/analyze.md is to have:\n{wanted}");
 }

@@ -5,6 +5,7 @@ mod causes;
 mod classes;
 mod conversation;
 mod damage;
+mod dns;
 mod documentation;
 mod files;
 mod findings;

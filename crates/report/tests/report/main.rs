@@ -1,6 +1,7 @@
 //! Pages and text of made-up runs.
 
 mod browser;
+mod dns;
 mod pages;
 mod same_capture;
 mod same_text;

@@ -56,12 +56,13 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             finished: true,
             shown: overview::SHOWN,
             overview: &all,
+            dns: &Default::default(),
         });
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let conversations = follower.reports().map(|r| r.row()).collect();
         let findings = follower.reports().flat_map(|r| r.finding_rows().collect::<Vec<_>>()).collect();
-        Run { provenance, conversations, findings }.write(&path).unwrap();
+        Run { provenance, conversations, findings, dns: Default::default() }.write(&path).unwrap();
         let (run, state) = Run::read(&path).unwrap();
         let later = document("run", &run, state);
         for canvas in CANVASES {
@@ -80,7 +81,14 @@ fn several_threads_gather_the_same() {
     let (follower, packets) = follower("two_flows.a.pcap.zst", Keep::Nothing);
     let provenance = provenance(&follower, packets);
     let text = |all: &Overview| {
-        let subject = Subject { name: None, provenance: &provenance, finished: true, shown: 1, overview: all };
+        let subject = Subject {
+            name: None,
+            provenance: &provenance,
+            finished: true,
+            shown: 1,
+            overview: all,
+            dns: &Default::default(),
+        };
         terminal::text(&CANVASES[2], &[describe(&subject)])
     };
     let (mut one, mut joined) = (Overview::new(1), Overview::new(1));

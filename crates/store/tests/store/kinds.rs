@@ -6,6 +6,8 @@ use std::fs;
 
 use record::Nanos;
 use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
+use record::dns::{DnsFinding, Lookup, Protocol, Server};
+use record::table::Record as _;
 use record::trial::{Comparison, Factor, Ping, Point, Response, Trial};
 use store::{Error, RunKind, State, capture, kind, study};
 
@@ -92,6 +94,7 @@ fn a_capture_reads_back_equal() {
     let way = Carried { packets: 9, bytes: 1_000, retransmitted_packets: 1, rtt_p50_ns: Some(Nanos(20_000_000)) };
     let mut limits = Budget::default();
     Limit::ALL.into_iter().zip(1..).for_each(|(limit, time)| limits.add(limit, time));
+    let lookup = Lookup { name: "www.example.com".into(), took_ns: Some(Nanos(5)), over_tcp: true, ..Lookup::blank() };
     let run = capture::Run {
         provenance: capture::Provenance {
             version: "0.0.0".into(),
@@ -117,6 +120,14 @@ fn a_capture_reads_back_equal() {
             limits,
         }],
         findings: vec![FindingRow { number: 1, kind: "loss".into(), packets: "3 7".into(), ..Default::default() }],
+        dns: capture::Dns {
+            lookups: vec![lookup],
+            servers: vec![Server {
+                median_ns: Some(Nanos(3)),
+                ..Server::new("192.0.2.53:53".parse().unwrap(), Protocol::Dns)
+            }],
+            findings: vec![DnsFinding { text: "slow".into(), ..DnsFinding::blank() }],
+        },
     };
     run.write(&path).unwrap();
     assert_eq!(capture::Run::read(&path).unwrap(), (run.clone(), State::Finished));

@@ -84,8 +84,7 @@ pub fn dissect_keeping(
 /// The segment of a frame of the commonest form, written over `segment`: TCP in IPv4 in Ethernet,
 /// without tags, IP options, fragments or padding cut off, which nearly all packets are. `None` for
 /// every other frame, for one that is damaged and for one of DNS, for which [`descend`] is to be
-/// asked. The
-/// segment is too large to be handed from function to function for millions of frames.
+/// asked. The segment is too large to be handed from function to function for millions of frames.
 #[inline(always)]
 pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard) -> Option<Plain> {
     // The three headers without their options.

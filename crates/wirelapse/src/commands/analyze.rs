@@ -1,4 +1,5 @@
-//! `analyze`: what limited each TCP connection of a capture, and why.
+//! `analyze`: what limited each TCP connection of a capture, and why, and what became of each name
+//! that was asked for.
 
 mod annotate;
 mod input;
@@ -16,10 +17,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap_complete::engine::ArgValueCandidates;
+use diagnose::dns::Analysis;
 use diagnose::{Follower, Keep, Mark, Options, Report};
 use paper::document::Document;
 use record::Nanos;
-use report::page::capture::{Overview, Subject, connection, describe, overview, packets};
+use report::page::capture::{Dns, Overview, Subject, connection, describe, overview, packets};
 
 use crate::commands::completions::values;
 use crate::exit::{self, BadInput};
@@ -222,10 +224,24 @@ fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyho
     )
 }
 
+/// A line of JSON for each lookup, server and finding on DNS.
+fn dns_lines(out: &mut impl Write, dns: &Analysis<'_>) -> io::Result<()> {
+    fn write<R: record::table::Record>(out: &mut impl Write, record: &R) -> io::Result<()> {
+        let mut json = Vec::new();
+        record::json::object(&mut json, record);
+        json.push(b'\n');
+        out.write_all(&json)
+    }
+    dns.lookups().try_for_each(|lookup| write(out, &lookup))?;
+    dns.servers().iter().try_for_each(|server| write(out, server))?;
+    dns.findings().iter().try_for_each(|finding| write(out, finding))
+}
+
 /// Shows what was found, and writes it where it was asked for. `file` is the capture, where that is
 /// a regular file.
 fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(output::stdout().lock());
+    let dns = follower.dns.analysis();
     let chosen = |n: usize| {
         follower
             .report(n)
@@ -244,9 +260,12 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 json.push(b'\n');
                 out.write_all(&json)?;
             }
-            None => all_lines(&mut out, follower, args.threads())?,
+            None => {
+                all_lines(&mut out, follower, args.threads())?;
+                dns_lines(&mut out, &dns)?;
+            }
         }
-        line(&mut out, &reading.json(name, follower))?;
+        line(&mut out, &reading.json(name, follower, &dns))?;
     } else {
         let canvas = terminal::canvas();
         let text = |document: Document| paper::terminal::text(&canvas, &[document]);
@@ -278,18 +297,23 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 }
             }
         } else {
-            write!(out, "{}", output::drawn(&[resolved(whole(args, name, follower, reading)?)], args.shown))?;
+            write!(out, "{}", output::drawn(&[resolved(whole(args, name, (follower, &dns), reading)?)], args.shown))?;
         }
     }
     out.flush()?;
     if let Some(run) = &args.output.output {
-        keep::write(run, keep::provenance(name, follower, reading), follower)?;
+        keep::write(run, keep::provenance(name, follower, reading), (follower, &dns))?;
     }
     Ok(())
 }
 
 /// The capture as a whole.
-fn whole(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> anyhow::Result<Document> {
+fn whole(
+    args: &Args,
+    name: &str,
+    (follower, dns): (&Follower, &Analysis<'_>),
+    reading: &Reading,
+) -> anyhow::Result<Document> {
     let mut all = Overview::new(args.rows);
     parallel::in_order(
         follower,
@@ -306,9 +330,9 @@ fn whole(args: &Args, name: &str, follower: &Follower, reading: &Reading) -> any
     )?;
     let run = args.output.output.as_deref().map(crate::files::name);
     let provenance = keep::provenance(name, follower, reading);
-    let subject =
-        Subject { name: run.as_deref(), provenance: &provenance, finished: true, shown: args.rows, overview: &all };
-    Ok(describe(&subject))
+    let dns = &Dns::new(dns, args.rows.max(overview::SHOWN));
+    let (name, provenance, shown) = (run.as_deref(), &provenance, args.rows);
+    Ok(describe(&Subject { name, provenance, finished: true, shown, overview: &all, dns }))
 }
 
 fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {

@@ -20,15 +20,15 @@ pub(super) struct ColumnOf<T> {
 }
 
 impl<T> ColumnOf<T> {
-    const fn text(head: &'static str, cell: CellOf<T>) -> Self {
+    pub(super) const fn text(head: &'static str, cell: CellOf<T>) -> Self {
         Self { head, figures: false, spare: false, cell }
     }
 
-    const fn figures(head: &'static str, cell: CellOf<T>) -> Self {
+    pub(super) const fn figures(head: &'static str, cell: CellOf<T>) -> Self {
         Self { head, figures: true, spare: false, cell }
     }
 
-    const fn spare(self) -> Self {
+    pub(super) const fn spare(self) -> Self {
         Self { spare: true, ..self }
     }
 }

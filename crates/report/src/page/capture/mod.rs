@@ -8,6 +8,7 @@
 mod columns;
 pub mod connection;
 mod direction;
+mod dns;
 mod over_time;
 pub mod overview;
 pub mod packets;
@@ -20,6 +21,7 @@ use crate::view::capital;
 use paper::document::{Clause, Text};
 use record::conversation::Verdict;
 
+pub use dns::Dns;
 pub use overview::{Subject, describe, document};
 pub use summary::Overview;
 

@@ -9,7 +9,7 @@ use store::State;
 use store::capture::{Provenance, Run};
 
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
-use super::{Names, clauses_of, ends, sentence};
+use super::{Dns, Names, clauses_of, dns, ends, sentence};
 use crate::page::{command, facts};
 use paper::document::{Clause, Document, Row, Section, Text, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
@@ -17,6 +17,8 @@ use summary::{Hurt, Overview};
 
 /// Connections that a terminal shows, where nothing else is asked for.
 pub const SHOWN: usize = 50;
+/// Lookups that a page shows.
+const ROWS: usize = 500;
 /// Connections that are drawn.
 const DRAWN: usize = 30;
 /// Findings that a terminal shows.
@@ -41,6 +43,8 @@ pub struct Subject<'a> {
     pub shown: usize,
     /// What was gathered.
     pub overview: &'a Overview,
+    /// DNS, beside it.
+    pub dns: &'a Dns,
 }
 
 /// The document of the run of a capture; `name` is what the run is called.
@@ -54,7 +58,9 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
         findings = &findings[own..];
     }
     let finished = state == State::Finished;
-    describe(&Subject { name: Some(name), provenance: &run.provenance, finished, shown: SHOWN, overview: &overview })
+    let dns = &Dns::of_run(&run.dns, ROWS);
+    let (name, provenance, overview) = (Some(name), &run.provenance, &overview);
+    describe(&Subject { name, provenance, finished, shown: SHOWN, overview, dns })
 }
 
 /// What is said of a capture.
@@ -81,6 +87,7 @@ pub fn describe(of: &Subject) -> Document {
     } else {
         lost.list(unread);
     }
+    let named = !of.dns.names.is_empty();
     let mut environment = Section::new("Environment");
     environment.table(facts(
         "",
@@ -89,27 +96,36 @@ pub fn describe(of: &Subject) -> Document {
             ("version", p.version.clone()),
             ("capture", p.source.clone()),
             ("packets", quantity::count(p.packets)),
-        ],
+        ]
+        .into_iter()
+        .chain(named.then(|| ("names of hosts", "of DNS answers in the capture".to_owned()))),
     ));
-    let mut sections = vec![connections(&overview, of), limits, found(&overview, &p.names), lost, environment];
+    let resolving = dns::section(of.dns, of.shown, &p.names);
+    let mut sections =
+        vec![connections(&overview, of), limits, found(&overview, &p.names), resolving, lost, environment];
     sections.retain(|s| !s.blocks.is_empty());
     let segments = p.segments.filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "TCP segment")));
+    let lookups = Some(of.dns.lookups).filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "name lookup")));
     let about = format!(
-        "{}: {}{}, {}.",
+        "{}: {}{}, {}{}.",
         p.source,
         quantity::counted(p.packets, "packet"),
         segments.unwrap_or_default(),
-        quantity::counted(overview.connections, "connection")
+        quantity::counted(overview.connections, "connection"),
+        lookups.unwrap_or_default()
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
-    Document { title: title.into(), about, verdict: verdict(&overview), warnings: texts(warnings), sections }
+    let verdict = dns::verdict(of.dns, verdict(&overview));
+    let mut document = Document { title: title.into(), about, verdict, warnings: texts(warnings), sections };
+    document.name_hosts(&dns::hosts(of.dns));
+    document
 }
 
-/// What took the time first.
-fn verdict(overview: &Overview) -> Vec<Clause> {
+/// What took the time first, and what the worst finding cost; `None` without a connection.
+fn verdict(overview: &Overview) -> Option<(Vec<Clause>, Nanos)> {
     let worth = |f: &FindingRow| (!f.worth.is_empty()).then(|| sentence(&format!("worth: {}", f.worth)));
-    match overview.hurt.as_slice() {
-        [] => vec!["The capture holds no TCP connection.".into()],
+    let clauses = match overview.hurt.as_slice() {
+        [] => return None,
         [only] if overview.connections == 1 => {
             // A finding that the verdict does not have, such as a reset.
             let verdict = &only.conversation.verdict;
@@ -136,7 +152,8 @@ fn verdict(overview: &Overview) -> Vec<Clause> {
             });
             said.into_iter().chain([Clause::finding(rest)]).collect()
         }
-    }
+    };
+    Some((clauses, overview.hurt[0].by.as_ref().map_or(Nanos::ZERO, |f| f.cost_ns)))
 }
 
 fn connections(overview: &Overview, of: &Subject) -> Section {

@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use diagnose::dns::Analysis;
 use diagnose::{Follower, Keep, Options};
-use record::Instant;
+use record::{Instant, Realtime};
 use report::page::capture::Names;
 use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface};
@@ -205,7 +206,7 @@ fn shared<'a>(
     let mut all: Option<(Follower, Reading)> = None;
     for outcome in outcomes {
         let (follower, reading) = outcome?;
-        if follower.beyond_limit() > 0 {
+        if follower.beyond_limit() > 0 || follower.dns.beyond_limit() > 0 {
             return Ok(None);
         }
         all = Some(match all {
@@ -230,6 +231,8 @@ struct Turns {
     /// So many times they are handed on in order before a batch shows again how many connections
     /// take turns.
     in_order: usize,
+    /// The latest time among the last of each batch.
+    latest: Instant<Realtime>,
 }
 
 impl Turns {
@@ -243,7 +246,7 @@ impl Turns {
     fn new() -> Self {
         let unknown = SocketAddr::from(([0; 4], 0));
         let blank = Segment::new(0, Instant::from_nanos(0), unknown, unknown);
-        Self { room: vec![blank; Self::MANY], filled: 0, in_order: 0 }
+        Self { room: vec![blank; Self::MANY], filled: 0, in_order: 0, latest: blank.at }
     }
 
     /// Where the next ones are to be written.
@@ -264,6 +267,7 @@ impl Turns {
 
     fn hand_on(&mut self, follower: &mut Follower) {
         let segments = &self.room[..std::mem::take(&mut self.filled)];
+        self.latest = segments.last().map_or(self.latest, |s| self.latest.max(s.at));
         if self.in_order > 0 {
             segments.iter().for_each(|s| follower.take(s));
             self.in_order -= 1;
@@ -300,8 +304,12 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
             Ok(None) => break None,
             Err(error) => break Some(error),
         }
+        if let Some(payload) = packets.payload() {
+            follower.dns.take(payload);
+        }
     };
     turns.hand_on(follower);
+    follower.dns.reaches(packets.latest().max(turns.latest).as_nanos());
     if let Some(error) = failed {
         if packets.packets() == 0 {
             return Err(source.bad(&error));
@@ -396,7 +404,7 @@ impl Reading {
     }
 
     /// The line on the capture.
-    pub fn json(&self, file: &str, follower: &Follower) -> serde_json::Value {
+    pub fn json(&self, file: &str, follower: &Follower, dns: &Analysis<'_>) -> serde_json::Value {
         let entry = |what: String, place: Place, count: u64| serde_json::json!({"what": what, "count": count, "first_packet": place.packet, "first_byte": place.offset});
         let unread: Vec<_> = self
             .unread
@@ -414,10 +422,12 @@ impl Reading {
             "packets": self.packets,
             "connections": follower.len(),
             "totals": follower.totals(),
+            "dns": record::table::object::of(&dns.totals()),
             "not_tcp": self.other,
             "not_read": unread,
             "problems": problems,
             "names": self.names,
+            "resolved": dns.names(),
         })
     }
 }

@@ -1,10 +1,11 @@
-//! The connections of a capture as a run directory.
+//! The connections and the DNS of a capture as a run directory.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use diagnose::Follower;
-use store::capture::{Provenance, Run};
+use diagnose::dns::Analysis;
+use store::capture::{Dns, Provenance, Run};
 
 use super::Reading;
 use crate::exit::BadInput;
@@ -17,7 +18,7 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
         command_line: std::env::args().collect(),
         source: name.to_owned(),
         packets: reading.packets,
-        unread: reading.unread(),
+        unread: [reading.unread(), follower.dns.totals().not_read()].concat(),
         segments: Some(totals.segments),
         beyond_limit: Some(totals.beyond_limit),
         capture_copies: Some(totals.capture_copies),
@@ -26,13 +27,15 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
 }
 
 /// Writes the run of a capture into the new directory `path`.
-pub fn write(path: &Path, provenance: Provenance, follower: &Follower) -> anyhow::Result<()> {
+pub fn write(path: &Path, provenance: Provenance, (follower, dns): (&Follower, &Analysis<'_>)) -> anyhow::Result<()> {
     let (mut conversations, mut findings) = (Vec::new(), Vec::new());
     for report in follower.reports() {
         conversations.push(report.row());
         findings.extend(report.finding_rows());
     }
-    match (Run { provenance, conversations, findings }).write(path) {
+    let dns =
+        Dns { lookups: dns.lookups().collect(), servers: dns.servers().to_vec(), findings: dns.findings().to_vec() };
+    match (Run { provenance, conversations, findings, dns }).write(path) {
         Err(error @ (store::Error::Exists(_) | store::Error::Create { .. })) => Err(BadInput(error.to_string()).into()),
         other => other.context("the run of the capture is incomplete"),
     }

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use ::capture::{Error, Options};
 use diagnose::Follower;
-use wire::{Frame, LinkType, Packet, Reassembly};
+use wire::{Frame, LinkType, Packet, Payload, Reassembly};
 
 use super::Reading;
 use crate::interrupt::Interrupt;
 
-/// Headers with all their options, tunnels included, fit in this; payload is not looked at.
+/// Headers with all their options, tunnels included, fit in this, or those of UDP with the question
+/// of a DNS message; other payload is not looked at.
 const SNAP_LENGTH: u32 = 256;
 /// The longest wait for a packet: how late an end by time or a signal can be.
 const TURN: Duration = Duration::from_millis(100);
@@ -23,6 +24,7 @@ const REST: Duration = Duration::from_secs(2);
 struct Taken<'a> {
     reading: Reading,
     reassembly: Reassembly,
+    payload: Payload,
     link_type: LinkType,
     follower: &'a mut Follower,
 }
@@ -36,10 +38,14 @@ impl Taken<'_> {
         let bytes = received.bytes();
         let mut frame = Frame::new(self.reading.packets, at, self.link_type, &bytes);
         frame.original_length = received.wire_length();
-        match wire::dissect(&frame, &mut self.reassembly) {
+        match wire::dissect_keeping(&frame, &mut self.reassembly, &mut self.payload) {
             Ok(Packet::Tcp(segment)) => self.follower.take(&segment),
             Ok(_) => self.reading.not_tcp(None),
             Err(why) => self.reading.not_tcp(Some(why)),
+        }
+        self.follower.dns.reaches(at.as_nanos());
+        if self.payload.is_of(self.reading.packets) {
+            self.follower.dns.take(&self.payload);
         }
     }
 }
@@ -59,7 +65,13 @@ pub fn capture<'a>(
     rights::keep_for_capture(false, files)?;
     let started = Instant::now();
     let link_type = receiver.about().link_type;
-    let mut taken = Taken { reading: Reading::live(interface), reassembly: Reassembly::new(), link_type, follower };
+    let mut taken = Taken {
+        reading: Reading::live(interface),
+        reassembly: Reassembly::new(),
+        payload: Payload::default(),
+        link_type,
+        follower,
+    };
     let mut gone = None;
     while gone.is_none() && !interrupt.came() && limit.is_none_or(|l| started.elapsed() < l) {
         let wait = limit.map_or(TURN, |l| l.saturating_sub(started.elapsed()).min(TURN));

@@ -1,0 +1,77 @@
+//! All that is said of DNS in a capture.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+
+use record::dns::{DnsFinding, Lookup, Server, names};
+
+use super::findings::{self, View};
+use super::lookup::{self, Case};
+use super::servers;
+use super::{Dns, Totals};
+
+/// Lookups, servers and findings.
+#[derive(Debug)]
+pub struct Analysis<'a> {
+    cases: Vec<Case<'a>>,
+    servers: Vec<Server>,
+    findings: Vec<DnsFinding>,
+    totals: Totals,
+}
+
+impl<'a> Analysis<'a> {
+    pub(super) fn new(dns: &'a Dns) -> Self {
+        let answered = dns.exchanges.iter().filter(|e| e.answer.is_some() || e.unreachable.is_some());
+        let clients: HashSet<IpAddr> = answered.map(|e| e.client.ip()).collect();
+        let cases = lookup::gather(&dns.exchanges, dns.latest, |client| clients.contains(&client));
+        let servers = servers::gather(&cases);
+        let findings = findings::draw(&View::new(&cases, &servers));
+        Self { cases, servers, findings, totals: dns.totals() }
+    }
+
+    /// How many lookups there are.
+    pub fn len(&self) -> usize {
+        self.cases.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.cases.is_empty()
+    }
+
+    /// The lookups in the order of their first questions, made one at a time.
+    pub fn lookups(&self) -> impl Iterator<Item = Lookup> + '_ {
+        self.cases.iter().map(Case::row)
+    }
+
+    /// The lookups that took longest, of which those without an answer come first.
+    pub fn slowest(&self, most: usize) -> Vec<Lookup> {
+        let mut cases: Vec<&Case<'_>> = self.cases.iter().collect();
+        let waited = |case: &Case<'_>| case.took().unwrap_or_else(|| case.waited());
+        cases.sort_by_key(|case| (Reverse(waited(case)), case.number));
+        cases.into_iter().take(most).map(Case::row).collect()
+    }
+
+    /// The servers in the order of their addresses.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// What was found, the costliest first.
+    pub fn findings(&self) -> &[DnsFinding] {
+        &self.findings
+    }
+
+    /// Counts over all messages.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The names that were asked for, by the addresses in the answers: see [`names`].
+    pub fn names(&self) -> BTreeMap<IpAddr, Vec<String>> {
+        let found = self.cases.iter().filter(|case| case.first().is_address() && case.answer().is_some());
+        let rows: Vec<Lookup> = found.map(Case::row).collect();
+        names(&rows)
+    }
+}

@@ -1,0 +1,35 @@
+//! A name that nobody resolves, by servers that answer for others: each question may have been
+//! lost, or the server gets no answer itself.
+
+use std::collections::HashSet;
+
+use record::Nanos;
+use record::dns::{Answered, DnsFinding};
+
+use super::{BOUND, Shown, View, host};
+
+pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
+    // A name of which one address is known is resolved; the other one has its own finding.
+    let found = view.cases().filter(|case| case.answered == Answered::Found && case.first().is_address());
+    let found: HashSet<_> = found.map(|case| (case.client(), &*case.first().name)).collect();
+    let mut shown = Shown::default();
+    for case in view.cases().filter(|case| case.answered == Answered::Unanswered) {
+        let first = case.first();
+        let is_known = first.is_address() && found.contains(&(case.client(), &*first.name));
+        if !is_known && case.tries.iter().any(|e| view.answers(e.server)) {
+            shown.add(case, first.asked..first.asked + case.waited());
+        }
+    }
+    let more = shown.more();
+    let Some(server) = shown.worst().map(|(case, _)| host(case.first().server)) else { return Vec::new() };
+    let text = |case: &crate::dns::lookup::Case<'_>| {
+        let asked = match case.tries.len() as u64 {
+            1 => format!("{server} did not answer the only question"),
+            n => format!("none of {n} questions in {} was answered", Nanos(case.waited())),
+        };
+        format!("{} was not resolved: {asked}{more}", case.name())
+    };
+    let next =
+        format!("ask {server} for the name from elsewhere: it may wait for a server that does not answer it; {BOUND}");
+    shown.finding(text, next)
+}

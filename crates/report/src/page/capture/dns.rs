@@ -1,0 +1,189 @@
+//! DNS of a capture: what took long to resolve, who was asked, and what was found.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use diagnose::dns::Analysis;
+use record::Nanos;
+use record::dns::{Answered, DnsFinding, Lookup, Protocol, Server, names};
+
+use super::columns::{ColumnOf, cells, table};
+use super::{Names, sentence};
+use paper::document::{Cell, Clause, Row, Section, Text};
+
+/// Findings that a terminal shows.
+const FINDINGS_SHOWN: usize = 5;
+/// Below this, DNS is no reason for a sentence beside those on TCP.
+const NOTICED: Nanos = Nanos(100_000_000);
+
+/// What a document shows of DNS.
+#[derive(Clone, Debug, Default)]
+pub struct Dns {
+    /// How many lookups there are.
+    pub lookups: u64,
+    /// Those that took longest.
+    pub slowest: Vec<Lookup>,
+    /// The servers.
+    pub servers: Vec<Server>,
+    /// What was found, the costliest first.
+    pub findings: Vec<DnsFinding>,
+    /// The names that were asked for, by the addresses in the answers, the latest first.
+    pub names: BTreeMap<IpAddr, Vec<String>>,
+}
+
+impl Dns {
+    /// Of what was read, with so many lookups.
+    pub fn new(analysis: &Analysis<'_>, rows: usize) -> Self {
+        Self {
+            lookups: analysis.len() as u64,
+            slowest: analysis.slowest(rows),
+            servers: analysis.servers().to_vec(),
+            findings: analysis.findings().to_vec(),
+            names: analysis.names(),
+        }
+    }
+
+    /// Of a run, with so many lookups.
+    pub(super) fn of_run(run: &store::capture::Dns, rows: usize) -> Self {
+        let mut slowest = run.lookups.clone();
+        slowest.sort_by_key(|l| (std::cmp::Reverse(l.waited()), l.number));
+        slowest.truncate(rows);
+        Self {
+            lookups: run.lookups.len() as u64,
+            slowest,
+            servers: run.servers.clone(),
+            findings: run.findings.clone(),
+            names: names(&run.lookups),
+        }
+    }
+}
+
+/// What hosts are shown by: the name that was asked for, and the address.
+pub(super) fn hosts(dns: &Dns) -> HashMap<IpAddr, String> {
+    let shown = |(address, names): (&IpAddr, &Vec<String>)| {
+        let name = names.first()?;
+        let more = match names.len() as u64 - 1 {
+            0 => String::new(),
+            n => format!(" and {}", quantity::counted(n, "more name")),
+        };
+        Some((*address, format!("{name}{more} ({address})")))
+    };
+    dns.names.iter().filter_map(shown).collect()
+}
+
+fn clause(f: &DnsFinding) -> Clause {
+    Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
+}
+
+/// What is said of DNS before all else; `tcp` is what is said of TCP, with what its worst finding
+/// cost. `None` where there is no connection.
+pub(super) fn verdict(dns: &Dns, tcp: Option<(Vec<Clause>, Nanos)>) -> Vec<Clause> {
+    let worst = dns.findings.first();
+    let Some((tcp, cost)) = tcp else {
+        let none = "The capture holds no TCP connection.";
+        return match (worst, dns.lookups) {
+            (Some(worst), _) => vec![clause(worst)],
+            (None, 0) => vec![none.into()],
+            (None, _) => vec![Clause::finding(calm(dns)), Clause::detail(none)],
+        };
+    };
+    match worst {
+        Some(worst) if worst.cost_ns > cost => [clause(worst)].into_iter().chain(tcp).collect(),
+        Some(worst) if worst.cost_ns >= NOTICED => tcp.into_iter().chain([clause(worst)]).collect(),
+        _ => tcp,
+    }
+}
+
+/// Where nothing was found: how long it took, and what is not known.
+fn calm(dns: &Dns) -> String {
+    let lookups = quantity::counted(dns.lookups, "name lookup");
+    let known = dns.slowest.iter().filter_map(|l| l.took_ns).max();
+    let open = dns.slowest.iter().find_map(|l| l.withheld.as_ref());
+    let them = if dns.lookups == 1 { "it" } else { "them" };
+    match (known, open) {
+        (Some(most), None) => format!("{lookups}, answered within {most}."),
+        (Some(most), Some(why)) => format!("{lookups}, answered within {most}, as far as the capture shows: {why}."),
+        (None, Some(why)) => format!("{lookups}: what became of {them} is not known, because {why}."),
+        (None, None) => format!("{lookups}: nobody answered."),
+    }
+}
+
+pub(super) fn section(dns: &Dns, shown: usize, names: &Names) -> Section {
+    let mut section = Section::new("DNS");
+    let mut found = table(if dns.findings.len() > 1 { "The costliest findings first" } else { "" }, FINDING);
+    for f in &dns.findings {
+        let notes =
+            [sentence(&f.text), format!("Next: {}.", f.next), format!("Packets: {}.", f.packets.replace(' ', ", "))];
+        found.push(Row::of(cells(FINDING, f, names)).noted(notes));
+    }
+    found.shown = Some(FINDINGS_SHOWN);
+    found.elsewhere = "`--json` or a page shows them".into();
+    section.table(found);
+    let title = match dns.lookups {
+        0 | 1 => String::new(),
+        n if n > dns.slowest.len() as u64 => {
+            format!("The {} of {} lookups that took longest", dns.slowest.len(), quantity::count(n))
+        }
+        _ => "Lookups, the longest first".into(),
+    };
+    let mut lookups = table(title, LOOKUP);
+    lookups.extend(dns.slowest.iter().map(|l| {
+        let row = Row::of(cells(LOOKUP, l, names));
+        match &l.withheld {
+            Some(why) => row.noted([sentence(&format!("not known: {why}"))]),
+            None => row,
+        }
+    }));
+    lookups.shown = Some(shown);
+    lookups.elsewhere = format!("`analyze --rows {}` or a page shows them", dns.lookups);
+    section.table(lookups);
+    let mut servers = table("Who was asked", SERVER);
+    servers.extend(dns.servers.iter().map(|s| Row::of(cells(SERVER, s, names))));
+    section.table(servers);
+    section
+}
+
+const FINDING: &[ColumnOf<DnsFinding>] = &[
+    ColumnOf::<DnsFinding>::text("finding", |f, _| f.kind.words().into()),
+    ColumnOf::<DnsFinding>::figures("cost", |f, _| {
+        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "nobody waited for it, as far as is known")
+    }),
+    ColumnOf::<DnsFinding>::figures("lookups", |f, _| Cell::count(f.count)),
+];
+
+const LOOKUP: &[ColumnOf<Lookup>] = &[
+    ColumnOf::<Lookup>::figures("no.", |l, _| Cell::figure(l.number.to_string())),
+    ColumnOf::<Lookup>::text("name", |l, _| l.name.clone().into()),
+    ColumnOf::<Lookup>::text("type", |l, _| l.kind.clone().into()),
+    ColumnOf::<Lookup>::figures("time", |l, _| Cell::time_or(l.took_ns, "no answer is in the capture")),
+    ColumnOf::<Lookup>::figures("tries", |l, _| Cell::count(l.tries)),
+    ColumnOf::<Lookup>::text("outcome", |l, _| match (&l.code, l.answered) {
+        (Some(code), Answered::Failed) => code.clone().into(),
+        _ => l.answered.words().into(),
+    }),
+    ColumnOf::<Lookup>::text("client", |l, _| l.client.into()).spare(),
+    ColumnOf::<Lookup>::text("answered by", |l, _| match (l.server, l.over_tcp) {
+        (Some(server), true) => Text::from(server).and(", TCP").into(),
+        (Some(server), false) => server.into(),
+        (None, _) => "".into(),
+    })
+    .spare(),
+];
+
+const SERVER: &[ColumnOf<Server>] = &[
+    ColumnOf::<Server>::text("server", |s, _| match s.protocol {
+        Protocol::Dns if s.server.port() == wire::packet::dns::PORT => s.server.ip().into(),
+        _ => s.server.into(),
+    }),
+    ColumnOf::<Server>::figures("questions", |s, _| Cell::count(s.questions)),
+    ColumnOf::<Server>::figures("unanswered", |s, _| Cell::count(s.unanswered + s.unreachable)),
+    ColumnOf::<Server>::figures("errors", |s, _| Cell::count(s.failed)).spare(),
+    ColumnOf::<Server>::figures("median", |s, _| Cell::time_or(s.median_ns, "it answered none")),
+    ColumnOf::<Server>::figures("slowest", |s, _| Cell::time_or(s.max_ns, "it answered none")),
+    ColumnOf::<Server>::text("protocol", |s, _| match s.protocol {
+        Protocol::Dns => "DNS".into(),
+        Protocol::Mdns => "multicast DNS".into(),
+        Protocol::Llmnr => "LLMNR".into(),
+    })
+    .spare(),
+];
