@@ -21,7 +21,7 @@ use diagnose::dns::Analysis;
 use diagnose::{Follower, Keep, Mark, Options, Report};
 use paper::document::Document;
 use record::Nanos;
-use report::page::capture::{Dns, Overview, Subject, connection, describe, overview, packets};
+use report::page::capture::{Dns, Overview, Subject, connection, describe, named_hosts, overview, packets};
 
 use crate::commands::completions::values;
 use crate::exit::{self, BadInput};
@@ -284,12 +284,14 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 None if args.dump => 1..=follower.len().min(DUMPED),
                 None => 1..=follower.len(),
             };
+            let named = named_hosts(&dns.names());
             for n in numbers {
                 let report = chosen(n)?;
-                let document = match args.dump {
+                let mut document = match args.dump {
                     true => packets::document(&report, &reading.names),
                     false => connection::document(&report, &reading.names),
                 };
+                document.name_hosts(&named);
                 let document = resolved(document);
                 match args.shown.csv {
                     true => write!(out, "{}", paper::csv::text(&[document]))?,

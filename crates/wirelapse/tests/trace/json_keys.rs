@@ -279,9 +279,15 @@ fn of_commands_that_anyone_can_run() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     written.lines("serve", &serve.stop());
     let captures = concat!(env!("CARGO_MANIFEST_DIR"), "/../diagnose/tests/captures");
-    for name in
-        ["no_scaling_server.a", "loss_in_bursts.a", "server_thinks_tls.b", "ecn_queue.b", "reset.a", "mtu_black_hole.b"]
-    {
+    for name in [
+        "no_scaling_server.a",
+        "loss_in_bursts.a",
+        "server_thinks_tls.b",
+        "ecn_queue.b",
+        "reset.a",
+        "mtu_black_hole.b",
+        "dns",
+    ] {
         written.run("analyze", &["analyze", &format!("{captures}/{name}.pcap.zst")]);
     }
     let [a, b] = ["nagle.a", "bbr.a"].map(|name| format!("{captures}/{name}.pcap.zst"));
@@ -294,6 +300,9 @@ fn of_commands_that_anyone_can_run() {
     written.are_documented(&[
         ("analyze", "capture"),
         ("analyze", "connection"),
+        ("analyze", "dns_finding"),
+        ("analyze", "lookup"),
+        ("analyze", "name_server"),
         ("compare", "comparison"),
         ("compare", "run_comparison"),
         ("compare", "workload_comparison"),

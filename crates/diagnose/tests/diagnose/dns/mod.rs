@@ -1,6 +1,7 @@
 //! DNS: each cause on a small capture, and what a capture cannot show.
 
 mod made;
+mod recorded;
 
 use std::net::SocketAddrV4;
 

@@ -59,7 +59,7 @@ impl Dns {
 }
 
 /// What hosts are shown by: the name that was asked for, and the address.
-pub(super) fn hosts(dns: &Dns) -> HashMap<IpAddr, String> {
+pub fn named_hosts(names: &BTreeMap<IpAddr, Vec<String>>) -> HashMap<IpAddr, String> {
     let shown = |(address, names): (&IpAddr, &Vec<String>)| {
         let name = names.first()?;
         let more = match names.len() as u64 - 1 {
@@ -68,7 +68,7 @@ pub(super) fn hosts(dns: &Dns) -> HashMap<IpAddr, String> {
         };
         Some((*address, format!("{name}{more} ({address})")))
     };
-    dns.names.iter().filter_map(shown).collect()
+    names.iter().filter_map(shown).collect()
 }
 
 fn clause(f: &DnsFinding) -> Clause {

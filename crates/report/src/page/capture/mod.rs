@@ -21,7 +21,7 @@ use crate::view::capital;
 use paper::document::{Clause, Text};
 use record::conversation::Verdict;
 
-pub use dns::Dns;
+pub use dns::{Dns, named_hosts};
 pub use overview::{Subject, describe, document};
 pub use summary::Overview;
 

@@ -117,7 +117,7 @@ pub fn describe(of: &Subject) -> Document {
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
     let verdict = dns::verdict(of.dns, verdict(&overview));
     let mut document = Document { title: title.into(), about, verdict, warnings: texts(warnings), sections };
-    document.name_hosts(&dns::hosts(of.dns));
+    document.name_hosts(&dns::named_hosts(&of.dns.names));
     document
 }
 

@@ -415,6 +415,9 @@ impl Reading {
             .collect();
         let problems: Vec<_> =
             self.problems.iter().map(|(what, place, count)| entry(what.clone(), *place, *count)).collect();
+        let resolved = dns.names().into_iter();
+        let resolved: Vec<_> =
+            resolved.map(|(address, names)| serde_json::json!({"address": address, "names": names})).collect();
         serde_json::json!({
             "kind": "capture",
             "file": file,
@@ -427,7 +430,7 @@ impl Reading {
             "not_read": unread,
             "problems": problems,
             "names": self.names,
-            "resolved": dns.names(),
+            "resolved": resolved,
         })
     }
 }
