@@ -186,7 +186,7 @@ impl Follower {
             latest: Latest::new(),
             totals: Totals::default(),
             trains: Trains::default(),
-            dns: Dns::new(options.connections),
+            dns: Dns::new(options.connections, options.seed),
         }
     }
 

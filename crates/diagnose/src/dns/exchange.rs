@@ -13,6 +13,7 @@ pub(super) struct Exchange {
     pub(super) server: SocketAddr,
     pub(super) protocol: Protocol,
     pub(super) tcp: bool,
+    pub(super) id: u16,
     pub(super) name: Box<str>,
     pub(super) kind: u16,
     /// The size of datagrams that the client said it takes, by EDNS.

@@ -1,10 +1,11 @@
 //! The tries of one client for one name and type, and what became of them.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::ops::Range;
 
 use record::Nanos;
-use record::dns::{Answered, Lookup, Protocol};
+use record::dns::{Answered, Lookup};
 use wire::packet::dns::{code, code_name, kind_name};
 
 use super::exchange::{Answer, Exchange};
@@ -205,6 +206,8 @@ pub(super) fn joined(all: &[impl ToString]) -> String {
 #[derive(Default)]
 struct Tries<'a> {
     all: Vec<&'a Exchange>,
+    /// The place of the first among all exchanges.
+    first: u32,
     /// When the client had what it wanted.
     over: Option<u64>,
 }
@@ -237,23 +240,32 @@ pub(super) fn gather<'a>(
     latest: u64,
     has_answers: impl Fn(IpAddr) -> bool,
 ) -> Vec<Case<'a>> {
-    let mut order: Vec<&Exchange> = exchanges.iter().collect();
-    // Stable: in the order of the capture within each name.
-    let key = |e: &&'a Exchange| -> (IpAddr, &'a str, u16, Protocol) { (e.client.ip(), &e.name, e.kind, e.protocol) };
-    order.sort_by(|a, b| key(a).cmp(&key(b)));
+    // Numbers sort faster than names, and `RandomState` keeps anyone from making them equal; within
+    // one number, the order is that of the capture.
+    let (random, key) = (RandomState::new(), |e: &'a Exchange| (e.client.ip(), &*e.name, e.kind, e.protocol));
+    let mut order: Vec<(u64, u32)> = exchanges.iter().zip(0..).map(|(e, i)| (random.hash_one(key(e)), i)).collect();
+    order.sort_unstable();
     let mut cases: Vec<Case<'_>> = Vec::new();
-    for same in order.chunk_by(|a, b| key(a) == key(b)) {
-        let has_answers = has_answers(same[0].client.ip());
+    let of = |i: u32| &exchanges[i as usize];
+    for same in order.chunk_by(|a, b| a.0 == b.0 && key(of(a.1)) == key(of(b.1))) {
+        let has_answers = has_answers(of(same[0].1).client.ip());
+        let mut close = |tries: Tries<'a>| {
+            let case = Case::new(tries.all, has_answers, latest);
+            cases.push(Case { number: tries.first.into(), ..case });
+        };
         let mut tries = Tries::default();
-        for &e in same {
-            if !tries.go_on_with(e) {
-                cases.push(Case::new(std::mem::take(&mut tries).all, has_answers, latest));
+        for &(_, i) in same {
+            if !tries.go_on_with(of(i)) {
+                close(std::mem::take(&mut tries));
             }
-            tries.push(e);
+            if tries.all.is_empty() {
+                tries.first = i;
+            }
+            tries.push(of(i));
         }
-        cases.push(Case::new(tries.all, has_answers, latest));
+        close(tries);
     }
-    cases.sort_by_key(|case| case.first().packet);
+    cases.sort_unstable_by_key(|case| case.number);
     (1..).zip(&mut cases).for_each(|(number, case)| case.number = number);
     cases
 }

@@ -14,12 +14,14 @@ mod stream;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use hashbrown::HashTable;
 use record::dns::Protocol;
 use record::{columns, inside};
 use wire::packet::dns::{LLMNR_PORT, MULTICAST_PORT, Message, Question};
 use wire::packet::{Icmp, Span};
 use wire::{Carrier, Payload};
 
+use crate::key::Key;
 pub use analysis::Analysis;
 use exchange::{Answer, Exchange};
 use stream::Streams;
@@ -117,13 +119,34 @@ impl Totals {
 }
 
 /// What a question and its answer have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+#[derive(Clone, Copy, Debug)]
+struct Ends {
     client: SocketAddr,
     /// Unspecified for LLMNR, where others answer than were asked.
     server: SocketAddr,
     id: u16,
     tcp: bool,
+}
+
+impl Ends {
+    fn new(client: SocketAddr, server: SocketAddr, protocol: Protocol, id: u16, tcp: bool) -> Self {
+        let anyone = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), LLMNR_PORT);
+        Self { client, server: if protocol == Protocol::Llmnr { anyone } else { server }, id, tcp }
+    }
+
+    fn of(e: &Exchange) -> Self {
+        Self::new(e.client, e.server, e.protocol, e.id, e.tcp)
+    }
+
+    fn hash(&self, [a, b]: [u64; 2]) -> u64 {
+        // Client and server may change places in the key: of two with one hash, `is_of` decides.
+        Key::new(&self.client, &self.server).0.hash([a ^ u64::from(self.id) << 1 ^ u64::from(self.tcp), b])
+    }
+
+    fn is_of(&self, e: &Exchange) -> bool {
+        let Self { client, server, id, tcp } = Self::of(e);
+        (self.client, self.server, self.id, self.tcp) == (client, server, id, tcp) && e.protocol != Protocol::Mdns
+    }
 }
 
 /// Where a message was met.
@@ -142,8 +165,9 @@ pub struct Dns {
     most: usize,
     /// In the order in which they were asked.
     exchanges: Vec<Exchange>,
-    /// The latest exchange of each key.
-    by_key: HashMap<Key, u32>,
+    seed: [u64; 2],
+    /// The latest exchange between these ends.
+    by_ends: HashTable<u32>,
     /// The latest exchange of each question to a multicast group.
     by_question: HashMap<Question, u32>,
     streams: Streams,
@@ -153,12 +177,14 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// One that has seen nothing; so many questions are kept, and 500,000 at most.
-    pub fn new(most: usize) -> Self {
+    /// One that has seen nothing; so many questions are kept, and 500,000 at most. The seed is that
+    /// of [`crate::Options`].
+    pub fn new(most: usize, seed: [u64; 2]) -> Self {
         Self {
             most: most.min(MOST),
             exchanges: Vec::new(),
-            by_key: HashMap::new(),
+            seed,
+            by_ends: HashTable::new(),
             by_question: HashMap::new(),
             streams: Streams::default(),
             totals: Totals::default(),
@@ -223,20 +249,20 @@ impl Dns {
         }
     }
 
-    fn key(client: SocketAddr, server: SocketAddr, protocol: Protocol, id: u16, tcp: bool) -> Key {
-        let anyone = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), LLMNR_PORT);
-        let server = if protocol == Protocol::Llmnr { anyone } else { server };
-        Key { client, server, id, tcp }
+    /// The latest exchange between these ends.
+    fn latest_between(&self, ends: &Ends) -> Option<u32> {
+        let exchanges = &self.exchanges;
+        self.by_ends.find(ends.hash(self.seed), |&i| ends.is_of(&exchanges[i as usize])).copied()
     }
 
     fn ask(&mut self, met: Met, protocol: Protocol, (id, udp_size): (u16, Option<u16>), question: Question) {
         let Met { source: client, destination: server, tcp, at, packet } = met;
-        let key = Self::key(client, server, protocol, id, tcp);
+        let ends = Ends::new(client, server, protocol, id, tcp);
         let earlier = match protocol {
-            Protocol::Mdns => self.by_question.get(&question),
-            Protocol::Dns | Protocol::Llmnr => self.by_key.get(&key),
+            Protocol::Mdns => self.by_question.get(&question).copied(),
+            Protocol::Dns | Protocol::Llmnr => self.latest_between(&ends),
         };
-        let earlier = earlier.and_then(|&i| self.exchanges.get(i as usize));
+        let earlier = earlier.and_then(|i| self.exchanges.get(i as usize));
         let same = |e: &&Exchange| e.client.ip() == client.ip() && *e.name == *question.name && e.kind == question.kind;
         let earlier = earlier.filter(same);
         if earlier.is_some_and(|e| at.saturating_sub(e.asked) < COPY) {
@@ -255,6 +281,7 @@ impl Dns {
             server,
             protocol,
             tcp,
+            id,
             name: question.name.as_str().into(),
             kind: question.kind,
             udp_size,
@@ -264,16 +291,23 @@ impl Dns {
             answer: None,
             unreachable: None,
         });
-        match protocol {
-            Protocol::Mdns => self.by_question.insert(question, index),
-            Protocol::Dns | Protocol::Llmnr => self.by_key.insert(key, index),
-        };
+        if protocol == Protocol::Mdns {
+            self.by_question.insert(question, index);
+            return;
+        }
+        let (exchanges, seed, hash) = (&self.exchanges, self.seed, ends.hash(self.seed));
+        match self.by_ends.find_mut(hash, |&i| ends.is_of(&exchanges[i as usize])) {
+            Some(latest) => *latest = index,
+            None => {
+                self.by_ends.insert_unique(hash, index, |&i| Ends::of(&exchanges[i as usize]).hash(seed));
+            }
+        }
     }
 
     fn answer(&mut self, met: Met, protocol: Protocol, message: &Message) {
-        let key = Self::key(met.destination, met.source, protocol, message.id, met.tcp);
+        let ends = Ends::new(met.destination, met.source, protocol, message.id, met.tcp);
         let is_full = self.exchanges.len() >= self.most;
-        let exchange = self.by_key.get(&key).and_then(|&i| self.exchanges.get_mut(i as usize));
+        let exchange = self.latest_between(&ends).and_then(|i| self.exchanges.get_mut(i as usize));
         // Some servers send an error without the question.
         let is_to =
             |e: &&mut Exchange| message.questions.first().is_none_or(|q| *e.name == *q.name && e.kind == q.kind);
@@ -340,7 +374,7 @@ impl Dns {
         self.exchanges.extend(other.exchanges);
         self.exchanges.sort_by_key(|e| e.packet);
         // Their numbers have changed: what comes from here on has no question.
-        (self.by_key, self.by_question) = (HashMap::new(), HashMap::new());
+        (self.by_ends, self.by_question) = (HashTable::new(), HashMap::new());
         self
     }
 

@@ -10,10 +10,16 @@ use super::{BOUND, Shown, View, host};
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     // A name of which one address is known is resolved; the other one has its own finding.
+    let unanswered = || view.cases().filter(|case| case.answered == Answered::Unanswered);
+    let asked: HashSet<_> = unanswered().map(|case| (case.client(), &*case.first().name)).collect();
+    if asked.is_empty() {
+        return Vec::new();
+    }
     let found = view.cases().filter(|case| case.answered == Answered::Found && case.first().is_address());
-    let found: HashSet<_> = found.map(|case| (case.client(), &*case.first().name)).collect();
+    let found: HashSet<_> =
+        found.map(|case| (case.client(), &*case.first().name)).filter(|name| asked.contains(name)).collect();
     let mut shown = Shown::default();
-    for case in view.cases().filter(|case| case.answered == Answered::Unanswered) {
+    for case in unanswered() {
         let first = case.first();
         let is_known = first.is_address() && found.contains(&(case.client(), &*first.name));
         if !is_known && case.tries.iter().any(|e| view.answers(e.server)) {
