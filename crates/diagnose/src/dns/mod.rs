@@ -26,7 +26,8 @@ pub use analysis::Analysis;
 use exchange::{Answer, Exchange};
 use stream::Streams;
 
-/// Questions kept at most: some 150 MB. Those of further ones are counted.
+/// Questions kept at most: 400 MB with what is made of them at the end. Those of further ones are
+/// counted.
 const MOST: usize = 500_000;
 /// The same question from the same port so soon after the first is a copy: of the capture, or of a
 /// client that sends twice. A try that follows one that was waited for comes later.

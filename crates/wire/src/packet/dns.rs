@@ -359,6 +359,20 @@ mod tests {
         assert_eq!(question(&[&long(3)[..], b"\x3e", &[b'a'; 62], b"\x00"].concat()), Err(Fault::Malformed));
     }
 
+    #[test]
+    fn a_damaged_message_is_read_or_refused() {
+        let whole = answer();
+        for at in 0..whole.len() {
+            for value in [0, 1, 12, 0x3f, 0x40, 0x80, 0xc0, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[at] = value;
+                if let Ok(message) = Message::parse(Span::whole(&damaged)) {
+                    assert!(message.questions.len() <= MOST_NAMES && message.addresses.len() <= MOST_ADDRESSES);
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn nothing_makes_it_panic(bytes: Vec<u8>, wire: u32) {
