@@ -34,6 +34,7 @@ pub(super) enum Unseen {
 impl Unseen {
     fn reason(self) -> String {
         match self {
+            Self::Ends(0) => "the capture ends with the question".into(),
             Self::Ends(after) => format!("the capture ends {} after the question", Nanos(after)),
             Self::OneDirection => {
                 "the capture holds no answer to this client, so that it may hold one direction only".into()

@@ -22,10 +22,14 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
         .flat_map(|((server, code), shown)| {
             let of = view.servers.get(&server).map_or(0, |s| s.server.answered);
             let (n, at) = (shown.0.len() as u64, host(server));
-            let lookups = quantity::counted(of, "answer");
+            let share = match (n, of) {
+                (1, 1) => "its only answer".to_owned(),
+                _ if n == of => format!("all of its {n} answers"),
+                _ => format!("{n} of its {of} answers"),
+            };
             let text = |case: &crate::dns::lookup::Case<'_>| {
                 let became = if case.is_resolved() { "another server resolved it" } else { "it was not resolved" };
-                format!("{at} answered with {} ({n} of its {lookups}), for {}: {became}", code_name(code), case.name())
+                format!("{at} answered with {} ({share}), for {}: {became}", code_name(code), case.name())
             };
             let next = match code {
                 5 => {

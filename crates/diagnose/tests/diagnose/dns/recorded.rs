@@ -66,7 +66,7 @@ fn each_cause_is_named_with_its_name_and_its_server() {
         (Kind::Slow, "slow.example.com", "192.0.2.53 took 2.00 s to answer"),
         (Kind::TooLate, "late.example.com", "6.50 s after the first question"),
         (Kind::Search, "redis.data.svc.cluster.local", "by the fifth question"),
-        (Kind::Failed, "refuse.example.com", "192.0.2.55 answered with REFUSED (2 of its 2 answers)"),
+        (Kind::Failed, "refuse.example.com", "192.0.2.55 answered with REFUSED (all of its 2 answers)"),
         (Kind::Truncated, "big.example.com", "into the 1232 bytes that the client takes: over TCP it took"),
         (Kind::Unreachable, "192.0.2.56", "nothing listens on its port"),
     ];
