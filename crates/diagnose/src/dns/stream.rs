@@ -118,7 +118,7 @@ mod tests {
         streams.take(ends, syn, Span::whole(&[]), |_| panic!("no message yet"));
         for &(seq, data, wire) in segments {
             streams.take(ends, (SeqNumber(seq), Flags::ACK), Span { data, wire }, |m| {
-                found.push((m.data.to_vec(), m.wire))
+                found.push((m.data.to_vec(), m.wire));
             });
         }
         (found, streams.gaps)
