@@ -429,8 +429,8 @@ impl Half {
             let bytes = (end - start) as u32;
             let release = self.release(now, lag);
             let full = self.sizes.is_full(bytes);
-            // An ACK that has not passed here is not with the sender yet. Pieces of one segment, as a
-            // capture may show it, come at once.
+            // An ACK that has not passed here is not with the sender yet. Pieces of one segment, as
+            // a capture may show it, come at once.
             if !full && self.space.una() < start && !release.follows && !self.sizes.is_full(self.sizes.last()) {
                 self.rounds.note_part_filled_beside();
             }
@@ -463,14 +463,14 @@ impl Half {
         Release { prompted: lag > 0 && since <= within, follows: pause <= crossing.min(eighth) }
     }
 
-    /// Whether the sender had more when it sent the segment before the last: what was late after that
-    /// is a window's, a pacer's or the path's, and not the program's.
+    /// Whether the sender had more when it sent the segment before the last: what was late after
+    /// that is a window's, a pacer's or the path's, and not the program's.
     pub(crate) fn had_more(&self) -> bool {
         self.pushes.left_more() && self.sizes.is_full(self.sizes.previous())
     }
 
-    /// How long a segment with so much payload takes on the slowest link, as bursts have shown; that
-    /// of 5 Mbit/s where none has.
+    /// How long a segment with so much payload takes on the slowest link, as bursts have shown; on
+    /// one of 5 Mbit/s where none has.
     pub(crate) fn crossing(&self, payload: u32) -> u64 {
         let best = self.bursts.as_ref().map_or(0, |b| b.passing());
         u64::from(payload) * 1_000_000_000 / if best > 0 { best } else { 625_000 }

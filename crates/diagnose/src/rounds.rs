@@ -64,8 +64,8 @@ pub(crate) struct Rounds {
     /// How fast data were acknowledged in the latest round in which a queue stood most of the time;
     /// 0 before the first.
     path: u32,
-    /// How often a part-filled segment was sent by itself while the one before, part-filled too, was
-    /// out, since the last that a late ACK let go; 255 at most.
+    /// How often a part-filled segment was sent by itself while the one before, part-filled too,
+    /// was out, since the last that a late ACK let go; 255 at most.
     part_filled_beside: u8,
     /// Rounds until what is in flight is the window again: after a recovery it still holds what
     /// SACK had reported.

@@ -88,7 +88,7 @@ fn killed_in_the_middle_it_leaves_nothing() {
     let mut again = up(&lab, &[]);
     assert!(output(&["down", &lab]).status.success());
     assert!(again.wait().unwrap().success());
-    assert!(!std::path::Path::new(lab::registry::DIRECTORY).join(format!("{lab}.lock")).exists());
+    assert!(!Path::new(lab::registry::DIRECTORY).join(format!("{lab}.lock")).exists());
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn eight_labs_at_once_do_not_disturb_one_another() {
 }
 
 /// `run.json` of a trace of some requests, made by this command line with the run's place in it.
-fn path_of_a_run(command: impl FnOnce(&std::path::Path) -> Command) -> serde_json::Value {
+fn path_of_a_run(command: impl FnOnce(&Path) -> Command) -> serde_json::Value {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     let out = command(&run).stdin(Stdio::null()).output().unwrap();
@@ -325,7 +325,7 @@ fn a_lab_ends_where_its_anchor_or_a_holder_is_killed() {
         let status = tier::until_some(&format!("the lab to end without its {which}"), || lab.try_wait().unwrap());
         assert_eq!(status.code(), Some(1), "{which}");
         assert!(!text(&output(&["list"]).stdout).contains(&name), "{which}");
-        assert!(!std::path::Path::new(&format!("/run/wirelapse/labs/{name}.lock")).exists(), "{which}");
+        assert!(!Path::new(&format!("/run/wirelapse/labs/{name}.lock")).exists(), "{which}");
     }
 }
 
@@ -690,7 +690,7 @@ fn clients_try_the_next_address_of_a_name() {
 
 /// A command of uid 65534 where the TUN device may be opened by everyone, as it is on most
 /// machines.
-fn as_nobody(dir: &std::path::Path, args: &[&str]) -> Command {
+fn as_nobody(dir: &Path, args: &[&str]) -> Command {
     let script = "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod 666 /dev/net/tun && \
                   exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \"$0\" lab \"$@\"";
     let mut command = Command::new("unshare");
