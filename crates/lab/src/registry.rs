@@ -3,8 +3,8 @@
 //!
 //! A named lab has a file under [`directory`] that its owner holds locked, and a socket beside it
 //! on which the owner answers. The lock ends with the owner, in whatever way that ends: a file that
-//! can be locked is stale. The owner's sweeper removes it, else whoever finds it. Labs are not found
-//! by process id, so a reused id is never signalled or entered.
+//! can be locked is stale. The owner's sweeper removes it, else whoever finds it. Labs are not
+//! found by process id, so a reused id is never signalled or entered.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead as _, IoSlice, IoSliceMut, Read as _, Write as _};
