@@ -118,6 +118,13 @@ impl Idle {
         self.open = self.open.saturating_add(time);
     }
 
+    /// So much of it at most was none after all; says how much.
+    pub(crate) fn take_back(&mut self, time: u64) -> u64 {
+        let time = time.min(self.open);
+        self.open -= time;
+        time
+    }
+
     /// Whether such a time is to be given to a side by the next data.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {

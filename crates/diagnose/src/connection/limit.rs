@@ -246,7 +246,8 @@ impl Connection {
                 // The last ACK needs `lag` to reach the sender and for the data it releases to come
                 // here; longer where ACKs are always held up.
                 let echoed = self.halves[way].sender.as_ref().and_then(|s| s.base());
-                let travel = if new && s.payload > 0 { elapsed.min(lag.max(echoed.unwrap_or(0))) } else { 0 };
+                let under_way = if new && s.payload > 0 { lag.max(echoed.unwrap_or(0)) } else { 0 };
+                let travel = elapsed.min(under_way);
                 let bulk = if facts.was_filled {
                     (Limit::ReceiveWindow, None)
                 } else if self.halves[way].sizes.is_full(self.halves[way].sizes.previous()) {
@@ -257,6 +258,7 @@ impl Connection {
                 let silence = self.silence(way, s, facts);
                 self.charge(way, bulk, travel);
                 self.budgets[way].add(silence, elapsed - travel);
+                self.take_back(way, bulk, under_way - travel);
             }
             State::Waiting | State::Answered
                 if way != of && s.payload == 0 && !s.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) =>
@@ -331,6 +333,17 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// A segment of direction `way` was under way for so much longer than since the latest packet,
+    /// at most: an ACK or a window that came meanwhile had ended no pause.
+    fn take_back(&mut self, way: Way, bulk: (Limit, Option<Unclear>), time: u64) {
+        let time = self.idle.as_mut().map_or(0, |idle| idle.take_back(time));
+        let mut left = time;
+        for of in [way, !way] {
+            left -= self.budgets[of].take(Limit::Application, left);
+        }
+        self.charge(way, bulk, time - left);
     }
 
     /// Gives a time to a limit of direction `of`; where that is not known, with the reason.

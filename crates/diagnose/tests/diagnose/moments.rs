@@ -245,3 +245,36 @@ fn a_window_of_less_than_three_segments_is_full_with_one() {
     let report = s.report();
     assert!(share(&report, Limit::ReceiveWindow) > 0.7, "{}", report.verdict);
 }
+
+#[test]
+fn a_window_that_comes_meanwhile_ends_no_pause() {
+    // Seen at the client, 100 ms from the server, which fills a window of twenty segments; the ACK
+    // leaves room for two of them, and the client's program reads the rest 80 ms later.
+    let mut s = Script::new();
+    (s.client.scale, s.server.scale) = (Some(0), Some(0));
+    s.client.window = 20 * SIZE as u16;
+    let mut t = s.open(0, 100 * MS);
+    s.data(t, By::Client, 100);
+    s.server.expects = s.client.next;
+    t += 100 * MS;
+    let mut burst = 20;
+    for _ in 0..10 {
+        for _ in 0..burst {
+            s.send(t, By::Server, Flags::ACK, SIZE as u32);
+            t += 100 * US;
+        }
+        s.client.window = 2 * SIZE as u16;
+        s.ack(t, By::Client);
+        s.client.window = 20 * SIZE as u16;
+        s.raw_ack(t + 80 * MS, By::Client);
+        for _ in 0..2 {
+            s.send(t + 100 * MS, By::Server, Flags::ACK | Flags::PSH, SIZE as u32);
+        }
+        s.client.window = 18 * SIZE as u16;
+        s.ack(t + 101 * MS, By::Client);
+        t += 180 * MS;
+        burst = 18;
+    }
+    let report = s.report();
+    assert!(share(&report, Limit::Application) < 0.1, "{}", report.verdict);
+}

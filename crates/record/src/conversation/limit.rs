@@ -85,9 +85,15 @@ impl Budget {
 
     /// Gives time of one limit to another; no more than there is; says how much.
     pub fn shift(&mut self, from: Limit, to: Limit, time: u64) -> u64 {
+        let time = self.take(from, time);
+        self.add(to, time);
+        time
+    }
+
+    /// Takes time of a limit away; no more than there is; says how much.
+    pub fn take(&mut self, from: Limit, time: u64) -> u64 {
         let time = time.min(self.0[from as usize]);
         self.0[from as usize] -= time;
-        self.add(to, time);
         time
     }
 
