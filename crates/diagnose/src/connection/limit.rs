@@ -13,6 +13,9 @@ use crate::rtt::least_queue;
 use crate::unclear::Unclear;
 use record::conversation::{Budget, Limit, Way};
 
+/// What the kernel itself lets go at an ACK leaves within this time, ns.
+const KERNEL: u64 = 150_000;
+
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -281,14 +284,16 @@ impl Connection {
                 // What comes sooner after the ACK than the way to its sender and back takes was
                 // under way before the ACK arrived.
                 let crossed = elapsed < lag - lag / 8;
-                // The ACK lets data go as the kernel takes it; no program has to wake up.
+                let full = s.payload >= h.sizes.full();
+                // The kernel lets go what Nagle's algorithm holds as it takes the ACK; no program has
+                // to wake up.
+                let prompt = if full || facts.released { PROMPT } else { KERNEL };
                 let by_then = if lag < AWAY {
-                    lag + PROMPT
+                    lag + prompt
                 } else {
                     lag + lag / 4 + PROMPT + h.crossing(s.payload.min(h.sizes.full()))
                 };
                 let at_once = new && way == of && elapsed <= by_then && !crossed;
-                let full = s.payload >= h.sizes.full();
                 let waited = at_once && (full || !h.rounds.nagle_is_off());
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for

@@ -45,8 +45,10 @@ fn beside_the_sender(after_ack: u64) -> Report {
 
 #[test]
 fn nagles_algorithm_lets_go_at_once() {
-    let paced = beside_the_sender(800 * US);
-    assert_eq!(share(&paced, Limit::AckWaiting), 0.0, "{}", paced.verdict);
+    for after in [800 * US, 300 * US] {
+        let paced = beside_the_sender(after);
+        assert_eq!(share(&paced, Limit::AckWaiting), 0.0, "{}", paced.verdict);
+    }
     let held = beside_the_sender(60 * US);
     assert!(share(&held, Limit::AckWaiting) > 0.9, "{}", held.verdict);
 }
