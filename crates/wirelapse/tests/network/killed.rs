@@ -110,7 +110,8 @@ fn on_two_wires(test: impl FnOnce() + Send) {
                     ip(&format!("link set {end} up"));
                 }
             }
-            assert!(tier::wait_for(|| shown().matches("state UP").count() >= 4), "{}", shown());
+            // Each of the four is in two of the lists.
+            assert!(tier::wait_for(|| shown().matches("state UP").count() >= 8), "{}", shown());
             test();
         });
         if let Err(panic) = thread.join() {
