@@ -285,8 +285,8 @@ impl Connection {
                 // under way before the ACK arrived.
                 let crossed = elapsed < lag - lag / 8;
                 let full = s.payload >= h.sizes.full();
-                // The kernel lets go what Nagle's algorithm holds as it takes the ACK; no program has
-                // to wake up.
+                // The kernel lets go what Nagle's algorithm holds as it takes the ACK; no program
+                // has to wake up.
                 let prompt = if full || facts.released { PROMPT } else { KERNEL };
                 let by_then = if lag < AWAY {
                     lag + prompt
