@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::kinds::kinds;
 use crate::table::{NO_END, set_address, set_port};
 use crate::{Nanos, columns, words};
 
@@ -108,14 +109,17 @@ pub struct Lookup {
 /// Names of one address that are kept.
 const NAMES: usize = 16;
 
-/// The names that were asked for, by the addresses in the answers: the latest first, at most 16.
-pub fn names<'a>(lookups: impl IntoIterator<Item = &'a Lookup>) -> BTreeMap<IpAddr, Vec<String>> {
+/// The names that were asked for, by the addresses that were found for each: the latest first, at
+/// most 16.
+pub fn names<'a, A: IntoIterator<Item = IpAddr>>(
+    found: impl IntoIterator<Item = (&'a str, A)>,
+) -> BTreeMap<IpAddr, Vec<String>> {
     let mut names: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
-    for lookup in lookups.into_iter().filter(|l| matches!(l.kind.as_str(), "A" | "AAAA")) {
-        for address in lookup.addresses.split(' ').filter_map(|a| a.parse().ok()) {
+    for (name, addresses) in found {
+        for address in addresses {
             let of = names.entry(address).or_default();
-            of.retain(|name| *name != lookup.name);
-            of.insert(0, lookup.name.clone());
+            of.retain(|known| known != name);
+            of.insert(0, name.to_owned());
             of.truncate(NAMES);
         }
     }
@@ -123,6 +127,12 @@ pub fn names<'a>(lookups: impl IntoIterator<Item = &'a Lookup>) -> BTreeMap<IpAd
 }
 
 impl Lookup {
+    /// The name with the addresses that were found for it; none where others were asked for.
+    pub fn found(&self) -> (&str, impl Iterator<Item = IpAddr> + '_) {
+        let addresses = if matches!(self.kind.as_str(), "A" | "AAAA") { self.addresses.as_str() } else { "" };
+        (&self.name, addresses.split(' ').filter_map(|address| address.parse().ok()))
+    }
+
     /// What the client waited: to the answer or, where there is none, to the last question.
     pub fn waited(&self) -> Nanos {
         self.took_ns.unwrap_or(self.last_try_ns)
@@ -246,39 +256,10 @@ columns! {
     max_ns = max_ns, null "it answered none", "its slowest answer";
 }
 
-/// Declares the kinds: their words in the output, for people, and when each is drawn.
-macro_rules! kinds {
-    ($($kind:ident = $name:literal, $words:literal, $rule:literal;)*) => {
-        /// What kind of finding on DNS it is. Each has the file of its name in
-        /// `diagnose/src/dns/findings/`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum DnsFindingKind {
-            $(#[doc = $rule] $kind,)*
-        }
-
-        words! {
-            DnsFindingKind: $($kind = $name),*;
-        }
-
-        impl DnsFindingKind {
-            /// The kind for people.
-            pub const fn words(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $words,)*
-                }
-            }
-
-            /// When it is drawn.
-            pub const fn rule(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $rule,)*
-                }
-            }
-        }
-    };
-}
-
 kinds! {
+    /// What kind of finding on DNS it is. Each has the file of its name in
+    /// `diagnose/src/dns/findings/`.
+    DnsFindingKind:
     Silent = "dns_silent", "a name server that does not answer",
         "a server answered none of its questions, and at least one of them was given up";
     Retries = "dns_retries", "DNS answered on a later try",

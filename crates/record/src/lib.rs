@@ -25,6 +25,7 @@ pub mod fleet;
 pub mod histogram;
 mod http;
 pub mod json;
+mod kinds;
 mod leg;
 mod lost;
 mod owner;

@@ -70,8 +70,7 @@ impl<'a> Analysis<'a> {
 
     /// The names that were asked for, by the addresses in the answers: see [`names`].
     pub fn names(&self) -> BTreeMap<IpAddr, Vec<String>> {
-        let found = self.cases.iter().filter(|case| case.first().is_address() && case.answer().is_some());
-        let rows: Vec<Lookup> = found.map(Case::row).collect();
-        names(&rows)
+        let found = self.cases.iter().filter(|case| case.first().is_address());
+        names(found.filter_map(|case| Some((&*case.first().name, case.answer()?.addresses.iter().copied()))))
     }
 }

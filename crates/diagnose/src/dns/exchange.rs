@@ -67,6 +67,21 @@ impl Exchange {
         answer.map(|answer| answer.at).or(self.unreachable.map(|(at, _)| at))
     }
 
+    /// What came back for the question, taken or not: when, and its packet.
+    pub(super) fn came(&self) -> Option<(u64, u64)> {
+        self.answer.as_ref().map(|answer| (answer.at, answer.packet)).or(self.unreachable)
+    }
+
+    /// The answer, where it was cut short.
+    pub(super) fn cut(&self) -> Option<&Answer> {
+        self.answer.as_deref().filter(|answer| answer.truncated)
+    }
+
+    /// The answer, where the client no longer waited for it.
+    pub(super) fn refused(&self) -> Option<&Answer> {
+        self.answer.as_deref().filter(|answer| answer.refused_by.is_some())
+    }
+
     pub(super) fn is_address(&self) -> bool {
         matches!(self.kind, kind::A | kind::AAAA)
     }

@@ -98,8 +98,7 @@ impl<'a> Case<'a> {
 
     /// When it was over, as far as there was an answer.
     pub(super) fn end(&self) -> Option<u64> {
-        let last = self.tries[self.at?];
-        last.answer.as_ref().map(|answer| answer.at).or(last.unreachable.map(|(at, _)| at))
+        self.tries[self.at?].came().map(|(at, _)| at)
     }
 
     /// From the first question to the answer.
@@ -132,9 +131,14 @@ impl<'a> Case<'a> {
         Some(self.tries[i].asked..next.asked)
     }
 
+    /// The first try with an answer that was cut short, and that answer.
+    pub(super) fn cut(&self) -> Option<(&'a Exchange, &'a Answer)> {
+        self.tries.iter().find_map(|e| Some((*e, e.cut()?)))
+    }
+
     /// From an answer that was cut short to the one over TCP.
     pub(super) fn udp_to_tcp(&self) -> Option<u64> {
-        let cut = self.tries.iter().find_map(|e| e.answer.as_ref().filter(|answer| answer.truncated))?;
+        let (_, cut) = self.cut()?;
         let over_tcp = self.tries[self.at?];
         over_tcp.answer.as_ref().filter(|_| over_tcp.tcp).map(|answer| answer.at.saturating_sub(cut.at))
     }
@@ -147,10 +151,7 @@ impl<'a> Case<'a> {
     /// The packets of it: each question, and the answer, 24 at most.
     pub(super) fn packets(&self) -> Vec<u64> {
         let mut packets: Vec<u64> = self.tries.iter().take(23).map(|e| e.packet).collect();
-        packets.extend(self.at.and_then(|i| {
-            let e = self.tries[i];
-            e.answer.as_ref().map(|answer| answer.packet).or(e.unreachable.map(|(_, packet)| packet))
-        }));
+        packets.extend(self.at.and_then(|i| self.tries[i].came()).map(|(_, packet)| packet));
         packets
     }
 
@@ -179,10 +180,9 @@ impl<'a> Case<'a> {
             earlier_tries_ns: Nanos(self.at.map_or(0, |i| self.tries[i].asked.saturating_sub(first.asked))),
             last_try_ns: Nanos(self.waited()),
             servers: joined(&servers),
-            truncated: self.tries.iter().any(|e| e.answer.as_ref().is_some_and(|answer| answer.truncated)),
+            truncated: self.cut().is_some(),
             over_tcp: self.at.is_some_and(|i| self.tries[i].tcp && answer.is_some()),
-            too_late: self.tries.iter().filter(|e| e.answer.as_ref().is_some_and(|a| a.refused_by.is_some())).count()
-                as u64,
+            too_late: self.tries.iter().filter(|e| e.refused().is_some()).count() as u64,
             addresses: answer.map(|answer| joined(&answer.addresses)).unwrap_or_default(),
             packets: joined(&self.packets()),
             withheld: self.unseen.map(Unseen::reason),
@@ -223,9 +223,9 @@ impl<'a> Tries<'a> {
             return false;
         }
         // It waits no longer for what has come back as useless.
-        let is_answered = last.answer.as_ref().map(|answer| answer.at).or(last.answered_at());
+        let is_answered = last.came().is_some_and(|(at, _)| at <= e.asked);
         // musl and others ask all servers at the same time.
-        is_answered.is_some_and(|at| at <= e.asked) || gap >= RETRY || e.server != last.server
+        is_answered || gap >= RETRY || e.server != last.server
     }
 
     fn push(&mut self, e: &'a Exchange) {

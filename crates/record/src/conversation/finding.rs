@@ -6,41 +6,14 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Limit, Way};
-use crate::{Nanos, columns, inside, words};
-
-/// Declares the kinds: their words in the output, for people, and when each is drawn.
-macro_rules! kinds {
-    ($($kind:ident = $name:literal, $words:literal, $rule:literal;)*) => {
-        /// What kind of finding it is. Each has the file of its name in `diagnose/src/findings/`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum FindingKind {
-            $(#[doc = $rule] $kind,)*
-        }
-
-        words! {
-            FindingKind: $($kind = $name),*;
-        }
-
-        impl FindingKind {
-            /// The kind for people.
-            pub const fn words(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $words,)*
-                }
-            }
-
-            /// When it is drawn.
-            pub const fn rule(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $rule,)*
-                }
-            }
-        }
-    };
-}
+use crate::kinds::kinds;
+use crate::{Nanos, columns, inside};
 
 kinds! {
+    /// What kind of finding it is. Each has the file of its name in `diagnose/src/findings/`.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    FindingKind:
     WindowScalingMissing = "window_scaling_missing", "no window scaling",
         "a side left the window scale option out, and the sender filled the unscaled window ten times or for 5 % of the time, zero windows not counted";
     NagleDelayedAck = "nagle_delayed_ack", "Nagle's algorithm against a delayed ACK",

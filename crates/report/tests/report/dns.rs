@@ -121,7 +121,7 @@ fn hosts_have_the_names_that_were_asked_for_beside_their_addresses() {
     assert!(text.contains("192.0.2.10:40000 → www.example.com (198.51.100.7):443"), "{text}");
     assert!(text.contains("of DNS answers in the capture"), "{text}");
     let again = Lookup { name: "cdn.example".into(), ..lookup() };
-    let all = names(&[lookup(), again.clone(), again]);
+    let all = names([lookup(), again.clone(), again].iter().map(Lookup::found));
     let wanted =
         BTreeMap::from([("198.51.100.7".parse().unwrap(), vec!["cdn.example".to_owned(), "www.example.com".into()])]);
     assert_eq!(all, wanted);
@@ -135,7 +135,7 @@ fn the_page_of_a_run_says_what_analyze_does() {
         slowest: dns.lookups.clone(),
         servers: dns.servers.clone(),
         findings: dns.findings.clone(),
-        names: names(&dns.lookups),
+        names: names(dns.lookups.iter().map(Lookup::found)),
     };
     let (provenance, overview) = (Provenance::default(), Overview::new(1));
     let subject = Subject {

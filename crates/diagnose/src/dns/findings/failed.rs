@@ -7,6 +7,7 @@ use record::dns::DnsFinding;
 use wire::packet::dns::code_name;
 
 use super::{Shown, View, host};
+use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let mut by: BTreeMap<(SocketAddr, u16), Shown<'_, '_>> = BTreeMap::new();
@@ -27,7 +28,7 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
                 _ if n == of => format!("all of its {n} answers"),
                 _ => format!("{n} of its {of} answers"),
             };
-            let text = |case: &crate::dns::lookup::Case<'_>| {
+            let text = |case: &Case<'_>| {
                 let became = if case.is_resolved() { "another server resolved it" } else { "it was not resolved" };
                 format!("{at} answered with {} ({share}), for {}: {became}", code_name(code), case.name())
             };

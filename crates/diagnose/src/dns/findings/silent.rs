@@ -4,6 +4,7 @@ use record::Nanos;
 use record::dns::DnsFinding;
 
 use super::{Asked, BOUND, Shown, View, host};
+use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let is_silent = |s: &&Asked<'_, '_>| {
@@ -26,7 +27,7 @@ fn of_server(asked: &Asked<'_, '_>) -> Vec<DnsFinding> {
     }
     let none = format!("{} answered none of {}", host(at), quantity::counted(asked.server.unanswered, "question"));
     let Some((_, waited)) = shown.worst() else { return Vec::new() };
-    let text = |case: &crate::dns::lookup::Case<'_>| match case.at {
+    let text = |case: &Case<'_>| match case.at {
         Some(i) => {
             let (took, by) = (Nanos(case.took().unwrap_or_default()), host(case.tries[i].server));
             let (name, waited) = (case.name(), Nanos(waited));

@@ -6,6 +6,7 @@ use record::Nanos;
 use record::dns::DnsFinding;
 
 use super::{Asked, Shown, View, host};
+use crate::dns::lookup::Case;
 
 /// A median that people notice.
 const LONG: u64 = 100_000_000;
@@ -41,7 +42,7 @@ fn of_server(asked: &Asked<'_, '_>, fastest: Option<(Nanos, SocketAddr)>) -> Vec
     let at = host(s.server);
     let beside = faster.map(|(other, o)| format!("; {} takes {other}", host(o))).unwrap_or_default();
     let usual = format!("median of {}: {}", quantity::counted(s.answered, "answer"), Nanos(median));
-    let text = |case: &crate::dns::lookup::Case<'_>| {
+    let text = |case: &Case<'_>| {
         let own = case.tries.iter().filter(|e| e.server == s.server && !e.repeats);
         let took = Nanos(own.filter_map(|e| e.took()).max().unwrap_or_default());
         match s.answered {

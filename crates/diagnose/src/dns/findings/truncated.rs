@@ -4,19 +4,18 @@ use record::Nanos;
 use record::dns::DnsFinding;
 
 use super::{Shown, View, host};
+use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let mut shown = Shown::default();
     for case in view.cases() {
-        let cut = case.tries.iter().find_map(|e| e.answer.as_ref().filter(|answer| answer.truncated));
-        if let Some(cut) = cut {
+        if let Some((_, cut)) = case.cut() {
             shown.add(case, cut.at..case.end().unwrap_or(cut.at).max(cut.at));
         }
     }
     let more = shown.more();
-    let text = |case: &crate::dns::lookup::Case<'_>| {
-        let is_cut = |e: &&&crate::dns::exchange::Exchange| e.answer.as_ref().is_some_and(|answer| answer.truncated);
-        let cut = case.tries.iter().find(is_cut);
+    let text = |case: &Case<'_>| {
+        let cut = case.cut().map(|(e, _)| e);
         let took = case.udp_to_tcp();
         let size = cut.and_then(|e| e.udp_size).map_or_else(|| "512".to_owned(), |size| size.to_string());
         let by = cut.map_or_else(String::new, |e| host(e.server));

@@ -7,6 +7,7 @@ use record::Nanos;
 use record::dns::{Answered, DnsFinding};
 
 use super::{BOUND, Shown, View, host};
+use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     // A name of which one address is known is resolved; the other one has its own finding.
@@ -28,7 +29,7 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     }
     let more = shown.more();
     let Some(server) = shown.worst().map(|(case, _)| host(case.first().server)) else { return Vec::new() };
-    let text = |case: &crate::dns::lookup::Case<'_>| {
+    let text = |case: &Case<'_>| {
         let asked = match case.tries.len() as u64 {
             1 => format!("{server} did not answer the only question"),
             n => format!("none of {n} questions in {} was answered", Nanos(case.waited())),

@@ -53,7 +53,7 @@ impl Dns {
             slowest,
             servers: run.servers.clone(),
             findings: run.findings.clone(),
-            names: names(&run.lookups),
+            names: names(run.lookups.iter().map(Lookup::found)),
         }
     }
 }
