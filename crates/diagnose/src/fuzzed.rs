@@ -12,12 +12,12 @@ pub fn connections(bytes: &[u8]) {
     while let Ok(Some(packet)) = packets.next_packet() {
         if let Packet::Tcp(segment) = packet {
             follower.take(segment);
+            follower.dns.reaches(segment.at.as_nanos());
         }
         if let Some(payload) = packets.payload() {
             follower.dns.take(payload);
         }
     }
-    follower.dns.reaches(packets.latest().as_nanos());
     let dns = follower.dns.analysis();
     for lookup in dns.lookups() {
         assert!(lookup.tries > 0 && lookup.answered_try.is_none_or(|n| n <= lookup.tries), "{lookup:?}");

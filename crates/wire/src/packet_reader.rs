@@ -4,8 +4,6 @@
 use std::io::Read;
 use std::net::IpAddr;
 
-use record::{Instant, Realtime};
-
 use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
 use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
 use crate::payload::Payload;
@@ -144,12 +142,6 @@ impl<'a> PacketReader<'a> {
     #[inline]
     pub fn payload(&self) -> Option<&Payload> {
         self.payload.is_of(self.packets()).then_some(&self.payload)
-    }
-
-    /// The latest time among the last segment and the last payload: that of the last packet, where
-    /// there was no other kind after it.
-    pub fn latest(&self) -> Instant<Realtime> {
-        self.segment.at.max(self.payload.at())
     }
 
     /// The format found.

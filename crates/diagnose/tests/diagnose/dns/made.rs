@@ -203,12 +203,12 @@ pub fn read(file: &[u8], options: Options) -> Read {
     while let Some(packet) = packets.next_packet().unwrap() {
         if let Packet::Tcp(segment) = packet {
             follower.take(segment);
+            follower.dns.reaches(segment.at.as_nanos());
         }
         if let Some(payload) = packets.payload() {
             follower.dns.take(payload);
         }
     }
-    follower.dns.reaches(packets.latest().as_nanos());
     of(&follower)
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use diagnose::dns::Analysis;
 use diagnose::{Follower, Keep, Options};
-use record::{Instant, Realtime};
+use record::Instant;
 use report::page::capture::Names;
 use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface};
@@ -231,8 +231,6 @@ struct Turns {
     /// So many times they are handed on in order before a batch shows again how many connections
     /// take turns.
     in_order: usize,
-    /// The latest time among the last of each batch.
-    latest: Instant<Realtime>,
 }
 
 impl Turns {
@@ -246,7 +244,7 @@ impl Turns {
     fn new() -> Self {
         let unknown = SocketAddr::from(([0; 4], 0));
         let blank = Segment::new(0, Instant::from_nanos(0), unknown, unknown);
-        Self { room: vec![blank; Self::MANY], filled: 0, in_order: 0, latest: blank.at }
+        Self { room: vec![blank; Self::MANY], filled: 0, in_order: 0 }
     }
 
     /// Where the next ones are to be written.
@@ -267,7 +265,9 @@ impl Turns {
 
     fn hand_on(&mut self, follower: &mut Follower) {
         let segments = &self.room[..std::mem::take(&mut self.filled)];
-        self.latest = segments.last().map_or(self.latest, |s| self.latest.max(s.at));
+        if let Some(last) = segments.last() {
+            follower.dns.reaches(last.at.as_nanos());
+        }
         if self.in_order > 0 {
             segments.iter().for_each(|s| follower.take(s));
             self.in_order -= 1;
@@ -309,7 +309,6 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
         }
     };
     turns.hand_on(follower);
-    follower.dns.reaches(packets.latest().max(turns.latest).as_nanos());
     if let Some(error) = failed {
         if packets.packets() == 0 {
             return Err(source.bad(&error));
