@@ -8,10 +8,8 @@ use std::collections::HashMap;
 
 use metrics::Labelled;
 use record::ClockReading;
+use record::Nanos;
 use record::histogram::{Series, SeriesKey};
-use record::{Instant, Nanos};
-
-use crate::now::unix_ns;
 
 /// The names that a series is published with.
 pub type Labels = Vec<(&'static str, String)>;
@@ -96,13 +94,12 @@ impl Accounts {
     /// All series, in a fixed order; that of the overflow is the last, where anything is in it.
     /// Since when they count is told by `clock`, as nanoseconds of Unix time.
     pub fn published(&self, clock: ClockReading) -> Vec<Labelled> {
-        let since = |ns| unix_ns(Instant::from_nanos(ns), clock);
         let mut all: Vec<Labelled> = self
             .totals
             .iter()
             .map(|(labels, account)| Labelled {
                 labels: labels.clone(),
-                since_ns: since(account.since_ns),
+                since_ns: clock.realtime_ns(account.since_ns),
                 figures: account.figures.clone(),
             })
             .collect();
@@ -110,7 +107,7 @@ impl Accounts {
         if self.overflow.figures != Series::default() {
             all.push(Labelled {
                 labels: vec![(metrics::OVERFLOW, "true".to_owned())],
-                since_ns: since(self.overflow.since_ns),
+                since_ns: clock.realtime_ns(self.overflow.since_ns),
                 figures: self.overflow.figures.clone(),
             });
         }

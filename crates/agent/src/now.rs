@@ -1,7 +1,6 @@
 //! A moment, and the time of day that it is by the clock's setting then.
 
-use record::ClockReading;
-use record::{Instant, Monotonic, Utc};
+use record::{ClockReading, Instant, Monotonic, Utc};
 
 /// A change of the clock's setting by more than this is a step. Whatever disciplines the clock
 /// otherwise makes it run faster or slower, and `CLOCK_MONOTONIC` with it.
@@ -19,18 +18,13 @@ pub struct Now {
 impl Now {
     /// Nanoseconds of Unix time.
     pub fn unix_ns(self) -> u64 {
-        unix_ns(self.at, self.clock)
+        self.clock.realtime_ns(self.at.as_nanos())
     }
 }
 
-/// A moment as nanoseconds of Unix time, by this setting of the clock.
-pub(crate) fn unix_ns(at: Instant<Monotonic>, clock: ClockReading) -> u64 {
-    at.as_nanos().saturating_add_signed(clock.realtime_offset_ns)
-}
-
-/// The same as a time of day.
+/// A moment as a time of day, by this setting of the clock.
 pub(crate) fn utc(at: Instant<Monotonic>, clock: ClockReading) -> Utc {
-    Utc::from_nanos(unix_ns(at, clock))
+    Utc::from_nanos(clock.realtime_ns(at.as_nanos()))
 }
 
 /// By how much the clock was set forward between the two; `None` where it was not set.

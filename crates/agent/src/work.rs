@@ -216,7 +216,7 @@ impl Agent {
         let (cpu_user, cpu_system, memory_bytes) = usage::of_this_process();
         let snapshot = Arc::new(Snapshot {
             time_ns: now.unix_ns(),
-            since_ns: now::unix_ns(self.since, now.clock),
+            since_ns: now.clock.realtime_ns(self.since.as_nanos()),
             series: self.accounts.published(now.clock),
             max_series: self.config.histograms.max_series.into(),
             lost: observed.lost,

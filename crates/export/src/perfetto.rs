@@ -94,7 +94,7 @@ impl<W: Write> Perfetto<W> {
             processes: HashMap::new(),
             connections: HashMap::new(),
         };
-        let real = start_ns.saturating_add_signed(clock.realtime_offset_ns);
+        let real = clock.realtime_ns(start_ns);
         this.packet(|p| {
             p.number(trace_packet::TIMESTAMP, start_ns).number(trace_packet::CLOCK_ID, MONOTONIC);
             p.message(trace_packet::CLOCK_SNAPSHOT, |snapshot| {

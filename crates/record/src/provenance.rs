@@ -50,9 +50,14 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
+    /// A moment of the run, nanoseconds of `CLOCK_MONOTONIC`, as nanoseconds of Unix time.
+    pub fn realtime_ns(self, monotonic_ns: u64) -> u64 {
+        monotonic_ns.saturating_add_signed(self.realtime_offset_ns)
+    }
+
     /// A moment of the run, `CLOCK_MONOTONIC`, as a time of day in UTC: `13:05:43.123Z`.
     pub fn time_of_day(self, monotonic_ns: u64) -> String {
-        let at = monotonic_ns.saturating_add_signed(self.realtime_offset_ns);
+        let at = self.realtime_ns(monotonic_ns);
         let (millis, of_day) = (at / 1_000_000 % 1_000, at / 1_000_000_000 % 86_400);
         format!("{:02}:{:02}:{:02}.{millis:03}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
     }
