@@ -17,6 +17,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use machine::locked::is_at;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
@@ -123,11 +124,7 @@ impl Registration {
             if lock(&file).map_err(step())?.is_none() {
                 return Err(named(name, "is running already; choose another with --name, or take it down first"));
             }
-            // Whoever held the lock before may have removed the file since it was opened.
-            let same = std::fs::metadata(&lock_path).is_ok_and(|there| {
-                file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
-            });
-            if same {
+            if is_at(&file, &lock_path) {
                 break file;
             }
         };

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use machine::forked::{block_signals, close_all_but, end, restore_signals};
+use machine::forked::{block_signals, end, guard, restore_signals};
+use machine::locked::is_at;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, open, stat, unlinkat};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, unlink};
 use rustix::process::{PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
 
 use crate::anchor::clone_process;
@@ -48,28 +49,19 @@ impl Drop for Sweeper {
     }
 }
 
-/// System calls only, with every signal blocked, in a session of its own: what ends its maker's
-/// group leaves it to its work.
+/// System calls only, with every signal blocked.
 fn sweep(maker: BorrowedFd<'_>, [lock, socket]: &[CString; 2]) -> ! {
     // SAFETY: this process uses this descriptor alone, and those that it opens from now on. The
     // lock of the lab is held by being open.
-    unsafe { close_all_but([maker.as_raw_fd()]) };
-    rustix::thread::set_name(c"lab-sweeper").ok();
-    rustix::process::setsid().ok();
-    rustix::process::chdir(c"/").ok();
+    unsafe { guard(c"lab-sweeper", [maker.as_raw_fd()]) };
     let mut watched = [PollFd::new(&maker, PollFlags::IN)];
     while !poll(&mut watched, None).is_ok_and(|ready| ready > 0) {}
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(file) = open(lock.as_c_str(), flags, Mode::empty()) else { end(0) };
     // Another lab may have taken the name already, by this file or by a new one.
-    let free = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-    let same = match (fstat(&file), stat(lock.as_c_str())) {
-        (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
-        _ => false,
-    };
-    if free && same {
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, lock.as_c_str()) {
         for path in [socket, lock] {
-            unlinkat(rustix::fs::CWD, path.as_c_str(), AtFlags::empty()).ok();
+            unlink(path.as_c_str()).ok();
         }
     }
     end(0)

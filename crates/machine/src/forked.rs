@@ -2,6 +2,7 @@
 //! thread, and locks and memory may be in any state, so system calls alone are allowed
 //! (signal-safety(7)).
 
+use std::ffi::CStr;
 use std::os::fd::RawFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -38,6 +39,20 @@ pub unsafe fn close_all_but<const N: usize>(mut keep: [RawFd; N]) {
     }
     // SAFETY: the caller's promise.
     unsafe { close_range(from, u32::MAX) };
+}
+
+/// Makes this process the guardian of what its maker may leave behind: it has this name and these
+/// descriptors alone, and a session of its own, so that what ends its maker's group leaves it to
+/// its work.
+///
+/// # Safety
+/// As [`close_all_but`].
+pub unsafe fn guard<const N: usize>(name: &CStr, keep: [RawFd; N]) {
+    // SAFETY: the caller's promise.
+    unsafe { close_all_but(keep) };
+    rustix::thread::set_name(name).ok();
+    rustix::process::setsid().ok();
+    rustix::process::chdir(c"/").ok();
 }
 
 /// Closes descriptors from `first` to `last`.

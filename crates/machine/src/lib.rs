@@ -20,6 +20,7 @@ pub mod fuzzed;
 mod interfaces;
 pub mod keeper;
 mod kernel;
+pub mod locked;
 pub mod mapping;
 mod names;
 pub mod netlink;

@@ -14,7 +14,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use machine::forked::{block_signals, close_all_but, end, restore_signals};
+use machine::forked::{self, block_signals, end, restore_signals};
+use machine::locked::is_at;
 use nix::sys::socket::getsockopt;
 use nix::unistd::ForkResult;
 use nix::{getsockopt_impl, sockopt_impl};
@@ -212,10 +213,8 @@ fn lock(path: &Path) -> Result<File, Error> {
                 problem: format!("{who} has sysctls of this host changed: wait until it has ended and put them back"),
             });
         }
-        // A guardian may have removed the file between the two calls: then this lock is on a file
-        // that has no name.
-        let mine = file.metadata().map_err(failed)?;
-        if fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (mine.dev(), mine.ino())) {
+        // A guardian may have removed it between the two calls.
+        if is_at(&file, path) {
             return Ok(file);
         }
     }
@@ -288,10 +287,7 @@ fn guard(
 ) -> ! {
     // SAFETY: this process uses these alone, and those that it opens from now on. The lock is held
     // by being open.
-    unsafe { close_all_but([control, maker, lock].map(|fd| fd.as_raw_fd())) };
-    rustix::thread::set_name(c"study-guardian").ok();
-    rustix::process::setsid().ok();
-    rustix::process::chdir(c"/").ok();
+    unsafe { forked::guard(c"study-guardian", [control, maker, lock].map(|fd| fd.as_raw_fd())) };
     loop {
         let mut watched = [PollFd::new(&control, PollFlags::empty()), PollFd::new(&maker, PollFlags::IN)];
         if poll(&mut watched, None).is_ok_and(|ready| ready > 0) {
