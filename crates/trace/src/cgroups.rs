@@ -70,7 +70,6 @@ pub(crate) struct Cgroups {
     read: Instant,
     /// The programs' map, and what a cgroup that is found now is to them.
     ids: Option<MapHandle>,
-    begun: bool,
 }
 
 impl Target {
@@ -132,7 +131,6 @@ impl Cgroups {
             unwatched: false,
             read: Instant::now(),
             ids: None,
-            begun: false,
         };
         cgroups.visit_all();
         if !target.awaited
@@ -151,7 +149,6 @@ impl Cgroups {
                 .map_err(Error::bpf("cannot set a cgroup of the target"))?;
         }
         self.ids = Some(ids);
-        self.begun = true;
         Ok(())
     }
 
@@ -212,9 +209,8 @@ impl Cgroups {
         }
         // It may be that of a cgroup which was gone before it was looked at, and perhaps there is
         // another in its place.
-        let there = std::fs::metadata(self.folder(&path)).ok().map(|there| there.ino());
         match self.found.get(&path) {
-            Some(found) if there != Some(found.id) => self.forget(&path),
+            Some(found) if self.id_of(&path) != Some(found.id) => self.forget(&path),
             _ => self.miss(&path),
         }
     }
@@ -228,13 +224,8 @@ impl Cgroups {
 
     /// Where not every removal is told of.
     fn forget_all_gone(&mut self) {
-        let gone = |path: &str, id: u64| std::fs::metadata(path).map(|found| found.ino()).ok() != Some(id);
-        let gone: Vec<String> = self
-            .found
-            .iter()
-            .filter(|(path, found)| gone(&self.folder(path).to_string_lossy(), found.id))
-            .map(|(path, _)| path.clone())
-            .collect();
+        let gone = self.found.iter().filter(|(path, found)| self.id_of(path) != Some(found.id));
+        let gone: Vec<String> = gone.map(|(path, _)| path.clone()).collect();
         gone.iter().for_each(|path| self.forget(path));
     }
 
@@ -242,12 +233,17 @@ impl Cgroups {
         self.mount.join(path.trim_start_matches('/'))
     }
 
+    /// The id of the cgroup that is at a path now.
+    fn id_of(&self, path: &str) -> Option<u64> {
+        std::fs::metadata(self.folder(path)).ok().map(|found| found.ino())
+    }
+
     /// A cgroup is there, and perhaps some below it.
     fn visit(&mut self, path: String) {
         let mut open = vec![(path, 0)];
         while let Some((path, depth)) = open.pop() {
+            let Some(id) = self.id_of(&path) else { continue };
             let folder = self.folder(&path);
-            let Ok(id) = std::fs::metadata(&folder).map(|found| found.ino()) else { continue };
             self.judge(&path, id);
             // The watch first: what is made after it is told of, and what was before it is read.
             let flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
@@ -287,7 +283,7 @@ impl Cgroups {
         if self.ids.as_ref().is_some_and(|ids| ids.update(&key, &[CGROUP_CAME as u8], MapFlags::ANY).is_err()) {
             return;
         }
-        if self.begun {
+        if self.ids.is_some() {
             rules.iter().for_each(|&rule| self.came[rule] += 1);
         }
         self.found.insert(path.to_owned(), Found { id, rules });

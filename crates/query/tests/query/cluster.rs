@@ -222,48 +222,29 @@ fn an_executor_that_is_paused_and_comes_back_counts_no_row_twice() {
     let (_scheduler, address) = scheduler();
     let _one = executor(&address, "1");
     let two = executor(&address, "1");
-    let signal = |name: &str| {
-        assert!(Command::new("kill").args([name, &two.0.id().to_string()]).status().unwrap().success());
-    };
-    let mut command = program::command();
-    command.arg("--runs").arg(root).args([
-        "--scheduler",
-        &address,
-        "--wait",
-        "60s",
-        "--partitions",
-        "8",
-        "--format",
-        "csv",
-        sql,
-    ]);
-    let before = program::cpu(two.0.id());
-    let mut asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    tier::until("the executor to work", || {
-        program::cpu(two.0.id()) > before + 1.0 || asking.try_wait().unwrap().is_some()
-    });
-    signal("-STOP");
+    let asking = asked(root, &address, &two, sql, "60s");
+    signal("-STOP", &two);
     // Longer than the 20 s after which it is lost.
     std::thread::sleep(Duration::from_secs(26));
-    signal("-CONT");
+    signal("-CONT", &two);
     let done = asking.wait_with_output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
 }
 
 /// A query that is asked, at the moment where this executor works on it.
-fn asked(root: &Path, scheduler: &str, one: &Server, sql: &str) -> Child {
+fn asked(root: &Path, scheduler: &str, one: &Server, sql: &str, wait: &str) -> Child {
     let before = worked(one);
     let mut command = program::command();
-    command.arg("--runs").arg(root).args(["--scheduler", scheduler, "--wait", "20s", "--partitions", "8"]);
+    command.arg("--runs").arg(root).args(["--scheduler", scheduler, "--wait", wait, "--partitions", "8"]);
     command.args(["--format", "csv", sql]);
     let mut asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     tier::until("the executor to work", || worked(one) > before + 0.3 || asking.try_wait().unwrap().is_some());
     asking
 }
 
-fn stop(server: &Server) {
-    let done = Command::new("kill").args(["-STOP", &server.0.id().to_string()]).status().unwrap();
+fn signal(name: &str, server: &Server) {
+    let done = Command::new("kill").args([name, &server.0.id().to_string()]).status().unwrap();
     assert!(done.success());
 }
 
@@ -276,13 +257,13 @@ fn executors_that_stay_stopped_cost_time_and_no_rows_and_without_any_the_query_e
     let expected = program::lines(root, sql);
     let (_scheduler, address) = scheduler();
     let [one, two] = [executor(&address, "1"), executor(&address, "1")];
-    let asking = asked(root, &address, &two, sql);
-    stop(&two);
+    let asking = asked(root, &address, &two, sql, "20s");
+    signal("-STOP", &two);
     let done = asking.wait_with_output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8(done.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
-    let asking = asked(root, &address, &one, ENDLESS);
-    stop(&one);
+    let asking = asked(root, &address, &one, ENDLESS, "20s");
+    signal("-STOP", &one);
     let done = asking.wait_with_output().unwrap();
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(1), "{said}");
@@ -296,7 +277,7 @@ fn a_scheduler_that_goes_ends_the_query_and_the_work_for_it() {
     fleet::write(root, fleet::Size { hosts: 8, hours: 1, sends: 40_000, connections: 4 });
     let (scheduler, address) = scheduler();
     let one = executor(&address, "1");
-    let asking = asked(root, &address, &one, ENDLESS);
+    let asking = asked(root, &address, &one, ENDLESS, "20s");
     drop(scheduler);
     let done = asking.wait_with_output().unwrap();
     let said = String::from_utf8(done.stderr).unwrap();

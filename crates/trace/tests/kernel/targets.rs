@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,6 +23,15 @@ fn exchange(pair: &mut (std::net::TcpStream, std::net::TcpStream)) {
         pair.0.write_all(b"x").unwrap();
         pair.1.read_exact(&mut [0]).unwrap();
     }
+}
+
+/// The cgroup v2 hierarchy; where there is none, the test is recorded as skipped.
+fn hierarchy(test: &str) -> Option<PathBuf> {
+    let mount = machine::who::mount();
+    if mount.is_none() {
+        tier::skip(test, "no cgroup v2 is mounted");
+    }
+    mount
 }
 
 fn port_of(pair: &(std::net::TcpStream, std::net::TcpStream)) -> u16 {
@@ -198,15 +208,8 @@ fn a_running_process_is_picked_up_by_its_sockets() {
 #[test]
 fn a_cgroup_is_a_target() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    let Some(mount) = mounts.lines().find_map(|l| {
-        let fields: Vec<_> = l.split(' ').collect();
-        (fields[2] == "cgroup2").then(|| fields[1].to_owned())
-    }) else {
-        tier::skip("a_cgroup_is_a_target", "no cgroup v2 is mounted");
-        return;
-    };
-    let folder = std::path::Path::new(&mount).join(format!("wirelapse-test-{}", std::process::id()));
+    let Some(mount) = hierarchy("a_cgroup_is_a_target") else { return };
+    let folder = mount.join(format!("wirelapse-test-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -229,28 +232,16 @@ fn a_cgroup_is_a_target() {
 #[test]
 fn several_cgroups_are_a_target_and_a_nested_one_counts_once() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
-    let Some(mount) = machine::who::mount() else {
-        tier::skip("several_cgroups_are_a_target_and_a_nested_one_counts_once", "no cgroup v2 is mounted");
-        return;
-    };
+    let Some(mount) = hierarchy("several_cgroups_are_a_target_and_a_nested_one_counts_once") else { return };
     let top = |name: &str| mount.join(format!("wirelapse-{name}-{}", std::process::id()));
     let (one, two) = (top("one"), top("two"));
     let nested = one.join("nested");
     [&one, &nested, &two].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
     let mut outside = pair();
     let cgroups = vec![nested.clone(), one.clone(), two.clone()];
     let mut trace = Trace::start(&config(Target { cgroups, ..Target::default() }));
-    for folder in [&one, &nested, &two] {
-        let stopped = trace::command::Stopped::start(shell_client(port)).unwrap();
-        std::fs::write(folder.join("cgroup.procs"), stopped.pid().to_string()).unwrap();
-        let mut child = stopped.release().unwrap();
-        let (mut server, _) = listener.accept().unwrap();
-        server.read_exact(&mut [0; 6]).unwrap();
-        server.write_all(b"k").unwrap();
-        child.wait().unwrap();
-    }
+    [&one, &nested, &two].into_iter().for_each(|folder| send_from(folder, &listener));
     exchange(&mut outside);
     trace.until(3);
     let (events, _) = trace.finish();
@@ -294,10 +285,7 @@ fn until_named(trace: &mut Trace, counts: &[u64]) {
 #[test]
 fn a_target_that_is_made_anew_is_followed_again() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
-    let Some(mount) = machine::who::mount() else {
-        tier::skip("a_target_that_is_made_anew_is_followed_again", "no cgroup v2 is mounted");
-        return;
-    };
+    let Some(mount) = hierarchy("a_target_that_is_made_anew_is_followed_again") else { return };
     for backend in BACKENDS {
         let name = format!("wirelapse-anew-{backend}-{}", std::process::id());
         let folder = mount.join(format!("{name}.service"));
@@ -326,10 +314,7 @@ fn a_target_that_is_made_anew_is_followed_again() {
 #[test]
 fn a_pattern_names_many_cgroups_and_those_below_them() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
-    let Some(mount) = machine::who::mount() else {
-        tier::skip("a_pattern_names_many_cgroups_and_those_below_them", "no cgroup v2 is mounted");
-        return;
-    };
+    let Some(mount) = hierarchy("a_pattern_names_many_cgroups_and_those_below_them") else { return };
     let slice = mount.join(format!("wirelapse-many-{}.slice", std::process::id()));
     let unit = |n: u32| slice.join(format!("app-{n}.service"));
     let deep = unit(7).join("a/b/c");
@@ -356,10 +341,7 @@ fn a_pattern_names_many_cgroups_and_those_below_them() {
 #[test]
 fn a_cgroup_that_was_gone_before_it_could_be_followed_is_counted() {
     tier::needs!(Need::Root, BTF);
-    let Some(mount) = machine::who::mount() else {
-        tier::skip("a_cgroup_that_was_gone_before_it_could_be_followed_is_counted", "no cgroup v2 is mounted");
-        return;
-    };
+    let Some(mount) = hierarchy("a_cgroup_that_was_gone_before_it_could_be_followed_is_counted") else { return };
     let folder = mount.join(format!("wirelapse-brief-{}", std::process::id()));
     let target = Target { cgroups: vec![folder.clone()], awaited: true, ..Target::default() };
     let mut trace = Trace::start(&config(target));
@@ -380,8 +362,7 @@ fn a_cgroup_that_was_gone_before_it_could_be_followed_is_counted() {
 #[test]
 fn what_a_new_cgroup_sent_before_it_was_known_is_not_observed_and_counted() {
     tier::needs!(Need::Root, BTF, Need::Program("bash"));
-    let Some(mount) = machine::who::mount() else {
-        tier::skip("what_a_new_cgroup_sent_before_it_was_known_is_not_observed_and_counted", "no cgroup v2 is mounted");
+    let Some(mount) = hierarchy("what_a_new_cgroup_sent_before_it_was_known_is_not_observed_and_counted") else {
         return;
     };
     let folder = mount.join(format!("wirelapse-late-{}", std::process::id()));
