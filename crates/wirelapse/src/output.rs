@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use paper::document::Document;
+/// Names of files, refusals of servers and words of other programs without what steers a terminal.
+pub use paper::harmless::text as harmless;
 use paper::harmless::{As, Harmless};
 
 use crate::options::heading;
@@ -175,12 +177,6 @@ pub fn tame_panics() {
             Cow::Owned(message) => eprintln!("{message}"),
         }
     }));
-}
-
-/// Text without what steers a terminal: it may hold names of files, refusals of servers, and words
-/// of other programs.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    paper::harmless::text(text)
 }
 
 /// The cells of a screen, in which what steers a terminal is replaced: what draws a screen has
