@@ -7,13 +7,15 @@
 //! 2. **The path's rate**: the sender has data, and 85 % of what the bottleneck can carry over
 //!    the round trip around this moment (`tcpi_rtt`) was in use. The lab says what it
 //!    can carry, and the capture behind it what it did. It goes first because a larger window or
-//!    fewer losses would not make the transfer faster; while losses are repaired, it has to be this
-//!    connection that uses it, with at least half of its fair share. The way of the ACKs counts
-//!    where this connection's ACKs fill it.
+//!    fewer losses would not make the transfer faster; while losses are repaired, or a window, a
+//!    buffer or Nagle's algorithm holds data back, it has to be this connection that uses it, with
+//!    at least half of its fair share: beside others, more would be its own without them. The way
+//!    of the ACKs counts where this connection's ACKs fill it.
 //! 3. **Loss**: the kernel is in `TCP_CA_Recovery` or `TCP_CA_Loss`, or has segments that are lost
 //!    or retransmitted (`tcpi_lost`, `tcpi_retrans`); also the silence before, from the last sign
 //!    of life until the kernel retransmitted (`tcpi_total_retrans`), and the `TCP_CA_Disorder` that
-//!    led to it.
+//!    led to it. Of that time as much is the path's as it carries of this connection's fair share:
+//!    without losses the rest would be gained, and no more.
 //! 4. **The receive window** and **the send buffer**: as long as the kernel counted them
 //!    (`tcpi_rwnd_limited`, `tcpi_sndbuf_limited`; it counts in ticks of its timer, so that what a
 //!    tick brought goes to the time up to it).
@@ -164,22 +166,28 @@ impl Truth {
                 // A call that takes so long is asleep.
                 s.doing == Doing::Write && s.from < from && s.to > to
             });
-            let own = counted[end as usize];
             let lossy = lossy[end as usize][place + 1];
             let middle = from + (to - from) / 2;
-            let limited = path(&sample, blocked, lossy, (end, seen.client.port()), middle, capacity);
+            // What the kernel counts while something else is to blame is over with that time.
+            let window = counted[end as usize].receive_window.take(to - from);
+            let buffer = counted[end as usize].send_buffer.take(to - from - window);
+            let waits = waiting(plan, &sample, end, blocked);
+            let held = lossy || window + buffer > 0 || waits == Cause::Nagle;
+            let limited = path(&sample, blocked, (lossy, held), (end, seen.client.port()), middle, capacity);
             let cause = if let Some(cause) = limited {
                 cause
             } else if lossy {
+                let there = &capacity[end as usize];
+                let used = there.used_share(seen.client.port(), middle, u64::from(sample.round_trip_us) * 1_000);
+                let path = ((to - from) as f64 * used) as u64;
+                truth.add(from, from + path, Cause::PathRateLosing);
+                from += path;
                 Cause::Loss
             } else {
-                let window = counted[end as usize].receive_window.take((to - from).min(own.receive_window.0));
                 truth.add(from, from + window, Cause::ReceiveWindow);
-                from += window;
-                let buffer = counted[end as usize].send_buffer.take((to - from).min(own.send_buffer.0));
-                truth.add(from, from + buffer, Cause::SendBuffer);
-                from += buffer;
-                waiting(plan, &sample, end, blocked)
+                truth.add(from + window, from + window + buffer, Cause::SendBuffer);
+                from += window + buffer;
+                waits
             };
             truth.add(from, to, cause);
         }
@@ -238,9 +246,11 @@ impl Truth {
 struct Time(u64);
 
 impl Time {
+    /// As much of it as there is, at most `time`.
     fn take(&mut self, time: u64) -> u64 {
-        self.0 -= time;
-        time
+        let taken = self.0.min(time);
+        self.0 -= taken;
+        taken
     }
 }
 
@@ -292,11 +302,12 @@ fn recovering(ticks: &[Tick], end: End) -> Vec<bool> {
     lossy
 }
 
-/// Whether the path's rate limits what an end of the connection with this port sends.
+/// Whether the path's rate limits what an end of the connection with this port sends, which may be
+/// losing and be `held` back by something else as well.
 fn path(
     s: &Sample,
     blocked: bool,
-    lossy: bool,
+    (lossy, held): (bool, bool),
     (end, port): (End, u16),
     at: u64,
     capacity: &[Capacity; 2],
@@ -308,7 +319,7 @@ fn path(
     }
     let round_trip = u64::from(s.round_trip_us) * 1_000;
     let [there, back] = [&capacity[end as usize], &capacity[end.other() as usize]];
-    if there.is_full(at, round_trip) && (!lossy || there.has_its_share(port, at, round_trip)) {
+    if there.is_full(at, round_trip) && (!held || there.has_its_share(port, at, round_trip)) {
         Some(if lossy { Cause::PathRateLosing } else { Cause::PathRate })
     } else if back.is_full(at, round_trip) && back.has_its_share(port, at, round_trip) {
         Some(Cause::AckPathRate)

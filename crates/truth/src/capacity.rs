@@ -76,6 +76,15 @@ impl Capacity {
         own > 0.0 && own >= self.all.within(from, to) / active as f64 / 2.0
     }
 
+    /// How much of its fair share of what the way can carry the connection of this client's port
+    /// had then, 0 to 1.
+    pub(crate) fn used_share(&self, port: u16, at: u64, round_trip: u64) -> f64 {
+        let Some((from, to)) = self.around(at, round_trip) else { return 0.0 };
+        let own = self.own.get(&port).map_or(0.0, |own| own.within(from, to));
+        let active = self.own.values().filter(|used| used.within(from, to) > 0.0).count();
+        (own * active as f64 / self.carries(from, to).max(1.0)).min(1.0)
+    }
+
     /// The time around a moment that is looked at; `None` where nothing ever waits.
     fn around(&self, at: u64, round_trip: u64) -> Option<(u64, u64)> {
         let packets = FEWEST * 1_538.0 / self.rate(at)? * 1e9;

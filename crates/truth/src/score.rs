@@ -147,7 +147,24 @@ pub(crate) fn judge(report: &Report, truth: &Truth, (from, to): (u64, u64)) -> O
 }
 
 /// What `analyze` says of the connection with this port of the client.
+///
+/// # Panics
+/// Where `diagnose` does; then the capture is in the folder for temporary files.
 pub(crate) fn analysed(packets: &[Packet], port: u16) -> Option<Report> {
+    match std::panic::catch_unwind(|| said(packets, port)) {
+        Ok(report) => report,
+        Err(cause) => {
+            let file = std::env::temp_dir().join(format!("broken-{}-{port}.pcap.zst", std::process::id()));
+            match std::fs::write(&file, packet::write(packets)) {
+                Ok(()) => eprintln!("the capture is {}", file.display()),
+                Err(e) => eprintln!("{}: {e}", file.display()),
+            }
+            std::panic::resume_unwind(cause)
+        }
+    }
+}
+
+fn said(packets: &[Packet], port: u16) -> Option<Report> {
     let mut follower = Follower::new(Options::default());
     let segments: Vec<Segment> = (1..).zip(packets).filter_map(|(n, p)| p.segment(n)).collect();
     segments.iter().for_each(|s| follower.take(s));
