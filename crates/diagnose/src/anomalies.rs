@@ -25,6 +25,8 @@ pub(crate) struct Counters {
     /// DSACKs that name nothing that was seen to be retransmitted.
     pub(crate) needless_unmatched: u32,
     pub(crate) unseen_original: u32,
+    /// Packets that were lost before the capture, as those show that came late for it.
+    pub(crate) lost_before: u32,
     pub(crate) out_of_order: u32,
     pub(crate) reorder_extent: u64,
     pub(crate) reordered_beyond: u32,
@@ -84,6 +86,7 @@ static NOTHING: Counters = Counters {
     recoveries: (0, 0),
     needless_unmatched: 0,
     unseen_original: 0,
+    lost_before: 0,
     out_of_order: 0,
     reorder_extent: 0,
     reordered_beyond: 0,

@@ -314,7 +314,7 @@ impl Connection {
             if s.flags.contains(Flags::ACK) { self.take_ack(way, s, now, peer_lag) } else { (0, false) };
         let held_up = self.echoed(way, s, now);
         let h = &mut self.halves[way];
-        let ids_skipped = h.datagrams.skips_ids(s, h.sizes.limit());
+        let ids_skipped = h.datagrams.skipped_ids(s, h.sizes.limit());
         let was_filled = self.halves[way].anomalies.filled > START
             && self.halves[way].anomalies.filled == self.halves[way].space.next();
         let Taken { data, opens_hole } = self.take_data(way, s, now, lag);
@@ -324,6 +324,9 @@ impl Connection {
         }
         let released = data == Data::New && self.halves[way].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
         let facts = Facts { data, advanced, opens_hole, was_filled, knows_lag, ids_skipped, held_up, released };
+        if self.was_lost_before(way, s, &facts) {
+            self.halves[way].anomalies.lost_before += u32::from(ids_skipped);
+        }
         self.conclude(way, s, now, lag, &facts);
         if data == Data::New {
             self.halves[way].late = None;

@@ -38,9 +38,9 @@ pub(crate) struct Facts {
     pub(crate) was_filled: bool,
     /// How far its sender is was known when it came.
     pub(crate) knows_lag: bool,
-    /// Its IPv4 identification shows that its sender sent packets before it that the capture has
-    /// not.
-    pub(crate) ids_skipped: bool,
+    /// So many packets its sender sent before it that the capture has not, as its IPv4
+    /// identification shows.
+    pub(crate) ids_skipped: u16,
     /// The path held it up, or the ACKs before it: the silence before it was not its sender's.
     pub(crate) held_up: bool,
     /// Its direction's late ACK had held it back.

@@ -137,7 +137,9 @@ impl Rounds {
         self.bytes = self.bytes.saturating_add(bytes);
         self.burst = if release.follows { self.burst.saturating_add(bytes) } else { bytes };
         self.largest_burst = self.largest_burst.max(self.burst);
-        self.prompted = release.prompted || self.prompted && release.follows;
+        // The first flight has no ACK to wait for, and the initial window may end it as well.
+        let first = self.count == 0 && flight <= bytes;
+        self.prompted = release.prompted || first || self.prompted && release.follows;
         if !self.prompted {
             self.unprompted = self.unprompted.saturating_add(bytes);
         }

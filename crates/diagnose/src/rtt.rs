@@ -21,6 +21,9 @@ pub(crate) fn least_queue(rest: u64) -> u64 {
     rest / 4 + 1_000_000
 }
 
+/// So many rises in a row are no chance.
+const RISES: u8 = 3;
+
 /// A block's smallest sample with where it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
@@ -88,7 +91,12 @@ pub(crate) struct Rtt {
     base: u64,
     pub(crate) detail: Option<Box<Detail>>,
     smoothed: u64,
-    variation: u64,
+    /// At most the 4.3 s that fit.
+    variation: u32,
+    /// By how much the last sample was longer than the one before, in units of 16,384 ns, and how
+    /// often in a row it had been by about as much.
+    rise: u16,
+    rises: u8,
     last: u64,
     /// Smallest of the running and of the last block of samples.
     block_min: [u64; 2],
@@ -109,6 +117,8 @@ impl Default for Rtt {
             last: NONE,
             block_min: [NONE; 2],
             loaded: NONE,
+            rise: 0,
+            rises: 0,
             samples: Distribution::default(),
             detail: None,
         }
@@ -141,11 +151,24 @@ impl Rtt {
     }
 
     pub(crate) fn variation(&self) -> u64 {
-        self.variation
+        self.variation.into()
     }
 
     pub(crate) fn loaded(&self) -> Option<u64> {
         known(self.loaded)
+    }
+
+    /// How much longer than at rest (`beyond` being the other part of the path's) the last answer
+    /// took, where it and those before show a burst that drains from a queue: each is later than
+    /// the one before by about as much (less at the burst's part-filled end), as a path's rate lets
+    /// packets through that were sent at once.
+    #[inline(always)]
+    pub(crate) fn draining(&self, beyond: u64) -> Option<u64> {
+        if self.rises < RISES {
+            return None;
+        }
+        let longer = self.last.saturating_sub(self.base);
+        (longer > least_queue(self.base.saturating_add(beyond))).then_some(longer)
     }
 
     /// What an answer takes these days when nothing holds it back: the smallest of the last 16 to
@@ -157,7 +180,7 @@ impl Rtt {
     /// What an answer may well take while much is in flight: as long as the one before, and as it
     /// varies.
     pub(crate) fn expected(&self) -> Option<u64> {
-        let queued = known(self.last).map(|l| l.saturating_add(self.variation.saturating_mul(2)));
+        let queued = known(self.last).map(|l| l.saturating_add(self.variation() * 2));
         self.recent().max(queued)
     }
 
@@ -176,13 +199,19 @@ impl Rtt {
     #[inline(always)]
     pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
+        let rise = if self.last == NONE { 0 } else { (rtt.saturating_sub(self.last) >> 14).min(u16::MAX.into()) as u16 };
+        if rise == 0 || rise / 2 > self.rise {
+            (self.rise, self.rises) = (rise, 0);
+        } else if rise >= self.rise / 2 {
+            (self.rise, self.rises) = (rise, self.rises.saturating_add(1));
+        }
         self.last = rtt;
         self.base = self.base.min(rtt);
         // RFC 6298, section 2: gains 1/8 and 1/4.
         if self.smoothed == NONE {
-            (self.smoothed, self.variation) = (rtt, rtt / 2);
+            (self.smoothed, self.variation) = (rtt, (rtt / 2).min(u32::MAX.into()) as u32);
         } else {
-            let off = self.smoothed.abs_diff(rtt);
+            let off = self.smoothed.abs_diff(rtt).min(u32::MAX.into()) as u32;
             self.variation = self.variation - self.variation / 4 + off / 4;
             self.smoothed = self.smoothed - self.smoothed / 8 + rtt / 8;
         }

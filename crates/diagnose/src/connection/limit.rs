@@ -280,6 +280,7 @@ impl Connection {
             State::Answered => {
                 let knows_lag = if way == of { facts.knows_lag } else { self.knows_lag(of) };
                 let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
+                let beyond = self.halves[!of].rtt.base().unwrap_or(0);
                 let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
                 // What comes sooner after the ACK than the way to its sender and back takes was
                 // under way before the ACK arrived.
@@ -316,7 +317,13 @@ impl Connection {
                     }
                     (true, false) => budget.add(Limit::AckWaiting, handed_over + elapsed),
                     (false, _) if way == of => budget.add(silence, handed_over + elapsed),
-                    (false, _) => budget.add(Limit::Application, handed_over + elapsed),
+                    (false, _) => {
+                        // What is answered had to be there first, and came through a queue.
+                        let queued = if new { h.rtt.draining(beyond).unwrap_or(0) } else { 0 };
+                        let queued = queued.min(handed_over + elapsed);
+                        budget.add(Limit::PathRate, queued);
+                        budget.add(Limit::Application, handed_over + elapsed - queued);
+                    }
                 }
             }
             State::Suspect => {
@@ -374,8 +381,11 @@ impl Connection {
         if self.was_queued(way, s) {
             return Limit::PathRate;
         }
+        if self.was_lost_before(way, s, facts) {
+            return Limit::LossRecovery;
+        }
         // Near the receiver, what was sent and lost looks like nothing sent.
-        let after_loss = facts.opens_hole || facts.ids_skipped && self.distance(way) != Distance::Near;
+        let after_loss = facts.opens_hole || facts.ids_skipped > 0 && self.distance(way) != Distance::Near;
         let first = h.sizes.previous() == 0 && !h.offered.seen;
         // Without timestamps, a path that stands still for less than the retransmission timer looks
         // like a sender that pauses, away from it.
@@ -394,6 +404,27 @@ impl Connection {
         } else {
             Limit::Application
         }
+    }
+
+    /// Whether new data come so late because they, or what went before them, were lost before the
+    /// capture and the retransmission timer had to act: their sender has sent so many packets that
+    /// the capture has not. None of those was the ACK of something, and the timer, which doubles
+    /// (RFC 6298, section 5.5), explains the time. Only the handshake shows how many packets a
+    /// frame stands for that offload left whole.
+    #[inline]
+    pub(super) fn was_lost_before(&self, way: Way, s: &Segment, facts: &Facts) -> bool {
+        const DOUBLED: u16 = 8;
+        if facts.ids_skipped == 0 || facts.data != Data::New || s.payload == 0 {
+            return false;
+        }
+        let (h, away) = (&self.halves[way], self.distance(way) != Distance::Near);
+        let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
+        let timers = (1u64 << facts.ids_skipped.min(DOUBLED)) - 1;
+        away && self.halves.iter().all(|h| h.offered.seen)
+            && facts.advanced == 0
+            && !facts.opens_hole
+            && self.halves[!way].space.out() == 0
+            && elapsed < timers.saturating_mul(2 * h.timeout(self.lag(way)))
     }
 
     /// Whether a queue on the way from its sender held a full segment up for as long as nothing
@@ -498,7 +529,8 @@ impl Connection {
                 if !suspect {
                     // What it had sent last was part-filled, and nothing followed.
                     let packets = [self.last_data, number];
-                    self.idle.get_or_insert_default().add(of.sender(), false, self.held, 0, packets);
+                    let trip = self.halves[of].rtt.base().unwrap_or(0);
+                    self.idle.get_or_insert_default().add(of.sender(), false, self.held, trip, packets);
                 }
                 self.held = 0;
             }

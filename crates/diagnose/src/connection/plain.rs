@@ -100,7 +100,7 @@ impl Connection {
         }
         let held_up = !beside && self.echoed(way, s, now);
         let h = &mut self.halves[way];
-        h.datagrams.skips_ids(s, h.sizes.limit());
+        h.datagrams.skipped_ids(s, h.sizes.limit());
         let (start, was_filled) = (h.space.next(), h.anomalies.filled == h.space.next());
         let data = if pure { Data::None } else { Data::New };
         if !pure {
@@ -115,7 +115,7 @@ impl Connection {
             opens_hole: false,
             was_filled,
             knows_lag: true,
-            ids_skipped: false,
+            ids_skipped: 0,
             held_up,
             released: false,
         };

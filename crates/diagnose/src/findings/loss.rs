@@ -23,7 +23,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     let data = h.anomalies.retransmitted_packets.saturating_sub(u64::from(h.anomalies.retransmitted_fins));
     let needed = data.saturating_sub(u64::from(h.anomalies.spurious)).min(count.payload_packets);
     if needed == 0 {
-        return None;
+        return lost_before(case, way);
     }
     let recoveries = case.c.events.of(Event::Recovery, way);
     let cost = case.time(way, Limit::LossRecovery);
@@ -52,7 +52,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
         count: needed,
         cost,
         text: format!(
-            "{needed} of {} data packets to the {} were retransmitted ({}{}){}{}{}",
+            "{needed} of {} data packets to the {} were retransmitted ({}{}){}{}{}{}",
             count.payload_packets,
             way.receiver(),
             quantity::percent_to(rate, 3),
@@ -81,6 +81,10 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
             } else {
                 String::new()
             },
+            match h.anomalies.lost_before {
+                0 => String::new(),
+                before => format!("; at least {before} more were lost before the capture"),
+            },
         ),
         worth: format!(
             "{}{}",
@@ -94,6 +98,24 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
                 String::new()
             }
         ),
+    })
+}
+
+/// Losses that the capture shows by what came late for them alone.
+fn lost_before(case: &Case<'_>, way: Way) -> Option<Drawn> {
+    let lost = case.sender(way).anomalies.lost_before;
+    let cost = case.time(way, Limit::LossRecovery);
+    (lost > 0 && cost > Nanos::ZERO).then(|| Drawn {
+        packets: Vec::new(),
+        at: case.c.first_at,
+        count: lost.into(),
+        cost,
+        text: format!(
+            "at least {lost} packets to the {} were lost before the capture: their sender counts its packets \
+             (IP identification), and {cost} went by until it had sent their data again",
+            way.receiver()
+        ),
+        worth: gain(case, way, cost),
     })
 }
 

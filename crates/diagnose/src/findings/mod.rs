@@ -167,13 +167,13 @@ impl<'a> Case<'a> {
 
     /// The round trip that a window has to span: what the sender's data usually took (the smallest
     /// may be that of a proxy or of an empty path), and the part between capture and sender where
-    /// it is known.
+    /// it is known. No shorter than at rest: an echo within the tick of its clock took some time.
     fn rtt(&self, way: Way) -> Option<Nanos> {
         let h = self.sender(way);
         let echoed = h.sender.as_ref().filter(|s| s.is_known());
         let usual = h.rtt.samples.quantile(0.5).or(h.rtt.base().map(Nanos))?;
         let beyond = echoed.and_then(|s| s.samples.quantile(0.5)).or(self.receiver(way).rtt.base().map(Nanos));
-        Some(usual + beyond.unwrap_or(Nanos::ZERO))
+        Some((usual + beyond.unwrap_or(Nanos::ZERO)).max(self.rest(way).unwrap_or_default()))
     }
 
     /// The round trip at rest, as far as its parts are known.

@@ -10,6 +10,9 @@ use wire::{Flags, Segment};
 const COPY_WITHIN: u32 = 10_000_000 / 65_536 + 1;
 const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
 
+/// So many packets in step show that a sender counts its identification up.
+const IN_STEP: u8 = 3;
+
 /// What a packet is recognised by: IPv4 identification and TCP header in one digest, when it came,
 /// in units of 2^16 ns (of which 2^32 are 78 hours), and its TTL.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,7 @@ pub(crate) struct Datagrams {
     /// done so.
     next_id: u16,
     ids_in_step: u8,
+    ids_skipped: u8,
     /// The TTL of the first packet.
     first_ttl: u8,
     /// The TTL of copies where it is another than the first packet's; 0 where that is not known.
@@ -232,25 +236,33 @@ impl Datagrams {
         s.network.ttl == self.first_ttl && (id == 0 || id == self.next_id)
     }
 
-    /// Whether the identification counts up by more than the packets since the last one (RFC 6864
+    /// By how much more than the packets since the last one the identification counts up (RFC 6864
     /// leaves that open; Linux, the BSDs and Windows count on each connection or each host). A
-    /// sender that always counts in larger steps shows nothing. `limit` is what one packet may
-    /// carry; 0 where it is not known.
+    /// sender that counts in larger steps as often as not shows nothing. `limit` is what one packet
+    /// may carry; 0 where it is not known.
     #[inline(always)]
-    pub(crate) fn skips_ids(&mut self, s: &Segment, limit: u32) -> bool {
-        let Some(id) = s.network.id.filter(|id| *id != 0) else { return false };
+    pub(crate) fn skipped_ids(&mut self, s: &Segment, limit: u32) -> u16 {
+        let Some(id) = s.network.id.filter(|id| *id != 0) else { return 0 };
         let step = id.wrapping_sub(self.next_id);
         if step == 0 && s.payload <= limit {
             (self.next_id, self.ids_in_step) = (id.wrapping_add(1), self.ids_in_step.saturating_add(1));
-            return false;
+            return 0;
         }
         // A frame that offload left whole counts for each of its segments.
         let segments = if s.payload > limit && limit > 0 { s.payload.div_ceil(limit) } else { 1 };
         self.next_id = id.wrapping_add(segments as u16);
-        let in_step = step == 0;
-        let skips = !in_step && step < 0x4000 && self.ids_in_step >= 8;
-        self.ids_in_step = if in_step { self.ids_in_step.saturating_add(1) } else { self.ids_in_step / 2 };
-        skips
+        if step == 0 {
+            self.ids_in_step = self.ids_in_step.saturating_add(1);
+            return 0;
+        }
+        // Both are halved where one is full, and so keep their ratio.
+        if self.ids_in_step == u8::MAX || self.ids_skipped == u8::MAX {
+            self.ids_in_step /= 2;
+            self.ids_skipped /= 2;
+        }
+        let counts_up = self.ids_in_step >= IN_STEP && self.ids_in_step / 2 >= self.ids_skipped;
+        self.ids_skipped += 1;
+        if counts_up && step < 0x4000 { step } else { 0 }
     }
 
     /// See [`Connection::touch`](crate::connection::Connection::touch).

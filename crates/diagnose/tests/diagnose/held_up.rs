@@ -301,3 +301,80 @@ fn a_clock_that_steps_makes_no_stall() {
     assert!(stepped.withheld.iter().any(|w| w.kind.name() == "path_stalls" && w.reason.contains("clock")));
     assert!(run(false).withheld.iter().all(|w| !w.reason.contains("clock")));
 }
+
+/// 20 answers of three segments, seen at the client, of which the last comes `late` after the
+/// others; its sender has sent `skipped` packets before it that the client has not, and where
+/// `owed` it had not acknowledged the question before.
+fn late_ends(late: u64, skipped: u16, owed: bool) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, PATH);
+    for _ in 0..20 {
+        s.data(t, By::Client, 100);
+        t += PATH;
+        s.server.expects = if owed { s.server.expects } else { s.client.next };
+        for _ in 0..2 {
+            s.data(t, By::Server, SIZE as u32);
+            t += 100 * US;
+            s.ack(t, By::Client);
+        }
+        t += late;
+        s.server.id += skipped;
+        s.server.expects = s.client.next;
+        s.data(t, By::Server, 400);
+        s.ack(t + 20 * US, By::Client);
+        t += 5 * MS;
+    }
+    s.report()
+}
+
+#[test]
+fn what_was_lost_before_the_receiver_is_no_pause_of_its_sender() {
+    let lost = late_ends(220 * MS, 1, false);
+    assert!(lost.limits.of(Limit::LossRecovery) >= Nanos(18 * 200 * MS), "{:?}", lost.limits);
+    let found = has(&lost, "loss").expect("losses before the capture");
+    assert!((18..=20).contains(&found.count) && found.cost_ns >= Nanos(18 * 200 * MS), "{found:?}");
+    // Twice the timer is not enough for a second; nor did the timer act three times for so long.
+    assert!(late_ends(640 * MS, 2, false).limits.of(Limit::LossRecovery) >= Nanos(18 * 600 * MS));
+    let longer = late_ends(640 * MS, 1, false);
+    assert_eq!(longer.limits.of(Limit::LossRecovery), Nanos::ZERO);
+    assert!(longer.limits.of(Limit::Unknown) >= Nanos(18 * 600 * MS), "{:?}", longer.limits);
+    // What is missing may have been the ACK that was owed.
+    assert_eq!(late_ends(220 * MS, 1, true).limits.of(Limit::LossRecovery), Nanos::ZERO);
+    let paused = late_ends(220 * MS, 0, false);
+    assert_eq!(paused.limits.of(Limit::LossRecovery), Nanos::ZERO);
+    assert!(paused.limits.of(Limit::Application) >= Nanos(20 * 200 * MS), "{:?}", paused.limits);
+}
+
+/// Ten questions, each sent at once when all of the answer before is there, seen at the server: a
+/// burst of 20 segments that the path lets through at one in `each`.
+fn bursts(each: u64, thinks: u64) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, PATH) + PATH;
+    for _ in 0..10 {
+        s.data(t, By::Client, 100);
+        s.server.expects = s.client.next;
+        for n in 0..20 {
+            s.data(t + 50 * US + n * 4 * US, By::Server, if n == 19 { 700 } else { SIZE as u32 });
+        }
+        for n in 1..10 {
+            s.client.expects = s.server.next - 700 - (19 - 2 * n) * SIZE;
+            s.raw_ack(t + PATH + 2 * n * each, By::Client);
+        }
+        t += PATH + 20 * each;
+        s.client.expects = s.server.next;
+        if thinks > 0 {
+            s.raw_ack(t, By::Client);
+        }
+        t += thinks;
+    }
+    s.report()
+}
+
+#[test]
+fn a_question_that_waits_for_the_end_of_an_answer_is_no_pause() {
+    let queued = bursts(2 * MS, 0);
+    assert!(queued.limits.of(Limit::PathRate) >= Nanos(8 * 38 * MS), "{:?}", queued.limits);
+    assert!(queued.limits.of(Limit::Application) <= Nanos(12 * PATH), "{:?}", queued.limits);
+    let at_once = bursts(4 * US, 40 * MS);
+    assert!(at_once.limits.of(Limit::PathRate) < Nanos(MS), "{:?}", at_once.limits);
+}
