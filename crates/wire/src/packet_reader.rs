@@ -1,8 +1,9 @@
 //! Packets of whatever it is that is read: a capture in any format, compressed or not, or tcpdump's
 //! text.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
 use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
@@ -49,6 +50,15 @@ impl<'a> PacketReader<'a> {
     /// fails.
     pub fn from_reader(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
         Self::open(Window::over_stream(reader)?)
+    }
+
+    /// Over a file that is not compressed, in pieces that other readers may have too; an empty one
+    /// is its end.
+    ///
+    /// # Errors
+    /// Those of [`PacketReader::from_reader`].
+    pub fn from_pieces(next: impl FnMut() -> io::Result<Arc<Vec<u8>>> + Send + 'a) -> Result<Self, CaptureError> {
+        Self::open((Window::over_pieces(next), Compression::None))
     }
 
     fn open((mut window, compression): (Window<'a>, Compression)) -> Result<Self, CaptureError> {

@@ -2,6 +2,7 @@
 //! stream.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use super::error::Problem;
 
@@ -59,6 +60,56 @@ const XZ_MEMORY: u64 = 128 << 20;
 enum Source<'a> {
     Whole(&'a [u8]),
     Stream { reader: Box<dyn Read + Send + 'a>, buffer: Vec<u8>, filled: usize, compressed: bool },
+    Pieces(Pieces<'a>),
+}
+
+/// Bytes of a file that others read too: where each piece lies, but for the records that go over
+/// from one to the next.
+struct Pieces<'a> {
+    next: Box<dyn FnMut() -> io::Result<Arc<Vec<u8>>> + Send + 'a>,
+    piece: Arc<Vec<u8>>,
+    joint: Option<Joint>,
+}
+
+/// The end of some pieces and the beginning of the next, side by side.
+struct Joint {
+    bytes: Vec<u8>,
+    /// Where the bytes of the present piece begin.
+    boundary: usize,
+}
+
+impl Pieces<'_> {
+    #[inline(always)]
+    fn held(&self) -> &[u8] {
+        self.joint.as_ref().map_or(&self.piece, |joint| &joint.bytes)
+    }
+
+    /// Adds to what is held from `position` on, which becomes the first of it, until there are
+    /// `need` bytes; false where the file ends before. Twice as many keep the bytes moved few where
+    /// a reader asks for as much everywhere.
+    fn join(&mut self, position: usize, need: usize) -> io::Result<bool> {
+        let bytes = self.held()[position..].to_vec();
+        let (mut boundary, mut used) = (bytes.len(), self.piece.len());
+        if let Some(joint) = &self.joint {
+            boundary = joint.boundary - position;
+            used = joint.bytes.len() - joint.boundary;
+        }
+        let joint = self.joint.insert(Joint { bytes, boundary });
+        while joint.bytes.len() < 2 * need {
+            if used >= self.piece.len() {
+                self.piece = (self.next)()?;
+                (joint.boundary, used) = (joint.bytes.len(), 0);
+                if self.piece.is_empty() {
+                    return Ok(joint.bytes.len() >= need);
+                }
+                continue;
+            }
+            let more = (2 * need - joint.bytes.len()).min(self.piece.len() - used);
+            joint.bytes.extend_from_slice(&self.piece[used..used + more]);
+            used += more;
+        }
+        Ok(true)
+    }
 }
 
 pub(crate) struct Window<'a> {
@@ -99,6 +150,12 @@ impl<'a> Window<'a> {
         Ok((Self::decompressing(whole, compression)?, compression))
     }
 
+    /// Over a file that is not compressed, in pieces; an empty one is its end.
+    pub(crate) fn over_pieces(next: impl FnMut() -> io::Result<Arc<Vec<u8>>> + Send + 'a) -> Self {
+        let pieces = Pieces { next: Box::new(next), piece: Arc::default(), joint: None };
+        Self { source: Source::Pieces(pieces), position: 0, base: 0, end: None }
+    }
+
     fn decompressing(reader: impl Read + Send + 'a, compression: Compression) -> io::Result<Self> {
         let reader: Box<dyn Read + Send + 'a> = match compression {
             Compression::None => Box::new(reader),
@@ -125,6 +182,7 @@ impl<'a> Window<'a> {
         match &self.source {
             Source::Whole(all) => &all[self.position..],
             Source::Stream { buffer, filled, .. } => &buffer[self.position..*filled],
+            Source::Pieces(pieces) => &pieces.held()[self.position..],
         }
     }
 
@@ -150,6 +208,16 @@ impl<'a> Window<'a> {
         let (reader, buffer, filled, compressed) = match &mut self.source {
             Source::Whole(_) => return Ok(false),
             Source::Stream { reader, buffer, filled, compressed } => (reader, buffer, filled, compressed),
+            Source::Pieces(_) if self.end.is_some() => return Ok(false),
+            Source::Pieces(pieces) => {
+                let position = std::mem::take(&mut self.position);
+                self.base += position as u64;
+                let joined = pieces.join(position, need)?;
+                if !joined {
+                    self.end = Some(End::Clean);
+                }
+                return Ok(joined);
+            }
         };
         while *filled - self.position < need {
             if self.end.is_some() {
@@ -201,6 +269,16 @@ impl<'a> Window<'a> {
     pub(crate) fn advance(&mut self, count: usize) {
         debug_assert!(count <= self.held().len());
         self.position += count;
+        if let Source::Pieces(pieces) = &mut self.source
+            && let Some(boundary) = pieces.joint.as_ref().map(|joint| joint.boundary)
+            && self.position >= boundary
+            && self.end.is_none()
+        {
+            // What follows lies in the piece itself.
+            pieces.joint = None;
+            self.position -= boundary;
+            self.base += boundary as u64;
+        }
     }
 
     /// What is wrong with the compression, once that is known.
@@ -315,6 +393,11 @@ mod tests {
         let data: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for seed in 0..5 {
             assert_eq!(all_of(Window::over_stream(&data[..]).unwrap().0, seed), data);
+            for size in [700, 131_072, 4_000_000] {
+                let mut pieces = data.chunks(size).map(|piece| Arc::new(piece.to_vec()));
+                let next = move || Ok(pieces.next().unwrap_or_default());
+                assert_eq!(all_of(Window::over_pieces(next), seed), data);
+            }
         }
     }
 

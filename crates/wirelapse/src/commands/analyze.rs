@@ -7,6 +7,7 @@ mod keep;
 mod live;
 mod memory;
 mod parallel;
+mod pieces;
 mod plot;
 
 use std::collections::BTreeMap;

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Segment, Shard, Tally};
 
+use super::pieces::{Pieces, Reader};
 use crate::exit::BadInput;
 use crate::output::complain;
 
@@ -133,26 +134,27 @@ const SHARED_FROM: u64 = 1 << 20;
 /// Where nothing can be read; damage further on is counted in the [`Reading`].
 pub fn follow(source: &Source, options: Options, threads: usize) -> anyhow::Result<(Follower, Reading)> {
     match &source.opened {
-        Opened::Stdin => alone(source, PacketReader::from_reader(io::stdin()), options),
+        Opened::Stdin => follow_alone(source, PacketReader::from_reader(io::stdin()), options),
         Opened::Stream(stream) => {
             let stream = awaited(stream).map_err(|e| BadInput(format!("{}: {e}", source.name)))?;
-            alone(source, PacketReader::from_reader(stream), options)
+            follow_alone(source, PacketReader::from_reader(stream), options)
         }
         Opened::File(file, end) => {
-            let read = || PacketReader::from_reader(UpTo { file, end: *end, offset: 0 });
+            let alone = || PacketReader::from_reader(UpTo { file, end: *end, offset: 0 });
             if threads > 1
                 && *end >= SHARED_FROM
                 && options.keep == Keep::Nothing
-                && let Some(shared) = shared(source, read, options, threads)?
+                && can_be_shared(&alone().map_err(|e| source.bad(&e))?)
+                && let Some(shared) = shared(source, (file, *end), options, threads)?
             {
                 return Ok(shared);
             }
-            alone(source, read(), options)
+            follow_alone(source, alone(), options)
         }
     }
 }
 
-fn alone(
+fn follow_alone(
     source: &Source,
     packets: Result<PacketReader<'_>, CaptureError>,
     options: Options,
@@ -162,46 +164,50 @@ fn alone(
     Ok((follower, reading))
 }
 
+/// Whether several threads can read it: decompressing it, or reading it as text, would be most of
+/// their work.
+fn can_be_shared(first: &PacketReader<'_>) -> bool {
+    first.compression() == Compression::None && first.format() != Format::Text
+}
+
 /// Each thread reads the whole file and follows its own part of the connections: to look at a
-/// packet and pass over it is much cheaper than to hand it to another core, and to copy a part of
-/// the file is no dearer than to read it where another core has copied it to. `None` where the file
-/// has to be read by one thread: where decompressing it or reading it as text is most of the work,
-/// and where there are more connections than may be followed, so that their order decides which
-/// are.
-fn shared<'a>(
+/// packet and pass over it is much cheaper than to hand it to another core. `None` where there are
+/// more connections than may be followed, so that their order decides which are.
+fn shared(
     source: &Source,
-    read: impl Fn() -> Result<PacketReader<'a>, CaptureError> + Sync,
+    (file, end): (&File, u64),
     options: Options,
     threads: usize,
 ) -> anyhow::Result<Option<(Follower, Reading)>> {
-    let first = read().map_err(|e| source.bad(&e))?;
-    if first.compression() != Compression::None || first.format() == Format::Text {
-        return Ok(None);
-    }
     let options = Options { connections: options.connections.div_ceil(threads), ..options };
-    let one = |part: Shard| {
-        let packets = read().map_err(|e| source.bad(&e))?.only(part);
+    let one = |part: Shard, packets: Result<PacketReader<'_>, CaptureError>| {
         let mut follower = Follower::new(options);
+        let packets = packets.map_err(|e| source.bad(&e))?.only(part);
         read_packets(source, packets, &mut follower).map(|reading| (follower, reading))
     };
-    let mut parts = Shard::all(threads as u32, options.seed[0]);
-    let Some(own) = parts.next() else { return Ok(None) };
+    let pieces = Pieces::new(file, end);
+    let readers: Vec<_> = (0..threads).map(|_| pieces.reader()).collect();
+    let with = &|part, mut reader: Reader<'_>| one(part, PacketReader::from_pieces(move || reader.next()));
+    let mut parts = Shard::all(threads as u32, options.seed[0]).zip(readers);
+    let Some((own, reader)) = parts.next() else { return Ok(None) };
     let outcomes: Vec<anyhow::Result<(Follower, Reading)>> = std::thread::scope(|scope| {
-        // What has no thread, under a limit on them, is read by this one.
-        let (mut others, mut here) = (Vec::new(), vec![own]);
-        for part in parts {
-            match std::thread::Builder::new().spawn_scoped(scope, move || one(part)) {
+        // What has no thread, under a limit on them, is read by this one afterwards.
+        let (mut others, mut left) = (Vec::new(), Vec::new());
+        for (part, reader) in parts {
+            match std::thread::Builder::new().spawn_scoped(scope, move || with(part, reader)) {
                 Ok(thread) => others.push(thread),
-                Err(_) => here.push(part),
+                Err(_) => left.push(part),
             }
         }
-        if here.len() > 1 {
+        if !left.is_empty() {
             let started = others.len() + 1;
             complain!("{started} of {threads} threads could be started: this takes longer, and finds the same");
         }
-        let here: Vec<_> = here.into_iter().map(one).collect();
+        let mut outcomes = vec![with(own, reader)];
+        let alone = || PacketReader::from_reader(UpTo { file, end, offset: 0 });
+        outcomes.extend(left.into_iter().map(|part| one(part, alone())));
         let joined = others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        here.into_iter().chain(joined).collect()
+        outcomes.into_iter().chain(joined).collect()
     });
     let mut all: Option<(Follower, Reading)> = None;
     for outcome in outcomes {
