@@ -106,7 +106,7 @@ pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Sh
     }
     let [source, destination] = [12, 16].map(|at| ipv4_at(ip, at));
     let ends = [SocketAddrV4::new(source, fixed.source_port), SocketAddrV4::new(destination, fixed.destination_port)];
-    if !shard.has(ends[0].into(), ends[1].into()) {
+    if !shard.has_v4(ends[0], ends[1]) {
         return Some(Plain::OfOtherShard);
     }
     let captured = frame.data.get(34..34 + total as usize - 20).unwrap_or(&frame.data[34..]);
