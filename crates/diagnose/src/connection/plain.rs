@@ -31,7 +31,8 @@ impl Connection {
     /// To be asked after a packet that took the long way.
     pub(super) fn find_undisturbed(&self) -> Option<Undisturbed> {
         let [a, b] = &self.halves;
-        if !(is_undisturbed(a) && is_undisturbed(b)) {
+        // What is most often amiss is asked first, of both.
+        if is_repaired(a) || is_repaired(b) || !(is_undisturbed(a) && is_undisturbed(b)) {
             return None;
         }
         let no_step = self.steps.as_ref().is_none_or(|s| !(Way::ALL.iter().any(|way| s.waits_for(*way))));
@@ -137,10 +138,16 @@ fn is_plain(s: &Segment) -> bool {
         && s.integrity != Integrity::Wrong
 }
 
-/// Whether nothing is amiss in a direction, its handshake was seen, and its round trip is known.
+/// Whether a loss is being repaired, or suspected.
+#[inline(always)]
+fn is_repaired(h: &Half) -> bool {
+    h.recovery.is_some() || h.scoreboard.suspected_since().is_some()
+}
+
+/// Whether nothing else is amiss in a direction, its handshake was seen, and its round trip is
+/// known.
 fn is_undisturbed(h: &Half) -> bool {
-    // What is most often amiss is asked first.
-    (h.recovery.is_none() && h.scoreboard.suspected_since().is_none() && !h.scoreboard.is_disordered())
+    !h.scoreboard.is_disordered()
         && (h.restart.is_none() && h.late.is_none() && !h.rtt.may_stand_still())
         && (h.window.scale_is_known() && !h.window.is_closed() && h.fin.is_none())
         && (h.offered.seen && h.space.una() > START && h.datagrams.first_ttl() > 0 && h.rtt.base().is_some())

@@ -40,9 +40,10 @@ const QUARTER: u64 = 250_000_000;
 /// The most bytes that went by in a second, by quarters of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
-    /// The quarter under way, counted from the clock's beginning, and the bytes of it and of the
-    /// three before.
+    /// The quarter under way, counted from the clock's beginning, when it ends, and the bytes of it
+    /// and of the three before.
     quarter: u64,
+    end: u64,
     bytes: [u64; 4],
     most: u64,
 }
@@ -50,15 +51,15 @@ struct Second {
 impl Second {
     #[inline(always)]
     fn add(&mut self, now: u64, bytes: u64) {
-        let quarter = now / QUARTER;
-        if quarter != self.quarter {
-            self.turn(quarter);
+        if now >= self.end {
+            self.turn(now / QUARTER);
         }
-        self.bytes[(quarter % 4) as usize] += bytes;
+        self.bytes[(self.quarter % 4) as usize] += bytes;
     }
 
     #[inline(never)]
     fn turn(&mut self, quarter: u64) {
+        self.end = (quarter + 1).saturating_mul(QUARTER);
         self.most = self.best();
         let passed = quarter.saturating_sub(self.quarter).min(4);
         (0..passed).for_each(|n| self.bytes[((quarter - n) % 4) as usize] = 0);

@@ -43,7 +43,8 @@ impl SequenceSpace {
     /// Where `seq` lies in the stream.
     #[inline(always)]
     pub(crate) fn place(&self, seq: SeqNumber) -> u64 {
-        self.next.saturating_add_signed(seq.distance_from(self.next_seq).into())
+        // Positions begin far above the greatest distance, and 2^32 packets end far below 2^64.
+        self.next.wrapping_add_signed(seq.distance_from(self.next_seq).into())
     }
 
     /// Whether `seq` follows the last byte seen.
