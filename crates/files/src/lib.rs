@@ -82,28 +82,20 @@ pub enum Readers<'a> {
     AsUmask,
     /// Its owner alone: it holds names of programs and addresses that no other file had.
     Owner,
-    /// At most those who may read the open file that it is made from.
-    AsInput(&'a File),
     /// At most those who may read every file and directory that it is made from.
-    AsInputs(&'a [PathBuf]),
+    AsInputs(&'a [Metadata]),
 }
 
 impl Readers<'_> {
-    fn mode(self) -> io::Result<u32> {
+    fn mode(self) -> u32 {
         match self {
-            Self::AsUmask => Ok(0o666),
-            Self::Owner => Ok(0o600),
-            Self::AsInput(input) => Ok(as_input(0o666, &input.metadata()?)),
+            Self::AsUmask => 0o666,
+            Self::Owner => 0o600,
             Self::AsInputs(inputs) => {
-                inputs.iter().try_fold(0o666, |mode, input| Ok(as_input(mode, &input.metadata()?)))
+                inputs.iter().fold(0o666, |mode, input| mode & input.permissions().mode() | 0o600)
             }
         }
     }
-}
-
-/// A mode without the readers that this input has not.
-fn as_input(mode: u32, input: &Metadata) -> u32 {
-    mode & input.permissions().mode() | 0o600
 }
 
 /// A file that is being written. Dropped before [`Self::finish`], it is removed.
@@ -279,7 +271,7 @@ fn open(path: &Path, readers: Readers<'_>) -> io::Result<(File, Option<tempfile:
     if path.file_name().is_none() {
         return Err(io::Error::from(io::ErrorKind::InvalidFilename));
     }
-    let mode = readers.mode()?;
+    let mode = readers.mode();
     // Opened here and not by `tempfile`, whose errors name the hidden file.
     let new = |hidden: &Path| File::options().write(true).create_new(true).mode(mode).open(hidden);
     let named = tempfile::Builder::new().prefix(".").suffix(UNFINISHED).rand_bytes(12).make_in(folder(path), new)?;
@@ -362,9 +354,9 @@ mod tests {
             let input = folder.path().join(name);
             fs::write(&input, "").unwrap();
             fs::set_permissions(&input, Permissions::from_mode(mode)).unwrap();
-            input
+            input.metadata().unwrap()
         });
-        let made = |name: &str, inputs: &[PathBuf]| {
+        let made = |name: &str, inputs: &[Metadata]| {
             let path = folder.path().join(name);
             write(&path, b"", false, Readers::AsInputs(inputs)).unwrap();
             mode(&path)

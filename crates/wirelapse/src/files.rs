@@ -1,5 +1,6 @@
 //! Pages and images that commands write, by the rules of the crate `files`.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use ::files::{Readers, caller, folder, refuse, write};
@@ -94,15 +95,16 @@ pub fn write_page(path: &Path, documents: &[Document], force: bool, readers: Rea
     Ok(write(path, html::page(documents, &made_by())?.as_bytes(), force, readers)?)
 }
 
-/// The files and directories that what is made of runs and captures may be read by: of a run, its
-/// directory and what says what it is of. What is not there, such as a bucket, is left out.
-pub fn inputs<'a>(of: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
+/// What says who may read the files and directories that something is made of: of a run, its
+/// directory and the file that says what it is of. What is not there, such as a bucket, is left
+/// out.
+pub fn inputs<'a>(of: impl IntoIterator<Item = &'a Path>) -> Vec<Metadata> {
     let both = of.into_iter().flat_map(|input| [input.to_owned(), input.join("run.json")]);
-    both.filter(|input| input.exists()).collect()
+    both.filter_map(|input| input.metadata().ok()).collect()
 }
 
 /// Who may read what is made of them: where none is a file here, the owner alone.
-pub fn readers(inputs: &[PathBuf]) -> Readers<'_> {
+pub fn readers(inputs: &[Metadata]) -> Readers<'_> {
     if inputs.is_empty() { Readers::Owner } else { Readers::AsInputs(inputs) }
 }
 

@@ -30,7 +30,7 @@ use crate::hosts;
 use crate::options::{FOR, FORCE, Json, Output, RESOLVE, heading};
 use crate::output::{self, Shown, complain, say};
 use crate::terminal;
-use ::files::{Readers, folder, refuse};
+use ::files::{folder, refuse};
 pub use input::{Reading, Source, follow};
 
 /// What limited each TCP connection of a capture, and why
@@ -250,7 +250,8 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
     };
     if let (Some(n), Some(path)) = (args.connection, &args.plot) {
         // What is made from a capture that only its owner may read is for the owner too.
-        let readers = file.map_or(Readers::Owner, Readers::AsInput);
+        let input = file.map(File::metadata).transpose()?;
+        let readers = crate::files::readers(input.as_slice());
         plot::write(&chosen(n)?, &reading.names, args.resolve, (path, args.force, readers))?;
     }
     if args.json.json {

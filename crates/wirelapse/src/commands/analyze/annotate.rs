@@ -32,7 +32,7 @@ pub fn write(
     }
     let comments = comments(follower.reports());
     let mut capture = source.capture(file)?;
-    let (copy, pending) = OutputFile::create(out, force, Readers::AsInput(file))?.into_parts();
+    let (copy, pending) = OutputFile::create(out, force, Readers::AsInputs(&[file.metadata()?]))?.into_parts();
     let mut writer = PcapngWriter::new(BufWriter::new(copy), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;
     let copied = (|| -> anyhow::Result<()> {
         writer.interfaces(interfaces)?;
