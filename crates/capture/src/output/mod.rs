@@ -220,13 +220,9 @@ impl Output {
 
 impl OpenFile {
     fn failed(&self, error: WriteError) -> OutputError {
-        let why = match error {
-            WriteError::Io(why) => why,
-            other => io::Error::other(other),
-        };
         let written = self.writer.get_ref().blocks().saturating_sub(self.head);
         // The last block is the statistics.
-        OutputError::Write { path: self.path.clone(), why, frames: written.min(self.frames) }
+        OutputError::Write { path: self.path.clone(), why: error.into(), frames: written.min(self.frames) }
     }
 }
 
@@ -246,13 +242,7 @@ fn begin(settings: &Settings, interface: &Interface, number: u32) -> Result<Open
             let head = writer.get_ref().taken_blocks();
             Ok(OpenFile { path, writer, head, frames: 0, first: None, last: None })
         }
-        Err(error) => {
-            let why = match error {
-                WriteError::Io(why) => why,
-                other => io::Error::other(other),
-            };
-            Err(OutputError::Write { path, why, frames: 0 })
-        }
+        Err(error) => Err(OutputError::Write { path, why: error.into(), frames: 0 }),
     }
 }
 

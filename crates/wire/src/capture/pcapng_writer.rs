@@ -22,6 +22,16 @@ pub enum WriteError {
     },
 }
 
+/// The writer's own error where that is the cause, for those whose errors name the file.
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Io(why) => why,
+            other => Self::other(other),
+        }
+    }
+}
+
 /// Writes a capture as pcapng, least significant byte first, times in nanoseconds.
 pub struct PcapngWriter<W: Write> {
     out: W,
