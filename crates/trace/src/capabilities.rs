@@ -24,7 +24,7 @@ pub enum State {
 
 /// One thing that tracing can make use of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capability {
+pub struct Capability<S = State> {
     /// A stable name: `bpf_timestamping`, `fentry`, ….
     pub name: &'static str,
     /// What it is for.
@@ -32,7 +32,7 @@ pub struct Capability {
     /// What is done where it is missing.
     pub instead: &'static str,
     /// Whether it is there.
-    pub state: State,
+    pub state: S,
 }
 
 /// The name of the timestamping backend as a whole.
@@ -79,11 +79,9 @@ pub fn all() -> Vec<Capability> {
     let ground = ground.map(|cgroups| Ground { config: &config, raw, sizes, cgroups, sends: None });
     let probes = crate::PROBES.iter().flat_map(|probe| probe.capabilities(ground.as_ref().map_err(|error| *error)));
     let found = sends::capabilities(ground.as_ref().map_err(|error| *error)).into_iter().chain(probes);
-    list.extend(found.map(|found| Capability {
-        name: found.name,
-        purpose: found.purpose,
-        instead: found.instead,
-        state: tried(found.outcome),
+    list.extend(found.map(|Capability { name, purpose, instead, state }| {
+        let state = tried(state);
+        Capability { name, purpose, instead, state }
     }));
     list
 }

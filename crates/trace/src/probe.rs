@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use libbpf_rs::{Link, Object};
 use record::{Event, Instant, Lost, Monotonic, ReceiveStage};
 
+use crate::capabilities::Capability;
 use crate::layout::RawConfig;
 use crate::memory::Memory;
 use crate::programs::{At, LoadError, Programs};
@@ -37,15 +38,9 @@ pub(crate) trait Probe: Sync {
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError>;
 }
 
-/// What came of trying one thing that a probe makes use of. Its fields are those of a
-/// [`crate::capabilities::Capability`].
-pub(crate) struct Tried {
-    pub name: &'static str,
-    pub purpose: &'static str,
-    pub instead: &'static str,
-    /// Why it does not work, where it does not.
-    pub outcome: Result<(), String>,
-}
+/// What came of trying one thing that a probe makes use of: why it does not work, where it does
+/// not.
+pub(crate) type Tried = Capability<Result<(), String>>;
 
 /// What a probe is loaded with.
 pub(crate) struct Ground<'a> {

@@ -65,14 +65,14 @@ impl Probe for Connects {
                 name: "connection_setup",
                 purpose: "how connections are set up and end: tracepoints that run where a RST comes or a SYN-ACK is retransmitted",
                 instead: "nothing: trace needs it",
-                outcome: loaded.clone().map(drop),
+                state: loaded.clone().map(drop),
             },
             Tried {
                 name: "accept_stage",
                 purpose: "when a program accepts a connection: a program on the return of inet_csk_accept(), which runs at each accept() \
                           of this machine",
                 instead: "the getpeername hook of the target's cgroup, which shows the accept() calls that ask for the peer's address",
-                outcome: loaded.and_then(|asked| asked.map_or(Ok(()), |refusal| Err(refusal.to_string()))),
+                state: loaded.and_then(|asked| asked.map_or(Ok(()), |refusal| Err(refusal.to_string()))),
             },
         ]
     }

@@ -58,7 +58,7 @@ impl Probe for Beginnings {
             purpose: "method and path of requests (--http): two programs that run for every packet of sockets in the target's cgroups, of \
                       this machine where the target is no cgroup, and return at once where the socket is not traced",
             instead: "nothing: --http needs it",
-            outcome: loaded.and_then(|ground| load(ground).map(drop).map_err(|error| error.of(self.what()).reason())),
+            state: loaded.and_then(|ground| load(ground).map(drop).map_err(|error| error.of(self.what()).reason())),
         }]
     }
 

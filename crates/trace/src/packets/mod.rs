@@ -247,5 +247,5 @@ fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
         ),
     ];
     let entries = entries.into_iter();
-    entries.map(|(name, purpose, instead, outcome)| Tried { name, purpose, instead, outcome }).collect()
+    entries.map(|(name, purpose, instead, state)| Tried { name, purpose, instead, state }).collect()
 }

@@ -71,13 +71,13 @@ impl Probe for Receives {
                           machine and return at once where it is not traced, and receive stamps for every packet of the machine, \
                           a reading of the clock each",
                 instead: "nothing: --receive and --requests need it",
-                outcome: loaded.clone().map(drop),
+                state: loaded.clone().map(drop),
             },
             Tried {
                 name: "receive_ready",
                 purpose: "when a socket became readable (Linux 6.3): a tracepoint that runs for every socket of the machine",
                 instead: "the legs socket and wakeup are one, from tcp_rx to read",
-                outcome: loaded.and_then(|no_ready| no_ready.map_or(Ok(()), |refusal| Err(refusal.to_string()))),
+                state: loaded.and_then(|no_ready| no_ready.map_or(Ok(()), |refusal| Err(refusal.to_string()))),
             },
         ]
     }

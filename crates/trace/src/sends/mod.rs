@@ -285,13 +285,13 @@ pub(crate) fn capabilities(ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
             name: BPF_TIMESTAMPING,
             purpose: "calls back at each stage of a send, for armed sockets alone (Linux 6.15)",
             instead: "the tracepoints backend",
-            outcome: of(Backend::Timestamping),
+            state: of(Backend::Timestamping),
         },
         Tried {
             name: TRACEPOINTS_BACKEND,
             purpose: "times sends where BPF timestamping is missing",
             instead: "BPF timestamping",
-            outcome: of(Backend::Tracepoints),
+            state: of(Backend::Tracepoints),
         },
     ]
 }
