@@ -30,6 +30,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Prometheus;
+use crate::counts::{Outcome, To};
 use crate::places::{Place, Places};
 use crate::{Counts, Error, tls};
 
@@ -220,7 +221,7 @@ async fn answer<B>(request: &Request<B>, shared: Arc<Shared>, place: Arc<Place>)
     match request.uri().path() {
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/metrics" if !allowed(request, &shared) => {
-            shared.counts.add("prometheus", "refused");
+            shared.counts.add(To::Prometheus, Outcome::Refused);
             let mut response = plain(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
@@ -265,7 +266,7 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answeri
     })
     .await;
     let Ok(Some((snapshot, turn))) = figures else {
-        shared.counts.add("prometheus", "failed");
+        shared.counts.add(To::Prometheus, Outcome::Failed);
         return plain(StatusCode::SERVICE_UNAVAILABLE, "there are no figures yet\n");
     };
     let (sender, pieces) = mpsc::channel(PIECES);
@@ -282,7 +283,7 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answeri
         } else {
             write(&mut out).and_then(|()| out.flush())
         };
-        counts.add("prometheus", if written.is_ok() { "done" } else { "failed" });
+        counts.add(To::Prometheus, if written.is_ok() { Outcome::Done } else { Outcome::Failed });
     });
     drop(turn);
     let mut response = Response::new(Either::Right(Pieces { pieces, _answering: answering }));
@@ -415,7 +416,7 @@ mod tests {
             native.contains("application/vnd.google.protobuf") && native.contains("wirelapse_series_limit"),
             "{native}"
         );
-        assert_eq!(counts.of("prometheus", "done"), 2);
+        assert_eq!(counts.of(To::Prometheus, Outcome::Done), 2);
     }
 
     #[test]
@@ -462,7 +463,7 @@ mod tests {
         assert!(get(address, &format!("{METRICS}\r\n")).starts_with("HTTP/1.1 401"));
         assert!(get(address, &format!("{METRICS}Authorization: Bearer secre\r\n\r\n")).starts_with("HTTP/1.1 401"));
         assert!(get(address, &format!("{METRICS}Authorization: Bearer secret\r\n\r\n")).starts_with("HTTP/1.1 200"));
-        assert_eq!(counts.of("prometheus", "refused"), 2);
+        assert_eq!(counts.of(To::Prometheus, Outcome::Refused), 2);
         std::fs::write(&file, "").unwrap();
         assert!(matches!(Endpoint::open(&settings), Err(Error::File { .. })));
     }

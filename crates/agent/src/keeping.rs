@@ -9,6 +9,7 @@ use store::rotating::{Limits, Rotating, Stored};
 use store::{HistogramRow, Named};
 
 use crate::config::{Place, Store};
+use crate::counts::{Outcome, To};
 use crate::now::{step, utc};
 use crate::{Counts, Error, Now};
 
@@ -211,7 +212,7 @@ impl Keeper {
         let time = utc(now, self.clock);
         let failed = self.failed(|rotating| rotating.finish(time, now, lost, coverage).map(|_| ()));
         if !failed {
-            self.counts.done("store", "runs", WORK);
+            self.counts.done(To::Store, Outcome::Runs, WORK);
         }
         self.make_room(time);
         !failed
@@ -227,13 +228,16 @@ impl Keeper {
         let limits = Limits { age, bytes: Some(self.settings.max_bytes / of * share) };
         match self.rotating.keep(limits, now.0 / 1_000_000) {
             Ok(removed) => {
-                let word =
-                    if matches!(self.settings.place, Place::S3 { .. }) { "runs_dropped" } else { "runs_removed" };
+                let outcome = if matches!(self.settings.place, Place::S3 { .. }) {
+                    Outcome::RunsDropped
+                } else {
+                    Outcome::RunsRemoved
+                };
                 if removed.runs > 0 {
-                    self.counts.add_many("store", word, removed.runs);
+                    self.counts.add_many(To::Store, outcome, removed.runs);
                 }
             }
-            Err(why) => self.counts.failed("store", "failed", "making room for runs", &why),
+            Err(why) => self.counts.failed(To::Store, Outcome::Failed, "making room for runs", &why),
         }
     }
 
@@ -246,7 +250,7 @@ impl Keeper {
     /// the next one begins with the next turn.
     fn failed(&mut self, act: impl FnOnce(&mut Rotating) -> Result<(), store::Error>) -> bool {
         let Err(why) = act(&mut self.rotating) else { return false };
-        self.counts.failed("store", "failed", WORK, &why);
+        self.counts.failed(To::Store, Outcome::Failed, WORK, &why);
         self.begun = None;
         true
     }
@@ -307,8 +311,8 @@ mod tests {
             }
         }
         assert!(largest <= most, "{largest}");
-        assert_eq!(counts.of("store", "failed"), 0);
-        let (runs, removed) = (counts.of("store", "runs"), counts.of("store", "runs_removed"));
+        assert_eq!(counts.of(To::Store, Outcome::Failed), 0);
+        let (runs, removed) = (counts.of(To::Store, Outcome::Runs), counts.of(To::Store, Outcome::RunsRemoved));
         assert_eq!(runs, 86_400 / 600 - 1);
         assert_eq!(keeper.stored().len() as u64, runs - removed);
         assert!(removed > 0 && keeper.stored().iter().all(|run| store::rotating::is_finished(&run.path)));
@@ -450,7 +454,7 @@ mod tests {
         std::fs::write(dir.path(), "in the way").unwrap();
         keeper.interval_of(at(1).at, Nanos(S), &added(3), &mut |_| Named::default());
         keeper.turn(at(1000), none.0, none.1);
-        assert!(counts.of("store", "failed") > 0);
+        assert!(counts.of(To::Store, Outcome::Failed) > 0);
         let said = counts.news();
         assert!(said.len() == 1 && said[0].starts_with("the writing of runs fails"), "{said:?}");
         std::fs::remove_file(dir.path()).unwrap();

@@ -29,7 +29,7 @@ pub mod upload;
 mod usage;
 mod work;
 
-pub use counts::Counts;
+pub use counts::{Counts, Outcome, To};
 pub use error::Error;
 pub use metrics::Rule;
 pub use now::Now;

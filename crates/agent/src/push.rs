@@ -9,6 +9,7 @@ use std::time::Duration;
 use metrics::{Snapshot, otlp};
 
 use crate::config::Otlp;
+use crate::counts::{self, To};
 use crate::{Counts, Error, tls};
 
 /// How long one request may take.
@@ -125,16 +126,16 @@ impl Next {
             for _ in 0..TRIES {
                 match post(client, &settings, &body, counts) {
                     Outcome::Done => {
-                        counts.done("otlp", "done", WORK);
+                        counts.done(To::Otlp, counts::Outcome::Done, WORK);
                         pause = FIRST_PAUSE;
                         break;
                     }
                     Outcome::Refused => {
-                        counts.failed("otlp", "refused", WORK, &"it refuses the figures");
+                        counts.failed(To::Otlp, counts::Outcome::Refused, WORK, &"it refuses the figures");
                         break;
                     }
                     Outcome::Later(asked) => {
-                        counts.failed("otlp", "failed", WORK, &"it cannot be reached, or is busy");
+                        counts.failed(To::Otlp, counts::Outcome::Failed, WORK, &"it cannot be reached, or is busy");
                         self.pause(asked.unwrap_or(pause).min(LONGEST_PAUSE));
                         pause = (pause * 2).min(LONGEST_PAUSE);
                         if self.lock().snapshot.is_some() {
@@ -162,7 +163,7 @@ fn post(client: &ureq::Agent, settings: &Otlp, body: &[u8], counts: &Counts) -> 
         200..=299 => {
             let read = answer.body_mut().with_config().limit(ANSWER).read_to_vec().unwrap_or_default();
             if let Some((points, _)) = otlp::rejected(&read) {
-                counts.add_many("otlp", "rejected_points", points);
+                counts.add_many(To::Otlp, counts::Outcome::RejectedPoints, points);
             }
             Outcome::Done
         }
@@ -222,10 +223,13 @@ mod tests {
         let (first, second) = (received.recv().unwrap(), received.recv().unwrap());
         assert_eq!(first, second);
         assert_eq!(first, otlp::request(&snapshot, &[("host.name", "h"), ("service.name", "wirelapse")]));
-        while counts.of("otlp", "done") == 0 {
+        while counts.of(To::Otlp, counts::Outcome::Done) == 0 {
             std::thread::yield_now();
         }
-        assert_eq!((counts.of("otlp", "failed"), counts.of("otlp", "refused")), (1, 0));
+        assert_eq!(
+            (counts.of(To::Otlp, counts::Outcome::Failed), counts.of(To::Otlp, counts::Outcome::Refused)),
+            (1, 0)
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusty_s3::{Bucket, Credentials, S3Action as _, UrlStyle};
 use store::rotating::{self, Stored};
 
+use crate::counts::{Outcome, To};
 use crate::{Counts, Error, tls};
 
 /// How long one request may take.
@@ -74,7 +75,7 @@ impl Target {
             let url = self.bucket.put_object(Some(&self.credentials), &key).sign(SIGNED);
             let answer = self.client.put(url.as_str()).send(&bytes[..]).map_err(|_| Failed::Away)?;
             match answer.status().as_u16() {
-                200..=299 => counts.add("store", "parts_uploaded"),
+                200..=299 => counts.add(To::Store, Outcome::PartsUploaded),
                 // The clock, the credentials, the bucket: all of them can be put right while the
                 // agent runs.
                 _ => return Err(Failed::Refused),
@@ -186,18 +187,18 @@ impl Shared {
             match target.upload(&run, counts) {
                 Ok(()) => {
                     pause = target.first_pause;
-                    counts.done("store", "runs_uploaded", WORK);
+                    counts.done(To::Store, Outcome::RunsUploaded, WORK);
                     if let Err(why) = rotating::remove(&run.path) {
-                        counts.failed("store", "failed", "the removal of runs that are uploaded", &why);
+                        counts.failed(To::Store, Outcome::Failed, "the removal of runs that are uploaded", &why);
                     }
                 }
-                Err(Failed::Gone) => counts.add("store", "runs_gone"),
+                Err(Failed::Gone) => counts.add(To::Store, Outcome::RunsGone),
                 Err(failed) => {
                     let (outcome, why) = match failed {
-                        Failed::Refused => ("refused", "the store refuses them"),
-                        Failed::Gone | Failed::Away => ("failed", "the store cannot be reached"),
+                        Failed::Refused => (Outcome::Refused, "the store refuses them"),
+                        Failed::Gone | Failed::Away => (Outcome::Failed, "the store cannot be reached"),
                     };
-                    counts.failed("store", outcome, WORK, &why);
+                    counts.failed(To::Store, outcome, WORK, &why);
                     let mut state = self.lock();
                     state.current = None;
                     // It is the oldest one still, unless it was removed to make room.
