@@ -1,5 +1,6 @@
 //! The lines of `wirelapse top --json`.
 
+use record::histogram::GroupBy;
 use record::{Leg, Nanos, WaitReason};
 
 use crate::json::Object;
@@ -8,7 +9,7 @@ use crate::json::Object;
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     /// What rows are.
-    pub by: &'static str,
+    pub by: GroupBy,
     /// Which one this is.
     pub label: &'a str,
     /// Time that the figures are of.
@@ -26,7 +27,7 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     let figures = row.figures;
     let mut object = Object::begin(out);
     object.word("kind", "row");
-    object.word("by", row.by);
+    object.word("by", row.by.name());
     object.text("label", row.label);
     object.number("length_ns", row.length.0);
     object.number("sends", figures.sends);
@@ -69,7 +70,7 @@ mod tests {
         let mut out = Vec::new();
         let quantiles = [Some(Nanos(5)), None];
         let length = Nanos(9);
-        row(&mut out, &Row { by: "peer", label: "a\"b", length, figures: &figures, quantiles, reason: None });
+        row(&mut out, &Row { by: GroupBy::Peer, label: "a\"b", length, figures: &figures, quantiles, reason: None });
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&line["label"], &line["total_n"], &line["total_sum_ns"]), (&"a\"b".into(), &2.into(), &12.into()));
         assert_eq!((&line["p50_ns"], &line["p99_ns"], &line["tcp_n"]), (&5.into(), &().into(), &0.into()));

@@ -1,7 +1,7 @@
 //! The lines of `wirelapse watch --json`.
 
 use record::table::Record as _;
-use record::{Field, FieldFigures, Reading};
+use record::{Field, FieldFigures, Reading, ReadingsBy};
 
 use crate::json::Object;
 
@@ -18,13 +18,13 @@ pub fn reading(out: &mut Vec<u8>, field: Field, reading: &Reading) {
 
 /// Adds the line of a histogram: `{"kind":"histogram", …}`. `by` is what the readings are grouped
 /// by and the name of this group; `lost` counts the readings that did not reach this program.
-pub fn histogram(out: &mut Vec<u8>, figures: &FieldFigures, by: Option<(&str, &str)>, lost: u64) {
+pub fn histogram(out: &mut Vec<u8>, figures: &FieldFigures, by: Option<(ReadingsBy, &str)>, lost: u64) {
     let mut object = Object::begin(out);
     object.word("kind", "histogram");
     object.word("field", figures.field.name());
     if let Some((by, group)) = by {
-        object.word("by", by);
-        object.text(by, group);
+        object.word("by", by.name());
+        object.text(by.name(), group);
     }
     object.number("n", figures.n);
     object.number("absent", figures.absent);
@@ -60,7 +60,7 @@ mod tests {
             rows: vec![[65_536_000, 2]],
         };
         let mut out = Vec::new();
-        histogram(&mut out, &figures, Some(("comm", "a\"b")), 2);
+        histogram(&mut out, &figures, Some((ReadingsBy::Comm, "a\"b")), 2);
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&line["n"], &line["absent"], &line["lost"]), (&2.into(), &1.into(), &2.into()));
         assert_eq!((&line["comm"], &line["median_bytes_per_second"]), (&"a\"b".into(), &line["max_bytes_per_second"]));

@@ -209,6 +209,33 @@ pub enum Moment {
 
 words! { Moment: Every = "interval", Connect = "connect", Close = "close"; }
 
+/// What the readings of one histogram have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadingsBy {
+    /// The peer's address.
+    Peer,
+    /// The port of the service: the lower of the two.
+    Port,
+    /// The program's name.
+    Comm,
+}
+
+words! { ReadingsBy: Peer = "peer", Port = "port", Comm = "comm"; }
+
+impl ReadingsBy {
+    /// The histogram that a reading belongs to.
+    pub fn of(self, reading: &Reading) -> String {
+        match self {
+            Self::Peer => reading.remote.ip().to_string(),
+            // The side that listens has the port that is known; the other's is from the ephemeral
+            // range, above it.
+            Self::Port => reading.local.port().min(reading.remote.port()).to_string(),
+            Self::Comm if reading.comm.is_empty() => "(not known)".into(),
+            Self::Comm => reading.comm.clone(),
+        }
+    }
+}
+
 /// The fields of one connection at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

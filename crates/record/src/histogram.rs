@@ -6,6 +6,7 @@
 //! one lower. A duration of zero is in no bucket and is counted apart.
 
 mod bounds;
+mod group;
 mod series;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use crate::Nanos;
 
 pub use bounds::{HIGHEST, LOWEST, UPPER_BOUNDS_NS, bucket_of, upper_bound_ns};
+pub use group::{GroupBy, OVERFLOW};
 pub use series::{Series, SeriesKey};
 
 /// The schema of the bounds, as Prometheus numbers them, and the scale, as OpenTelemetry does.

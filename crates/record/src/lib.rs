@@ -50,7 +50,7 @@ pub use connect::{Connect, ConnectStamps, EndedBy, Ending, FastOpen, Outcome};
 pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
-pub use field::{Field, FieldFigures, Moment, Reading, Scale, Unit};
+pub use field::{Field, FieldFigures, Moment, Reading, ReadingsBy, Scale, Unit};
 pub use figures::{Figure, Figures};
 pub use http::{Head, Http, Label, Method, Protocol, Says};
 pub use leg::{LegName, LegPlace, TimedLeg};

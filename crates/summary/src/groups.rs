@@ -4,87 +4,24 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 
-use record::histogram::{Series, SeriesKey};
+use record::histogram::{GroupBy, Series, SeriesKey};
 use record::{IpPrefix, Leg, Nanos, WaitReason};
 
-/// What rows are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupBy {
-    /// The peer's address.
-    #[default]
-    Peer,
-    /// The program that sends.
-    Program,
-    /// The port of the service: the lower of the two.
-    Port,
-    /// The cgroup of the socket.
-    Cgroup,
-    /// The peer's address and both ports.
-    Connection,
-}
-
-impl GroupBy {
-    /// All of them, in the order in which a key goes through them.
-    pub const ALL: [Self; 5] = [Self::Peer, Self::Program, Self::Port, Self::Cgroup, Self::Connection];
-
-    /// The word used in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Peer => "peer",
-            Self::Program => "program",
-            Self::Port => "port",
-            Self::Cgroup => "cgroup",
-            Self::Connection => "connection",
-        }
-    }
-
-    /// The next one; after the last the first.
-    pub fn next(self) -> Self {
-        let at = Self::ALL.into_iter().position(|by| by == self).unwrap_or(0);
-        Self::ALL[(at + 1) % Self::ALL.len()]
-    }
-
-    /// The row that a series is in. `cgroup` gives the path of a cgroup.
-    pub fn label(self, key: &SeriesKey, cgroup: &dyn Fn(u64) -> String) -> String {
-        if key.overflow {
-            return OVERFLOW.into();
-        }
-        let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
-        let peer = || key.peer.map_or_else(|| UNKNOWN.into(), |peer| peer.to_string());
-        match self {
-            Self::Peer => peer(),
-            Self::Program => key.program.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.into()),
-            Self::Port => port(key.local_port.into_iter().chain(key.peer_port).min()),
-            Self::Cgroup => key.cgroup.map_or_else(|| UNKNOWN.into(), cgroup),
-            Self::Connection => {
-                let ipv6 = key.peer.is_some_and(|peer| peer.address().is_ipv6());
-                let peer = if ipv6 { format!("[{}]", peer()) } else { peer() };
-                format!(":{} → {peer}:{}", port(key.local_port), port(key.peer_port))
-            }
-        }
-    }
-
-    /// The host that the row of a series is of, and what stands around its name; `None` where it is
-    /// of no host, or of several.
-    fn host(self, key: &SeriesKey) -> Option<GroupHost> {
-        let at = key.peer.filter(|_| !key.overflow).and_then(IpPrefix::host)?;
-        let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
-        match self {
-            Self::Peer => Some(GroupHost { at, before: String::new(), after: String::new() }),
-            Self::Connection => Some(GroupHost {
-                at,
-                before: format!(":{} → ", port(key.local_port)),
-                after: format!(":{}", port(key.peer_port)),
-            }),
-            Self::Program | Self::Port | Self::Cgroup => None,
-        }
+/// The host that the row of a series is of, and what stands around its name; `None` where it is of
+/// no host, or of several.
+fn host(by: GroupBy, key: &SeriesKey) -> Option<GroupHost> {
+    let at = key.peer.filter(|_| !key.overflow).and_then(IpPrefix::host)?;
+    let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
+    match by {
+        GroupBy::Peer => Some(GroupHost { at, before: String::new(), after: String::new() }),
+        GroupBy::Connection => Some(GroupHost {
+            at,
+            before: format!(":{} → ", port(key.local_port)),
+            after: format!(":{}", port(key.peer_port)),
+        }),
+        GroupBy::Program | GroupBy::Port | GroupBy::Cgroup => None,
     }
 }
-
-/// The row of sends that found no room for a series.
-pub const OVERFLOW: &str = "(no room: other keys)";
-/// Where a series does not say.
-const UNKNOWN: &str = "(not known)";
 
 /// The host that a row is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,7 +184,7 @@ impl SeriesHistory {
             let label = by.label(&series.key, cgroup);
             let group = groups.entry(label).or_insert_with_key(|label| Group {
                 label: label.clone(),
-                host: by.host(&series.key),
+                host: host(by, &series.key),
                 figures: Series::default(),
                 length,
             });
@@ -270,6 +207,7 @@ impl SeriesHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::histogram::OVERFLOW;
 
     fn series(peer: &str, program: &str, local: u16, times: &[u64]) -> Series {
         let key = SeriesKey {

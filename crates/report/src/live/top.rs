@@ -3,8 +3,9 @@
 use ratatui::Frame;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span, Text};
+use record::histogram::GroupBy;
 use record::{Leg, Nanos};
-use summary::{Group, GroupBy, SortBy};
+use summary::{Group, SortBy};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::spans::{self, left, right};

@@ -2,7 +2,7 @@
 //! sentence.
 
 use quantity::{bit_rate, bytes, count, counted};
-use record::{Field, Nanos, Scale, Unit};
+use record::{Field, Nanos, ReadingsBy, Scale, Unit};
 use stats::Quantile;
 use summary::{FieldGroups, FieldHistogram};
 
@@ -17,7 +17,7 @@ const AROUND: usize = 2;
 
 /// The histograms as a document, so many of them at most; `by` names what the groups are, and
 /// `missed` counts readings that did not reach this program.
-pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64, most: usize) -> Document {
+pub fn document(groups: &FieldGroups, by: Option<ReadingsBy>, missed: u64, most: usize) -> Document {
     let field = groups.field();
     let sorted = groups.sorted();
     let mut document = Document {
@@ -39,7 +39,7 @@ pub fn document(groups: &FieldGroups, by: Option<&str>, missed: u64, most: usize
     }
     if let (Some(more), Some(last)) = (sorted.len().checked_sub(most).filter(|n| *n > 0), document.sections.last_mut())
     {
-        let by = by.unwrap_or("group");
+        let by = by.map_or("group", ReadingsBy::name);
         last.say(format!("{more} more with fewer values each, by {by}: --json has all of them."));
     }
     document
@@ -152,7 +152,7 @@ mod tests {
     fn groups_that_are_not_shown_and_readings_that_were_missed_are_said() {
         let mut groups = FieldGroups::new(Field::Cwnd);
         (0..SHOWN + 3).for_each(|i| groups.add(format!("10.0.0.{i}"), Some(10)));
-        let document = document(&groups, Some("peer"), 3, SHOWN);
+        let document = document(&groups, Some(ReadingsBy::Peer), 3, SHOWN);
         assert_eq!(document.sections.len(), SHOWN);
         assert_eq!(document.warnings, ["3 readings missed: this program did not keep up."]);
         let text = terminal::text(&Canvas { width: 80, colour: false, unicode: true }, &[document]);

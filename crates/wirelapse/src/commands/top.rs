@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use record::histogram::GroupBy;
 use record::{Leg, Nanos, Ratio, Sampling};
 use rights::Kept;
-use summary::{GroupBy, SortBy};
+use summary::SortBy;
 use trace::histograms::{Dimensions, Ports};
 use trace::{Config, Histograms, Target, Tracer};
 
@@ -217,7 +218,7 @@ fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Resul
         for row in &rows {
             let quantiles = [0.5, 0.99].map(|share| row.quantile(Leg::Total, share));
             let reason = row.chief_reason().map(|(reason, _)| reason);
-            let (by, label, length) = (state.by.name(), row.label.as_str(), row.length);
+            let (by, label, length) = (state.by, row.label.as_str(), row.length);
             let figures = &row.figures;
             export::top::row(&mut lines, &export::top::Row { by, label, length, figures, quantiles, reason });
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::builder::TypedValueParser as _;
-use record::{Field, Moment, Nanos, Reading};
+use record::{Field, Moment, Nanos, Reading, ReadingsBy};
 use report::live::ROWS_OF_WATCH;
 use report::page;
 use rights::Kept;
@@ -76,23 +76,12 @@ enum By {
     Comm,
 }
 
-impl By {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Peer => "peer",
-            Self::Port => "port",
-            Self::Comm => "comm",
-        }
-    }
-
-    fn of(self, reading: &Reading) -> String {
-        match self {
-            Self::Peer => reading.remote.ip().to_string(),
-            // The side that listens has the port that is known; the other's is from the ephemeral
-            // range, above it.
-            Self::Port => reading.local.port().min(reading.remote.port()).to_string(),
-            Self::Comm if reading.comm.is_empty() => "(not known)".into(),
-            Self::Comm => reading.comm.clone(),
+impl From<By> for ReadingsBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Peer => Self::Peer,
+            By::Port => Self::Port,
+            By::Comm => Self::Comm,
         }
     }
 }
@@ -131,7 +120,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         rights::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
     }
     let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
-    let mut tally = Tally { field: args.field, by: args.by, groups: FieldGroups::new(args.field), left: args.count };
+    let mut tally = Tally {
+        field: args.field,
+        by: args.by.map(Into::into),
+        groups: FieldGroups::new(args.field),
+        left: args.count,
+    };
     let mut screen = (!args.json.json && !args.csv && terminal::is_terminal())
         .then(|| screen::Screen::open(ROWS_OF_WATCH))
         .flatten();
@@ -183,7 +177,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         out.write_all(&line)?;
     } else {
         let most = if args.csv { usize::MAX } else { page::watch::SHOWN };
-        let document = page::watch::document(&tally.groups, args.by.map(By::name), lost, most);
+        let document = page::watch::document(&tally.groups, tally.by, lost, most);
         if args.csv {
             // What is missing in the tables is said beside them.
             document.warnings.iter().for_each(|warning| complain!("{warning}"));
@@ -199,7 +193,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// The histograms so far.
 struct Tally {
     field: Field,
-    by: Option<By>,
+    by: Option<ReadingsBy>,
     groups: FieldGroups,
     /// Values still wanted, where there is an end to them.
     left: Option<u64>,
@@ -224,7 +218,7 @@ impl Tally {
     fn json(&self, out: &mut Vec<u8>, lost: u64) {
         let sorted = self.groups.sorted();
         for (group, histogram) in &sorted {
-            let by = self.by.map(|by| (by.name(), *group));
+            let by = self.by.map(|by| (by, *group));
             export::watch::histogram(out, &histogram.figures(), by, lost);
         }
         if sorted.is_empty() {

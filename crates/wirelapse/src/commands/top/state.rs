@@ -1,7 +1,8 @@
 //! What is chosen on the screen of `wirelapse top`, and what each key does to it.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use summary::{GroupBy, SortBy};
+use record::histogram::GroupBy;
+use summary::SortBy;
 
 /// What a key asks of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
