@@ -196,7 +196,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// When connections are looked at.
+/// When readings are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
     /// Every so often, all that are there.
@@ -241,7 +241,7 @@ impl ReadingsBy {
 pub struct Reading {
     /// The kernel's number for the socket.
     pub cookie: u64,
-    /// When it was looked at.
+    /// When it was taken.
     pub moment: Moment,
     /// The socket's own address.
     pub local: SocketAddr,
@@ -310,7 +310,7 @@ columns! {
     pid = pid, null "it connected or listened before the watch, and could not be found",
         "process that connected or listened", from "task_struct.tgid";
     comm = comm, "its name; empty where it is not known", from "task_struct.comm";
-    at = moment, "when the connection was looked at";
+    at = moment, "when the reading was taken";
 }
 
 /// The values of a field, sorted into rows: what a watch says at its end.

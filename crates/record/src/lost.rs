@@ -90,7 +90,7 @@ counters! {
     left_out: "sends, at least, that the kernel ran no program for",
     /// Stretches that sampling was to look at and that found no room, as more connections were
     /// looked at than there are places for.
-    stretches_full: "stretches of connections, to be looked at by sampling, that found no room",
+    stretches_full: "stretches of connections that were to be sampled and found no room",
     /// Sends skipped because of `--max-rate`.
     over_rate: "sends skipped by --max-rate",
     /// Receives that found the ring buffer full.

@@ -83,7 +83,7 @@ macro_rules! responses {
             started_ns = started_ns, "when it began, `CLOCK_REALTIME`";
             took_ns = took_ns, "how long it took, all in";
             broken = broken, null "it counts", "why it counts nowhere";
-            frames = frames, "frames looked at";
+            frames = frames, "frames analysed";
             frames_dropped = frames_dropped, "frames that were not read in time";
             $($column = |t| t.responses.get(&Response::$response).copied(), set |t, v| t.measured(Response::$response, v),
                 null "the workload does not measure it", $doc;)*

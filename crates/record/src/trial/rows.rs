@@ -91,7 +91,7 @@ columns! {
     goodput_down_bits_per_second = goodput_down_bits_per_second, null "only one end sends", "from server to client, where both send";
     srtt_ns = srtt_ns, "smoothed round trip at its end";
     cwnd_bytes = cwnd_bytes, "congestion window at its end";
-    receive_window_bytes = receive_window_bytes, null "none of its ACKs was looked at", "the largest window that the receiver offered in the interval, by the packets";
+    receive_window_bytes = receive_window_bytes, null "none of its ACKs was analysed", "the largest window that the receiver offered in the interval, by the packets";
     receive_used_bytes = receive_used_bytes, null "the kernel did not say", "memory of packets that the receiver has not read (`skmem` r)";
     receive_buffer_bytes = receive_buffer_bytes, null "the kernel did not say", "the most of that at present (`skmem` rb)";
     warm_up = warm_up, "1 where it is part of the warm-up, which does not count";
