@@ -14,7 +14,7 @@ use crate::accounts::Labels;
 const AGAIN: Duration = Duration::from_secs(2);
 /// Containers that are remembered.
 const MOST_CONTAINERS: usize = 16_384;
-/// How cgroups are named that were gone before they were looked at.
+/// How cgroups are named that were gone before their names were read.
 const GONE: &str = "(gone)";
 
 /// Finds names, and remembers them.

@@ -15,8 +15,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }
 
-/// The same of each line that ends as those of CSV do (RFC 4180): alone, a carriage return has the
-/// rest of a line written over its beginning.
+/// The same of each line that ends as those of CSV do (RFC 4180): a carriage
+/// return alone makes a terminal write the rest of the line over its beginning.
 fn lines<'a>(text: &'a str, tame: impl Fn(&'a str) -> Cow<'a, str>) -> Cow<'a, str> {
     if !text.contains("\r\n") {
         return tame(text);

@@ -13,7 +13,7 @@ use record::table::Record;
 const HOUR_US: u64 = 3_600_000_000;
 /// Groups of each kind that are compared: those with most sends.
 const MOST_GROUPS: usize = 1000;
-/// Combinations of host, peer and service that are looked at to find which group a slow-down is of.
+/// Combinations of host, peer and service that are examined to find which group a slow-down is of.
 const MOST_CELLS: usize = 20_000;
 /// Runs that are named.
 const MOST_RUNS: usize = 200;

@@ -89,7 +89,7 @@ fn damaged(path: &Path, error: parquet::errors::ParquetError) -> Error {
 /// The columns of a row group, where the file says nothing impossible of them.
 ///
 /// The Parquet reader asserts some of what a file says (checked against version 60), and no file
-/// may end this program: so offsets are looked at before, and what it asserts within the pages is
+/// may end this program: so offsets are checked before, and what it asserts within the pages is
 /// caught.
 fn loaded<T: Record>(path: &Path, group: &dyn RowGroupReader) -> Result<Vec<Loaded>, Error> {
     let malformed = |detail: &str| Error::Malformed { path: path.to_owned(), detail: detail.into() };

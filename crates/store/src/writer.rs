@@ -64,7 +64,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Sets what the path of a lab reports, known at the end: it stands in `run.json` from
+    /// Sets what the path of a lab reports, known at the end: `run.json` has it from
     /// [`Self::finish`] on.
     pub fn set_lab_path(&mut self, path: Option<serde_json::Value>) {
         self.lab_path = path;

@@ -74,7 +74,7 @@ pub struct Evidence {
     /// Frames that could not be decoded as TCP, UDP or ICMP.
     #[serde(rename = "frames_not_decoded", alias = "unread")]
     pub unread: u64,
-    /// Why no packet was looked at, where that was so.
+    /// Why no packet was analysed, where that was so.
     #[serde(default)]
     pub refused: Option<String>,
     /// TCP header bytes of frames with payload, and how many had so many.
@@ -322,7 +322,7 @@ impl Gathering {
 
 impl Evidence {
     /// The largest window that the receiver offered in any tenth of a second that `from..=until` of
-    /// `CLOCK_REALTIME` touches; `None` where no ACK of those was looked at.
+    /// `CLOCK_REALTIME` touches; `None` where no ACK of those was analysed.
     pub fn window_between(&self, from: Nanos, until: Nanos) -> Option<u64> {
         let since_first = |moment: Nanos| moment.0.checked_sub(self.first_frame_ns.0).map(Nanos);
         let (from, until) = (since_first(from)?, since_first(until)?);

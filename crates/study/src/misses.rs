@@ -27,7 +27,7 @@ pub(crate) fn is_of_every_exchange(found: &Found) -> bool {
 /// The costliest kind of finding of some trials, its counts and costs summed over them.
 pub(crate) struct Costliest {
     pub finding: Option<Found>,
-    /// Frames that were looked at.
+    /// Frames that were analysed.
     pub frames: u64,
     /// Why none was, where a trial says so.
     pub refused: Option<String>,

@@ -28,7 +28,7 @@ pub struct Point {
     /// Congestion window at its end, bytes; 0 of datagrams.
     pub cwnd_bytes: u64,
     /// The largest window that the receiver offered in the interval, bytes, by the packets; `None`
-    /// where none of its ACKs was looked at.
+    /// where none of its ACKs was analysed.
     #[serde(default)]
     pub receive_window_bytes: Option<u64>,
     /// Memory of packets that the receiver has not read, bytes (`skmem` r).

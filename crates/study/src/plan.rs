@@ -46,7 +46,7 @@ pub struct Plan {
     /// What each trial does before that and does not count. Of a stream, whole seconds.
     #[serde(rename = "warm_up_ns")]
     pub warm_up: Nanos,
-    /// Frames that are looked at in each trial, from its first on.
+    /// Frames that are analysed in each trial, from its first on.
     pub frames: u64,
     /// Go on, beyond the repetitions, until every interval of a ratio reaches no further than this
     /// to either side (0.01 is 1 %). The number of blocks is then decided by what was seen, and

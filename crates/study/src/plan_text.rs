@@ -23,7 +23,7 @@ fn time(time: record::Nanos) -> String {
     quoted(&quantity::exact_duration(time))
 }
 
-/// The plan's TOML. How many frames are looked at is no key of a plan and stands there as a
+/// The plan's TOML. How many frames are analysed is no key of a plan and stands there as a
 /// comment.
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();

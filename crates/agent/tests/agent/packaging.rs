@@ -78,7 +78,7 @@ fn the_service_lets_the_agent_begin_and_give_up_its_rights() {
     assert!(refused.is_empty(), "the unit refuses {refused:?}");
 }
 
-/// The value of a key of YAML that stands in a line of its own.
+/// The value of a key of YAML that has a line to itself.
 fn value<'t>(text: &'t str, key: &str) -> &'t str {
     let of = |line: &'t str| line.trim_start_matches([' ', '-']).strip_prefix(key)?.strip_prefix(": ");
     text.lines().find_map(of).unwrap_or_else(|| panic!("no {key} in\n{text}"))

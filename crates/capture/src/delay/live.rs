@@ -15,9 +15,9 @@ use crate::{Counts, Error, Options, Receiver, Technique};
 /// How long a tap's receiver waits for a frame before it looks whether the run is over.
 const TURN: Duration = Duration::from_millis(20);
 
-/// A frame that a receiver has not handed over yet is younger than this, once the receiver has
+/// A frame that a receiver has not handed over yet passed less than this ago, once the receiver has
 /// waited for nothing.
-const YOUNG: Nanos = Nanos(300_000_000);
+const HANDED_OVER_WITHIN: Nanos = Nanos(300_000_000);
 
 /// Frames on their way through the device when the taps open are not counted: those of this time.
 const LEAD: Nanos = Nanos(100_000_000);
@@ -157,7 +157,7 @@ impl Taps {
                     }
                     continue;
                 };
-                if since.elapsed() >= TAIL || (since.elapsed() >= YOUNG.into() && join.is_settled()) {
+                if since.elapsed() >= TAIL || (since.elapsed() >= HANDED_OVER_WITHIN.into() && join.is_settled()) {
                     over.store(true, Ordering::Relaxed);
                 }
             }
@@ -197,7 +197,7 @@ impl Undecided {
         self.decide(identity, false);
     }
 
-    /// By content, where no frame had an id and enough of them were looked at, or nothing more is
+    /// By content, where no frame had an id and enough of them were compared, or nothing more is
     /// waited for.
     fn decide(&self, identity: &OnceLock<Identity>, over: bool) {
         let long = self.since.is_some_and(|since| since.elapsed() >= LOOKING);
@@ -236,7 +236,7 @@ fn receive(
             }
         });
         let read_ns = match received {
-            Ok(0) => now.map_or(0, |now| now.saturating_sub(YOUNG.0)),
+            Ok(0) => now.map_or(0, |now| now.saturating_sub(HANDED_OVER_WITHIN.0)),
             Ok(_) => 0,
             Err(error) => {
                 // The run may be over already.

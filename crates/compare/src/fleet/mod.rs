@@ -27,7 +27,7 @@ pub use owners::{Owners, Slow};
 pub struct Present {
     /// The kind.
     pub kind: GroupKind,
-    /// How many groups are looked at: those with most sends.
+    /// How many groups are compared: those with most sends.
     pub asked: u64,
     /// How many groups there are in either week.
     pub groups: u64,
@@ -156,7 +156,7 @@ pub enum Standing {
     /// It did, by itself.
     Itself,
     /// It did with these, with which it shares sends; none where these are not among the cells that
-    /// were looked at.
+    /// were compared.
     With(Vec<Group>),
     /// Few of its sends did.
     FewOfItsSends,

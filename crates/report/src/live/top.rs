@@ -34,7 +34,7 @@ pub struct Top<'a> {
     pub typing: bool,
     /// Whether the figures stand still.
     pub paused: bool,
-    /// The share of the bytes that was looked at, in [0, 1].
+    /// The share of the bytes that was sampled, in [0, 1].
     pub looked_at: f64,
     /// The CPU time of this program, as a share of one CPU.
     pub cpu: f64,
@@ -374,7 +374,7 @@ mod tests {
         let top = Top { looked_at: 0.25, message: "recording", paused: true, ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("~4000") && text.contains("PAUSED") && text.contains("25 %"), "{text}");
-        // Bytes are counted whether or not sends are looked at.
+        // Bytes are counted whether or not sends are sampled.
         let wide = drawn(100, 10, false, true, &top).join("\n");
         assert!(wide.contains(" 102 KiB"), "{wide}");
         assert!(text.contains("recording") && !text.contains("q quit"), "{text}");

@@ -165,7 +165,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
         } else {
             c.verdict.extend(single(given));
             c.tables.push(flows(given));
-            // Each effect is a row; which of them say something stands in the sentences above.
+            // Each effect is a row; the sentences above name those that say something.
             c.tables.push(conclusion::effects_table(part, plan, trials, &mut Vec::new()));
         }
     }

@@ -60,7 +60,7 @@ pub fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
 }
 
-/// Frames looked at in a trial of bulk transfer: more than any of these sends.
+/// Frames analysed in a trial of bulk transfer: more than any of these sends.
 const ALL_FRAMES: u64 = 2_000_000;
 
 #[cfg(test)]

@@ -152,8 +152,8 @@ fn percent(ratio: f64) -> f64 {
 }
 
 /// Where the way's cost falls into few slices, the mean shows it.
-fn estimate(values: &[f64], rare: bool, seed: u64) -> Option<Estimate> {
-    if rare {
+fn estimate(values: &[f64], in_few_slices: bool, seed: u64) -> Option<Estimate> {
+    if in_few_slices {
         return stats::mean_interval(values, CONFIDENCE, seed);
     }
     if values.len() < stats::FEWEST_RESAMPLED {
@@ -168,7 +168,7 @@ fn of_pairs(blocks: &[Vec<Pair>], value: impl Fn(&Pair) -> f64) -> Vec<f64> {
 
 impl Row {
     fn of(way: &Way, blocks: &[Vec<Pair>], seed: u64) -> Self {
-        let estimate = |value: fn(&Pair) -> f64| estimate(&of_pairs(blocks, value), way.rare, seed);
+        let estimate = |value: fn(&Pair) -> f64| estimate(&of_pairs(blocks, value), way.in_few_slices, seed);
         let p99 = |p: &Pair| match (p.way.p99_ns, p.nothing.p99_ns) {
             (Some(way), Some(nothing)) => percent(way / nothing),
             _ => f64::NAN,
@@ -181,7 +181,7 @@ impl Row {
             cpu_ns: estimate(|p| p.way.cpu_ns - p.nothing.cpu_ns),
             machine_ns: estimate(|p| p.way.machine_ns - p.nothing.machine_ns),
             p99: estimate(p99),
-            mean: way.rare,
+            mean: way.in_few_slices,
             reference: way.reference,
         }
     }

@@ -92,7 +92,7 @@ pub struct Way {
     pub reference: Option<&'static str>,
     /// Whether its cost falls into few slices and much at a time, so that the mean shows it and the
     /// median does not.
-    pub(super) rare: bool,
+    pub(super) in_few_slices: bool,
     /// Whether its cost is so small that it takes many slices.
     small: bool,
     /// What it makes the sender do.
@@ -112,11 +112,11 @@ impl std::fmt::Debug for Way {
 
 impl Way {
     const fn new(key: Key, name: &'static str, open: fn(u16, Cpus) -> Result<Box<dyn Observer>, Error>) -> Self {
-        Self { key, name, reference: None, rare: false, small: false, stamps: Stamps::None, open }
+        Self { key, name, reference: None, in_few_slices: false, small: false, stamps: Stamps::None, open }
     }
 
-    const fn rare(self) -> Self {
-        Self { rare: true, ..self }
+    const fn in_few_slices(self) -> Self {
+        Self { in_few_slices: true, ..self }
     }
 
     const fn small(self) -> Self {
@@ -133,7 +133,7 @@ impl Way {
 
     /// Pairs of slices that it has in each block.
     pub(super) fn pairs(&self) -> u32 {
-        if self.rare || self.small { PAIRS_OF_MANY } else { u32::from(self.key != Key::Nothing) }
+        if self.in_few_slices || self.small { PAIRS_OF_MANY } else { u32::from(self.key != Key::Nothing) }
     }
 
     /// Why it cannot be measured with this load, if it cannot.
@@ -170,14 +170,14 @@ pub static ALL: [Way; 26] = [
         Watching::start(tracer(0, Sampling::Every, STAMPS), c.others)
     }),
     Way::new(Key::Sampled1000, "sampled 1/1000", |p, c| Watching::start(tracer(p, windows(1000), STAMPS), c.others))
-        .rare(),
+        .in_few_slices(),
     Way::new(Key::Sampled100, "sampled 1/100", |p, c| Watching::start(tracer(p, windows(100), STAMPS), c.others))
-        .rare(),
+        .in_few_slices(),
     Way::new(Key::Floor, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
     Way::new(Key::Tagged, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
     Way::new(Key::Every, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
     Way::new(Key::Histograms100, "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
-        .rare(),
+        .in_few_slices(),
     Way::new(Key::Histograms, "histograms of every send", |p, c| {
         Watching::start(histograms(p, Sampling::Every), c.others)
     }),

@@ -20,7 +20,7 @@ pub(super) struct Exchange {
     pub sent: Message,
     pub received: Message,
     pub moments: Moments,
-    /// When TCP took the last frame up: stands in for `ready` where the kernel reports none.
+    /// When TCP took the last frame up: used as `ready` where the kernel reports none.
     taken: Option<Moment>,
     /// When the first frame was readable.
     first_ready: Option<Moment>,

@@ -29,7 +29,7 @@ trait Probe: Send {
     fn send(&mut self, number: u64) -> io::Result<()>;
     /// Where answers arrive.
     fn socket(&self) -> BorrowedFd<'_>;
-    /// The largest message that is looked at, bytes. A stream has messages of one byte.
+    /// The largest message that is checked, bytes. A stream has messages of one byte.
     fn message_bytes(&self) -> usize;
     /// Which probe a message answers; `None` for what is no answer.
     fn number(&mut self, message: &[u8]) -> Option<u64>;

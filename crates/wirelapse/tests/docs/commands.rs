@@ -316,7 +316,7 @@ fn what_no_command_takes_is_refused() {
     assert_eq!(words("wirelapse trace --json | jq -c ."), ["wirelapse", "trace", "--json"]);
 }
 
-/// What follows `before` within quotes, each time that it stands in a text.
+/// What follows `before` within quotes, each time that it occurs in a text.
 fn quoted<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
     text.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }

@@ -145,7 +145,7 @@ pub struct Figures {
     pub disorder: u64,
     /// The distribution of each of [`SHARES`].
     pub shares: [Distribution; SHARES.len()],
-    /// Where the time of probes went, requests aside.
+    /// Where the time of probes went, without that of requests.
     probes: Most,
     /// Where the time of requests went.
     requests: Most,

@@ -11,7 +11,7 @@ use super::Reading;
 use crate::interrupt::Interrupt;
 
 /// Headers with all their options, tunnels included, fit in this, or those of UDP with the question
-/// of a DNS message; other payload is not looked at.
+/// of a DNS message; other payload is not read.
 const SNAP_LENGTH: u32 = 256;
 /// The longest wait for a packet: how late an end by time or a signal can be.
 const TURN: Duration = Duration::from_millis(100);

@@ -28,7 +28,7 @@ const SENDS: usize = 20_000;
 const CONNECTIONS: usize = 20_000;
 /// Sends of a row that are shown.
 const SLOWEST: usize = 8;
-/// How often it is found out what share was looked at, and which cgroups there are: both walk
+/// How often it is found out what share was sampled, and which cgroups there are: both walk
 /// through what there is.
 const WALKS: u32 = 10;
 
