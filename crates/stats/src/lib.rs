@@ -2,7 +2,8 @@
 //!
 //! **Does:** keeps a [`Distribution`] of any number of values in bounded memory, gives its
 //! quantiles where there are enough values to carry them, and an interval for each that assumes
-//! nothing of the shape of the distribution. Says of an experiment what a setting is worth
+//! nothing of the shape of the distribution; where some values are only known to be at least so
+//! large, [`censored_quantile`]. Says of an experiment what a setting is worth
 //! ([`Comparison`]), with intervals, rank and permutation tests, effects of a factorial plan
 //! ([`effects`]), steps along a swept factor ([`steps`]), drift and outliers, and how two
 //! distributions differ ([`kolmogorov_smirnov`], [`quantile_shift`]).
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod censored;
 mod difference;
 mod distribution;
 mod drift;
@@ -36,6 +38,7 @@ mod stretch;
 mod unpaired;
 
 pub use bootstrap::{Estimate, FEWEST_RESAMPLED, Method, bca, mean_interval, median_interval, student_p};
+pub use censored::censored_quantile;
 pub use difference::{Comparison, cliffs_delta, hedges_g};
 pub use distribution::{Distribution, Precision, Quantile};
 pub use drift::{Trend, outliers, trend};
