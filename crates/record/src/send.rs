@@ -27,10 +27,23 @@ pub struct Send {
     /// asleep in its call or for the socket to be writable, and what held the queue meanwhile:
     /// `send_buffer` where nothing did and the buffer itself is too small.
     pub buffer: Option<Wait>,
-    /// Why it waited in TCP; `None` where it never got out.
+    /// Why it waited in TCP, or waits there where it is not acknowledged; `None` where that is not
+    /// known.
     pub wait: Option<Wait>,
-    /// How often the packet with its last byte was retransmitted.
+    /// How often the packet with its last byte was retransmitted; of the oldest one that is not
+    /// acknowledged, how often TCP has done so since the last ACK, where that is more.
     pub retransmissions: u16,
+    /// Where no ACK was seen: how far it had come.
+    pub unacknowledged: Option<Unacknowledged>,
+}
+
+/// What is known of a send without an ACK: tracing ended first, or its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unacknowledged {
+    /// By then no ACK had come.
+    pub at: Instant<Monotonic>,
+    /// How long by then nothing of its connection had been acknowledged, since this send was made.
+    pub idle: Nanos,
 }
 
 /// When a byte passed each stage; `None` where the stage gave no stamp.
@@ -172,6 +185,17 @@ macro_rules! declare_state {
                 Ok(())
             }, null "the NIC gave no stamp", "stage `nic`: it was on the wire, by the NIC's clock, converted", from "BPF_SOCK_OPS_TSTAMP_SND_HW_CB";
             ack_at_ns = stamps.ack, null "no ACK was seen", "stage `ack`: it was acknowledged", from "BPF_SOCK_OPS_TSTAMP_ACK_CB";
+            unacknowledged_at_ns = |s| s.unacknowledged.map(|u| u.at), set |s, v| {
+                s.unacknowledged = Option::from_value(v)?.map(|at| Unacknowledged { at, idle: Nanos::ZERO });
+                Ok(())
+            }, null "an ACK was seen", "no ACK had come by then: tracing, or the connection, ended";
+            unacknowledged_ns = |s| s.unacknowledged_for(), null "an ACK was seen", "`send` to that moment: it took longer than this";
+            idle_ns = |s| s.unacknowledged.map(|u| u.idle), set |s, v| {
+                if let Some(unacknowledged) = &mut s.unacknowledged {
+                    unacknowledged.idle = Nanos::from_value(v)?;
+                }
+                Ok(())
+            }, null "an ACK was seen", "how long by then nothing of its connection had been acknowledged, since this send was made";
             sched_error_ns = |s| s.stamps.sched.map(|_| s.stamps.sched_error), set |s, v| {
                 s.stamps.sched_error = Option::<Nanos>::from_value(v)?.unwrap_or_default();
                 Ok(())
@@ -196,13 +220,13 @@ macro_rules! declare_state {
             waited_for = |s| s.wait.map(|w| w.reason), set |s, v| {
                 s.wait = Option::from_value(v)?.map(|reason| Wait { reason, by_reason: Nanos::ZERO });
                 Ok(())
-            }, null "it was never sent", "what held it back for the largest share of `tcp_ns`";
+            }, null "it is not known", "what held it back for the largest share of `tcp_ns`, or has done so far where it is still in TCP";
             waited_ns = |s| s.wait.map(|w| w.by_reason), set |s, v| {
                 if let Some(wait) = &mut s.wait {
                     wait.by_reason = Nanos::from_value(v)?;
                 }
                 Ok(())
-            }, null "it was never sent", "the share of `tcp_ns` that this accounts for";
+            }, null "it is not known", "the share of `tcp_ns` that this accounts for";
             buffer_full_for = |s| s.buffer.map(|w| w.reason), set |s, v| {
                 s.buffer = Option::from_value(v)?.map(|reason| Wait { reason, by_reason: Nanos::ZERO });
                 Ok(())
@@ -239,6 +263,7 @@ impl Send {
             buffer: None,
             wait: None,
             retransmissions: 0,
+            unacknowledged: None,
         }
     }
 
@@ -266,6 +291,27 @@ impl Send {
             Leg::Network => between(Stage::Driver, Stage::Ack),
             Leg::Total => between(Stage::Send, Stage::Ack),
         }
+    }
+
+    /// How long it had gone without an ACK when it was last seen; `None` where one came.
+    #[inline]
+    pub fn unacknowledged_for(&self) -> Option<Nanos> {
+        self.unacknowledged?.at.since(self.stamps.send).ok()
+    }
+
+    /// How long a leg had taken by then, of a send without an ACK: the leg in which it was, and the
+    /// total. `None` of every other leg, and of one that is over.
+    #[inline]
+    pub fn so_far(&self, leg: Leg) -> Option<Nanos> {
+        let until = self.unacknowledged?.at;
+        let since = match leg {
+            Leg::Total => Some(self.stamps.send),
+            // What has left and gave no stamp has no reason for waiting.
+            Leg::Tcp if self.stamps.sched.is_none() && self.stamps.driver.is_none() => self.wait.map(|_| self.stamps.send),
+            Leg::Network => self.stamps.at(Stage::Nic).or(self.stamps.driver),
+            _ => None,
+        };
+        until.since(since?).ok()
     }
 
     /// The bound on the error of a leg, to either side: of the stamps at both of its ends together.
@@ -337,6 +383,7 @@ mod tests {
             buffer: None,
             wait: None,
             retransmissions: 0,
+            unacknowledged: None,
         }
     }
 
@@ -350,6 +397,19 @@ mod tests {
         let s = send(Stamps { ack: Some(at(9)), ..Stamps::sent_at(at(1)) });
         assert_eq!(s.leg(Leg::Tcp), Ok(None));
         assert_eq!(s.leg(Leg::Total), Ok(Some(Nanos(8))));
+    }
+
+    #[test]
+    fn a_send_without_an_ack_has_its_time_so_far_in_the_leg_where_it_is() {
+        let unacknowledged = Some(Unacknowledged { at: at(90), idle: Nanos(5) });
+        let of = |stamps, wait| Send { unacknowledged, wait, ..send(stamps) };
+        let legs = |s: Send| [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total].map(|leg| s.so_far(leg).map(|t| t.0));
+        let left = Stamps { sched: Some(at(20)), driver: Some(at(30)), ..Stamps::sent_at(at(10)) };
+        assert_eq!(legs(of(left, None)), [None, None, Some(60), Some(80)]);
+        let wait = Some(Wait { reason: crate::WaitReason::ReceiveWindow, by_reason: Nanos(1) });
+        assert_eq!(legs(of(Stamps::sent_at(at(10)), wait)), [Some(80), None, None, Some(80)]);
+        assert_eq!(legs(of(Stamps::sent_at(at(10)), None)), [None, None, None, Some(80)]);
+        assert_eq!(legs(send(left)), [None; 4]);
     }
 
     proptest! {

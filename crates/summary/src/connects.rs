@@ -14,12 +14,16 @@ pub struct SetUps {
     pub retried: u64,
     /// Retransmissions of those.
     pub retries: u64,
+    /// Those of them that had no answer when tracing ended.
+    pending_retried: u64,
     /// Attempts with Fast Open.
     pub fast_open: u64,
     /// From the SYN until the connection was established.
     pub handshake: Distribution,
     /// In the accept queue.
     pub accept_wait: Distribution,
+    /// From the SYN to the end of attempts that came to nothing.
+    pub failed: Distribution,
 }
 
 impl SetUps {
@@ -28,9 +32,11 @@ impl SetUps {
             outcomes: [0; Outcome::ALL.len()],
             retried: 0,
             retries: 0,
+            pending_retried: 0,
             fast_open: 0,
             handshake: Distribution::new(Precision::Coarse),
             accept_wait: Distribution::new(Precision::Coarse),
+            failed: Distribution::new(Precision::Coarse),
         }
     }
 
@@ -38,6 +44,7 @@ impl SetUps {
         self.outcomes[connect.outcome as usize] += 1;
         self.retried += u64::from(connect.retries > 0);
         self.retries += u64::from(connect.retries);
+        self.pending_retried += u64::from(connect.retries > 0 && connect.outcome == Outcome::Pending);
         self.fast_open += u64::from(connect.fast_open.is_some());
         if let Some(time) = connect.handshake() {
             self.handshake.record(time.0);
@@ -45,11 +52,25 @@ impl SetUps {
         if let Some(time) = connect.accept_wait() {
             self.accept_wait.record(time.0);
         }
+        let ended = connect.stamps.ended.or(connect.stamps.closed).filter(|_| connect.outcome != Outcome::Established);
+        if let Some(time) = ended.zip(connect.stamps.syn).and_then(|(end, syn)| end.since(syn).ok()) {
+            self.failed.record(time.0);
+        }
     }
 
     /// How many attempts.
     pub fn n(&self) -> u64 {
         self.outcomes.iter().sum()
+    }
+
+    /// How many came to nothing, by their outcome: not those that had just begun when tracing ended.
+    pub fn failures(&self) -> Vec<(Outcome, u64)> {
+        let of = |outcome| match outcome {
+            Outcome::Established | Outcome::Found => 0,
+            Outcome::Pending => self.pending_retried,
+            other => self.outcome(other),
+        };
+        Outcome::ALL.into_iter().map(|outcome| (outcome, of(outcome))).filter(|(_, n)| *n > 0).collect()
     }
 
     /// How many of them had this outcome.

@@ -25,12 +25,18 @@ impl TraceSummary {
                 legs.group(leg.name(), |f| {
                     let stats = total.leg(leg);
                     f.number("n", stats.times.n());
+                    f.number("unacknowledged", stats.so_far.n());
                     f.number("missing", stats.missing);
                     f.number("disorder", stats.disorder);
                     f.number("inferred", stats.inferred);
                     f.number("vague", stats.vague);
                     f.number("error_ns", stats.error.0);
-                    times(f, &stats.times);
+                    f.number("sum_ns", stats.sum());
+                    f.number_or_null("min_ns", stats.times.min());
+                    for (key, quantile) in QUANTILES {
+                        f.number_or_null(key, stats.quantile(quantile));
+                    }
+                    f.number_or_null("max_ns", stats.max());
                 });
             }
         });

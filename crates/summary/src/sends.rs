@@ -1,7 +1,7 @@
 //! The figures of a set of sends.
 
 use record::{Leg, Nanos, Send, Wait, WaitReason};
-use stats::{Distribution, Precision};
+use stats::{Distribution, Precision, Quantile, censored_quantile};
 
 /// One leg of a set of sends.
 #[derive(Clone, Debug)]
@@ -21,12 +21,69 @@ pub struct LegFigures {
     /// The largest bound on the error of a time in `times`, to either side: of inferred stamps and
     /// of the NIC's.
     pub error: Nanos,
+    /// How long sends without an ACK had been in this leg when they were last seen, nanoseconds:
+    /// those that were in it.
+    pub so_far: Distribution,
 }
 
 impl LegFigures {
     /// No times yet.
     pub(crate) const fn new(precision: Precision) -> Self {
-        Self { times: Distribution::new(precision), missing: 0, disorder: 0, inferred: 0, vague: 0, error: Nanos::ZERO }
+        Self {
+            times: Distribution::new(precision),
+            missing: 0,
+            disorder: 0,
+            inferred: 0,
+            vague: 0,
+            error: Nanos::ZERO,
+            so_far: Distribution::new(precision),
+        }
+    }
+
+    /// Adds what a send says of this leg.
+    fn add(&mut self, reading: LegReading) {
+        match reading {
+            LegReading::Time { time, inferred, error } => {
+                self.times.record(time.0);
+                self.inferred += u64::from(inferred);
+                self.error = self.error.max(error);
+            }
+            LegReading::SoFar(time) => self.so_far.record(time.0),
+            LegReading::Vague => self.vague += 1,
+            LegReading::Missing => self.missing += 1,
+            LegReading::Disorder => self.disorder += 1,
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.times.merge(&other.times);
+        self.missing += other.missing;
+        self.disorder += other.disorder;
+        self.inferred += other.inferred;
+        self.vague += other.vague;
+        self.error = self.error.max(other.error);
+        self.so_far.merge(&other.so_far);
+    }
+
+    /// Sends with a time in this leg, be it over or not.
+    pub const fn n(&self) -> u64 {
+        self.times.n() + self.so_far.n()
+    }
+
+    /// All of that time, nanoseconds.
+    pub const fn sum(&self) -> u128 {
+        self.times.sum() + self.so_far.sum()
+    }
+
+    /// The longest time that a send has spent in it, nanoseconds.
+    pub fn max(&self) -> Option<u64> {
+        self.times.max().max(self.so_far.max())
+    }
+
+    /// A quantile of how long sends take, as far as those that are not over leave it open
+    /// ([`censored_quantile`]), nanoseconds.
+    pub fn quantile(&self, quantile: Quantile) -> Option<u64> {
+        censored_quantile(&self.times, &self.so_far, quantile)
     }
 }
 
@@ -36,6 +93,8 @@ pub(crate) enum LegReading {
     /// It took so long, give or take the error; `inferred` where a stamp at an end of it was found
     /// between two others.
     Time { time: Nanos, inferred: bool, error: Nanos },
+    /// It had taken so long when the send was last seen, and no ACK had come.
+    SoFar(Nanos),
     /// Such a stamp has a bound on its error that is larger than the leg.
     Vague,
     /// A stage of it gave no stamp.
@@ -68,7 +127,7 @@ impl LegReading {
                 let error = send.leg_error(leg);
                 if inferred && error > time { Self::Vague } else { Self::Time { time, inferred, error } }
             }
-            Ok(None) => Self::Missing,
+            Ok(None) => send.so_far(leg).map_or(Self::Missing, Self::SoFar),
             Err(_) => Self::Disorder,
         }
     }
@@ -170,16 +229,7 @@ impl SendFigures {
         self.retransmitted += u64::from(send.retransmissions > 0);
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
         for (leg, stats) in legs.iter().zip(&mut self.legs) {
-            match *leg {
-                LegReading::Time { time, inferred, error } => {
-                    stats.times.record(time.0);
-                    stats.inferred += u64::from(inferred);
-                    stats.error = stats.error.max(error);
-                }
-                LegReading::Vague => stats.vague += 1,
-                LegReading::Missing => stats.missing += 1,
-                LegReading::Disorder => stats.disorder += 1,
-            }
+            stats.add(*leg);
         }
         let slower = send.state.is_slower_than_at_rest() == Some(true);
         if let Some(wait) = send.wait {
@@ -203,12 +253,7 @@ impl SendFigures {
         self.retransmitted += other.retransmitted;
         self.unacknowledged += other.unacknowledged;
         for (mine, theirs) in self.legs.iter_mut().zip(&other.legs) {
-            mine.times.merge(&theirs.times);
-            mine.missing += theirs.missing;
-            mine.disorder += theirs.disorder;
-            mine.inferred += theirs.inferred;
-            mine.vague += theirs.vague;
-            mine.error = mine.error.max(theirs.error);
+            mine.merge(theirs);
         }
         self.waits.merge(&other.waits);
         self.buffer.merge(&other.buffer);
@@ -248,9 +293,15 @@ impl SendFigures {
             .is_some_and(|(least, rtt)| least <= rtt.0.saturating_add(rtt.0 / 4 + 1_000_000))
     }
 
-    /// All time of all legs that add up to totals, nanoseconds.
+    /// All time of all sends, nanoseconds: that of the legs that add up to totals, and that which
+    /// is in none of them, because a stage gave no stamp.
     pub fn time(&self) -> u128 {
-        Leg::ADDITIVE.into_iter().map(|leg| self.leg(leg).times.sum()).sum()
+        self.divided().max(self.leg(Leg::Total).sum())
+    }
+
+    /// That of the legs alone.
+    pub fn divided(&self) -> u128 {
+        Leg::ADDITIVE.into_iter().map(|leg| self.leg(leg).sum()).sum()
     }
 
     /// The reasons that sends really waited for, the longest first: not those sent at once.

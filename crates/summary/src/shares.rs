@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use record::{ConnectionId, Leg};
 
-use crate::{LEGS, TimedKind, TraceSummary};
+use crate::{LEGS, SendFigures, TimedKind, TraceSummary};
 
 /// The time of all records, or of one connection, by leg.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Divided {
     pub of: Option<(ConnectionId, Option<(SocketAddr, SocketAddr)>)>,
     /// How many records.
     pub n: u64,
-    /// The time of all legs that add up to the total; above zero.
+    /// All time: that of the legs, and of sends what is in none of them; above zero.
     whole: u128,
     sums: [u128; LEGS],
 }
@@ -24,9 +24,9 @@ impl Divided {
         kind: TimedKind,
         of: Option<(ConnectionId, Option<(SocketAddr, SocketAddr)>)>,
         n: u64,
-        sums: [u128; LEGS],
+        (sums, all): ([u128; LEGS], u128),
     ) -> Self {
-        Self { of, n, whole: kind.adding().map(|(leg, _)| sums[leg]).sum(), sums }
+        Self { of, n, whole: all.max(kind.adding().map(|(leg, _)| sums[leg]).sum()), sums }
     }
 
     /// A leg's share of the time; 0 where it took none.
@@ -44,26 +44,31 @@ impl Divided {
 /// How the time of all records of one type is divided, and that of so many of the busiest
 /// connections where there are several; those that took no time are left out.
 pub fn divided(summary: &TraceSummary, kind: TimedKind, connections: usize) -> Vec<Divided> {
-    let mut sums = [0; LEGS];
-    for (sum, (_, times)) in sums.iter_mut().zip(summary.times(kind)) {
-        *sum = times.sum();
-    }
-    let mut rows = vec![Divided::new(kind, None, summary.n(kind), sums)];
+    let of_sends = |sends: &SendFigures| {
+        let mut sums = [0; LEGS];
+        sums.iter_mut().zip(Leg::ALL).for_each(|(sum, leg)| *sum = sends.leg(leg).sum());
+        (sums, sends.time())
+    };
+    let all = match kind {
+        TimedKind::Sends => of_sends(summary.total()),
+        _ => {
+            let mut sums = [0; LEGS];
+            sums.iter_mut().zip(summary.times(kind)).for_each(|(sum, (_, times))| *sum = times.sum());
+            (sums, 0)
+        }
+    };
+    let mut rows = vec![Divided::new(kind, None, summary.n(kind), all)];
     match summary.tallies(kind) {
         Some(tallies) => rows.extend(
             tallies
                 .sorted()
                 .into_iter()
                 .take(connections)
-                .map(|tally| Divided::new(kind, Some((tally.flow, tally.ends)), tally.n, tally.sums)),
+                .map(|tally| Divided::new(kind, Some((tally.flow, tally.ends)), tally.n, (tally.sums, 0))),
         ),
         None => rows.extend(summary.connections().into_iter().take(connections).map(|c| {
-            let mut sums = [0; LEGS];
-            for (sum, leg) in sums.iter_mut().zip(Leg::ALL) {
-                *sum = c.sends.leg(leg).times.sum();
-            }
             let of = (c.connection.id, Some((c.connection.local, c.connection.remote)));
-            Divided::new(kind, Some(of), c.sends.sends, sums)
+            Divided::new(kind, Some(of), c.sends.sends, of_sends(&c.sends))
         })),
     }
     // One connection alone is all there is.

@@ -9,7 +9,7 @@ use record::{Leg, Nanos, Send};
 /// A slow send, with the ends of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowSend {
-    /// From its `send` to its ACK.
+    /// From its `send` to its ACK, or to when it was last seen without one.
     pub total: Nanos,
     /// The send.
     pub send: Send,
@@ -45,9 +45,9 @@ impl Slowest {
         Self { keep, heap: BinaryHeap::new() }
     }
 
-    /// Offers a send. One without a total (never acknowledged) cannot be ranked and is not kept.
+    /// Offers a send. One without an ACK has taken as long as it was seen.
     pub fn offer(&mut self, send: &Send, ends: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) {
-        let Ok(Some(total)) = send.leg(Leg::Total) else { return };
+        let Some(total) = send.leg(Leg::Total).ok().flatten().or(send.unacknowledged_for()) else { return };
         let full = self.heap.len() >= self.keep;
         if self.keep == 0 || full && self.heap.peek().is_some_and(|least| total < least.0.total) {
             return;

@@ -21,6 +21,12 @@ pub trait Timed: Clone {
     /// [`Disorder`] where the later stage has the earlier time.
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder>;
 
+    /// The same of all legs, and of one that was not over when it was last seen how long it had
+    /// taken by then. Legs in an impossible order have no time.
+    fn times_so_far(&self) -> [Option<u64>; LEGS] {
+        self.times()
+    }
+
     /// When it began, where a stamp says so.
     fn began(&self) -> Option<Instant<Monotonic>>;
 
@@ -66,6 +72,12 @@ impl Timed for Send {
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
         Leg::ALL.get(leg).map_or(Ok(None), |leg| self.leg(*leg))
+    }
+
+    fn times_so_far(&self) -> [Option<u64>; LEGS] {
+        let mut times = self.times();
+        times.iter_mut().zip(Leg::ALL).for_each(|(time, leg)| *time = time.or(self.so_far(leg).map(|t| t.0)));
+        times
     }
 
     fn began(&self) -> Option<Instant<Monotonic>> {

@@ -18,6 +18,12 @@ use crate::{
     Timeline,
 };
 
+/// A connection is stuck once it has waited for an ACK for so long: no peer delays one as long,
+/// and TCP has retransmitted by then.
+const STUCK: Nanos = Nanos::from_millis(1_000);
+/// And for at least so many round trips.
+const SLOW_ACKS: u64 = 4;
+
 /// A connection with the figures of its sends.
 #[derive(Clone, Debug)]
 pub struct ConnectionSummary {
@@ -27,6 +33,8 @@ pub struct ConnectionSummary {
     pub sends: SendFigures,
     /// What the kernel counted, when it was followed no more.
     pub totals: Option<ConnectionTotals>,
+    /// The oldest of its sends that no ACK was seen for.
+    pub unacknowledged: Option<Send>,
     last: u64,
     /// What TCP's own clock showed at its latest send: the time with anything to send, and of that
     /// the time with the peer's window full.
@@ -182,6 +190,7 @@ impl TraceSummary {
                 connection: connection.clone(),
                 sends: SendFigures::new(Precision::Coarse),
                 totals: None,
+                unacknowledged: None,
                 last,
                 clock: None,
             }
@@ -196,6 +205,9 @@ impl TraceSummary {
             Some(c) => {
                 c.sends.add(send, &legs);
                 c.last = self.events;
+                if send.unacknowledged.is_some() && c.unacknowledged.is_none_or(|old| send.stamps.send < old.stamps.send) {
+                    c.unacknowledged = Some(*send);
+                }
                 for (sum, passed) in self.clock.iter_mut().zip(c.passed(send)) {
                     *sum += passed;
                 }
@@ -278,6 +290,20 @@ impl TraceSummary {
     pub fn connections(&self) -> Vec<&ConnectionSummary> {
         let mut all: Vec<_> = self.connections.values().collect();
         all.sort_by_key(|c| (std::cmp::Reverse((c.sends.sends, c.sends.bytes)), c.connection.id));
+        all
+    }
+
+    /// Connections on which nothing more was acknowledged, for as long as something waited for it:
+    /// each with the oldest of that, the longest first.
+    pub fn stuck(&self) -> Vec<(&ConnectionSummary, &Send)> {
+        let idle = |send: &Send| send.unacknowledged.map_or(Nanos::ZERO, |u| u.idle);
+        let mut all: Vec<_> = self
+            .connections
+            .values()
+            .filter_map(|c| Some((c, c.unacknowledged.as_ref()?)))
+            .filter(|(_, send)| idle(send) >= STUCK.max(Nanos(send.state.srtt.0.saturating_mul(SLOW_ACKS))))
+            .collect();
+        all.sort_by_key(|(c, send)| (std::cmp::Reverse(idle(send)), c.connection.id));
         all
     }
 

@@ -85,6 +85,7 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                     Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos::ZERO }
                 }),
                 retransmissions: u16::from(random.below(400) == 0),
+                unacknowledged: None,
             }));
         }
     }
@@ -228,6 +229,7 @@ pub fn send() -> Send {
         buffer: None,
         wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),
         retransmissions: 0,
+        unacknowledged: None,
     }
 }
 

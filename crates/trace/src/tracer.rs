@@ -4,7 +4,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant as WallInstant};
 
-use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Realtime, Sampling};
+use record::{Conversion, Coverage, Event, Instant, Lost, Monotonic, Nanos, Realtime, Sampling};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -324,6 +324,12 @@ impl Tracer {
             self.passes.renumber()?;
         }
         Ok(Some(snapshot))
+    }
+
+    /// The oldest send of each connection that has waited for its ACK for `least` or longer, with
+    /// what is known of it `now`. Each is delivered once more when it is acknowledged or given up.
+    pub fn waiting(&self, now: Instant<Monotonic>, least: Nanos) -> Vec<record::Send> {
+        self.ring.probes().sends.waiting(now, least)
     }
 
     /// How to read a moment of the trace on the wall clock: the best of a few readings.

@@ -152,6 +152,7 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
                     by_reason: Nanos(tcp / 2),
                 }),
                 retransmissions: u16::from(draw.is_multiple_of(40)),
+                unacknowledged: None,
             }))
             .unwrap();
     }

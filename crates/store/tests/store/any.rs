@@ -7,7 +7,8 @@ use record::{
     Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
     Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Merged,
     Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request,
-    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Wait, WaitReason,
+    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Wait,
+    WaitReason,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -201,10 +202,10 @@ pub fn send() -> impl Strategy<Value = Send> {
         stamps(),
         merged,
         state(),
-        prop::option::of(wait()),
-        prop::option::of(wait()),
+        (prop::option::of(wait()), prop::option::of(wait())),
+        prop::option::of((number(), number())),
     )
-        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, merged, state, buffer, wait)| Send {
+        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, merged, state, (buffer, wait), open)| Send {
             connection: ConnectionId(id),
             owner,
             first_seq: SeqNumber(seq),
@@ -215,6 +216,7 @@ pub fn send() -> impl Strategy<Value = Send> {
             buffer,
             wait,
             retransmissions,
+            unacknowledged: open.map(|(at, idle)| Unacknowledged { at: Instant::from_nanos(at), idle: Nanos(idle) }),
         })
 }
 

@@ -109,6 +109,7 @@ struct queue {
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
 	__u64 sched_last;
 	__u64 driver_last;
+	__u64 progress; /* when bytes were last acknowledged */
 };
 SHARED(struct queue);
 

@@ -84,6 +84,7 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.retransmissions = 0;
 	slot->record.sched_span = 0;
 	slot->record.driver_span = 0;
+	slot->record.idle = 0;
 	slot->record.reason = REASON_UNKNOWN;
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
 		name_of(bpf_get_current_task_btf()->group_leader, slot->record.comm);
@@ -266,17 +267,85 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 	return row;
 }
 
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct inet_connection_sock___timeouts {
+	__u8 icsk_retransmits;
+};
+#pragma clang attribute pop
+
+struct flush {
+	__u64 now;
+	__u32 number;
+	__u32 finishing;
+	__u32 snd_nxt;
+	__u16 timeouts; /* in a row, since an ACK came */
+};
+
+static long flush_one(__u32 i, void *context)
+{
+	struct flush *flush = context;
+	struct queue *queue;
+	struct slot *slot = slot_oldest(flush->number, &queue);
+	__u64 since, idle;
+
+	if (!queue || !slot)
+		return 1;
+	if (flush->finishing)
+		COUNT(unfinished);
+	else
+		COUNT(closed_unacked);
+	slot->record.ack = flush->now;
+	if (!before(slot->key, flush->snd_nxt)) {
+		if (!slot->record.sched)
+			waiting_decide(slot, queue, false);
+	} else if (!slot->record.driver) {
+		slot_bound(queue, slot);
+	}
+	/* Timeouts retransmit the oldest packet. */
+	if (slot->record.retransmissions < flush->timeouts)
+		slot->record.retransmissions = flush->timeouts;
+	flush->timeouts = 0;
+	since = slot->record.send > queue->progress ? slot->record.send : queue->progress;
+	idle = flush->now > since ? (flush->now - since) / 1000 + 1 : 1;
+	slot->record.idle = idle < 0xffffffff ? idle : 0xffffffff;
+	record_out(queue, slot);
+	queue->head++;
+	return 0;
+}
+
+/* Gives up what is still on its way: the connection has ended, or tracing has. */
+static __always_inline void sends_flush(struct queue *queue, __u32 number, const struct tcp_sock *tp, __u64 now, bool finishing)
+{
+	const struct inet_connection_sock___timeouts *timers = (const void *)tp;
+	struct flush flush = {
+		.now = now,
+		.number = number,
+		.finishing = finishing,
+		.snd_nxt = tp->snd_nxt,
+		.timeouts = timers->icsk_retransmits,
+	};
+
+	clocks_run(queue, now);
+	bpf_loop(config.slots, flush_one, &flush, 0);
+}
+
 /* Lets a connection go. One that no process of the target has used was none of it. */
 static __always_inline void connection_over(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now,
 					    bool finishing)
 {
+	struct queue *queue;
+	__u32 at;
+
 	if (!by_process()) {
 		row->used = 1;
 		if (!row->announced)
 			announce(row, info->pid, info->comm, tp);
 	}
 	calls_end(row, info->row, tp);
-	row_release(info, row, tp, now, finishing);
+	queue = queue_of(row, info->row, &at);
+	if (queue)
+		sends_flush(queue, at, tp, now, finishing);
+	row_release(info, row, tp, now);
 }
 
 /* The state changes from `from` to `to`. */

@@ -222,6 +222,8 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		if (op == BPF_SOCK_OPS_RETRANS_CB)
 			stage_retransmit(at, skops->args[0], skops->args[1] * tp->mss_cache);
 		queue->epoch++;
+		if (op == BPF_SOCK_OPS_RTT_CB)
+			queue->progress = now;
 		if (STAMPS)
 			unstamped_check(row, queue, tp);
 		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps:

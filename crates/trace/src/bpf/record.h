@@ -60,6 +60,7 @@ struct send_record {
 	__u64 sched;
 	__u64 driver;
 	__u64 nic; /* the NIC's own clock */
+	/* Where no ACK was seen (`idle`): when it was last seen without. */
 	__u64 ack;
 	__u64 oldest;
 	__u64 waited; /* ns by `reason` */
@@ -84,7 +85,9 @@ struct send_record {
 	 * inode number */
 	__u32 nic_interface;
 	__u32 nic_network;
-	__u32 pad;
+	/* Not 0: no ACK was seen, and for so many microseconds by `ack` nothing of the connection
+	 * was acknowledged, since the send was made. */
+	__u32 idle;
 };
 SHARED(struct send_record);
 

@@ -153,15 +153,12 @@ static __always_inline struct row *row_take(struct socket_info *info, const stru
 	return row;
 }
 
-/* Says goodbye to a connection and gives its row back. */
-static __always_inline void row_release(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now,
-					bool finishing)
+/* Says goodbye to a connection whose sends are given up, and gives its row back. */
+static __always_inline void row_release(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now)
 {
 	struct closed_record closed = { .kind = RECORD_CLOSED, .cookie = row->cookie };
-	__u32 number = info->row, at;
+	__u32 number = info->row;
 
-	if (queue_of(row, number, &at))
-		slots_flush(at, finishing);
 	totals_update(row, number, tp, now);
 	closed.totals.followed = row->followed;
 	closed.totals.armed = row->armed;

@@ -285,6 +285,7 @@ static __always_inline void slot_pop(struct queue *queue, __u32 number, struct s
  * none. */
 static __always_inline void slots_acked(struct queue *queue, __u32 number, __u32 key, __u64 now)
 {
+	queue->progress = now;
 	for (int i = 0; i < 16; i++) {
 		struct slot *slot;
 
@@ -366,34 +367,4 @@ static __always_inline void slot_trim(struct queue *queue, __u32 number, __u32 w
 	slot->record.bytes = write_seq - slot->record.first_seq;
 	slot->key = write_seq - 1;
 	queue->last_key = slot->key;
-}
-
-struct flush {
-	__u32 number;
-	__u32 finishing;
-};
-
-static long flush_one(__u32 i, void *context)
-{
-	struct flush *flush = context;
-	struct queue *queue;
-	struct slot *slot = slot_oldest(flush->number, &queue);
-
-	if (!queue || !slot)
-		return 1;
-	if (flush->finishing)
-		COUNT(unfinished);
-	else
-		COUNT(closed_unacked);
-	record_out(queue, slot);
-	queue->head++;
-	return 0;
-}
-
-/* Gives up what is still on its way: the connection has ended, or tracing has. */
-static __always_inline void slots_flush(__u32 number, bool finishing)
-{
-	struct flush flush = { .number = number, .finishing = finishing };
-
-	bpf_loop(config.slots, flush_one, &flush, 0);
 }

@@ -320,8 +320,11 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 		return 0;
 	now = bpf_ktime_get_ns();
 	queue = queue_of(row, number, &at);
-	if (queue)
+	if (queue) {
+		if (before(tp->snd_una, ack))
+			queue->progress = now;
 		slots_acked_before(queue, at, ack, now);
+	}
 	/* A socket without the RTT callback: what holds its sends back is looked at now, a little
 	 * before the ACK changes it. */
 	if (!(tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_RTT_CB_FLAG)) {

@@ -407,7 +407,7 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 {
 	const struct send_record *send;
 	struct series_figures *of;
-	__u64 sched, driver, total = 0, sched_span, driver_span, waited;
+	__u64 sched, driver, ack, total = 0, sched_span, driver_span, waited;
 	__u32 in, reason;
 
 	if (!row || !slot)
@@ -421,15 +421,16 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	driver = send->driver;
 	sched_span = send->sched_span;
 	driver_span = send->driver_span;
-	if (send->ack > send->send)
-		total = send->ack - send->send;
+	ack = send->idle ? 0 : send->ack;
+	if (ack > send->send)
+		total = ack - send->send;
 	if (sched_span > total / 16) {
-		if (send->ack && (config.flags & CONFIG_NO_RECORDS))
+		if (ack && (config.flags & CONFIG_NO_RECORDS))
 			COUNT(no_sched);
 		sched = sched_span = 0;
 	}
 	if (driver_span > total / 16) {
-		if (send->ack && (config.flags & CONFIG_NO_RECORDS))
+		if (ack && (config.flags & CONFIG_NO_RECORDS))
 			COUNT(no_driver);
 		driver = driver_span = 0;
 	}
@@ -441,10 +442,10 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 		leg_between(of, in, HISTOGRAM_TCP, send->send, sched, sched_span);
 	if (sched && driver)
 		leg_between(of, in, HISTOGRAM_QDISC, sched, driver, sched_span + driver_span);
-	if (driver && send->ack)
-		leg_between(of, in, HISTOGRAM_NETWORK, driver, send->ack, driver_span);
-	if (send->ack)
-		leg_between(of, in, HISTOGRAM_TOTAL, send->send, send->ack, 0);
+	if (driver && ack)
+		leg_between(of, in, HISTOGRAM_NETWORK, driver, ack, driver_span);
+	if (ack)
+		leg_between(of, in, HISTOGRAM_TOTAL, send->send, ack, 0);
 	else
 		__sync_fetch_and_add(&of->unacked, 1);
 	waited = send->waited;

@@ -2,7 +2,7 @@
 
 use record::{
     Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Lost, Merged, Monotonic, Nanos, Opening,
-    Owner, Send, SenderState, SeqNumber, Stamps, Wait, WaitReason,
+    Owner, Send, SenderState, SeqNumber, Stamps, Unacknowledged, Wait, WaitReason,
 };
 
 use crate::decode::{DecodeError, address, kind, raw};
@@ -86,6 +86,11 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
         .ok_or(DecodeError::Malformed { field: "full_reason", value: raw.full_reason.into() })?;
     let (sched, sched_error) = between(raw.sched, raw.sched_span);
     let (driver, driver_error) = between(raw.driver, raw.driver_span);
+    let seen = stamp(raw.ack);
+    let (ack, unacknowledged) = match raw.idle {
+        0 => (seen, None),
+        idle => (None, seen.map(|at| Unacknowledged { at, idle: Nanos(u64::from(idle) * 1_000) })),
+    };
     let tcp = sched.and_then(|at: Instant<Monotonic>| at.since(Instant::from_nanos(raw.send)).ok());
     // The clocks of the reasons were read when the next stamp came, after the send had left.
     let by_reason = match tcp {
@@ -105,13 +110,14 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
             sched_error,
             driver_error,
             nic: None,
-            ack: stamp(raw.ack),
+            ack,
         },
         merged: Merged { sends: raw.merged, bytes: raw.merged_bytes, oldest: stamp(raw.oldest) },
         state: state(&raw.state, tick)?,
         buffer: (raw.full != 0).then_some(Wait { reason: full_reason, by_reason: Nanos(raw.full) }),
-        wait: (raw.sched != 0).then_some(Wait { reason, by_reason }),
+        wait: (raw.sched != 0 || raw.waited != 0).then_some(Wait { reason, by_reason }),
         retransmissions: raw.retransmissions,
+        unacknowledged,
     })
 }
 
@@ -284,6 +290,17 @@ mod tests {
         assert_eq!(s.merged, Merged { sends: 12, bytes: 13, oldest: Some(Instant::from_nanos(35)) });
         assert_eq!(s.wait, Some(Wait { reason: WaitReason::SendBuffer, by_reason: Nanos(8) }));
         assert_eq!(s.buffer, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(9) }));
+    }
+
+    #[test]
+    fn what_no_ack_was_seen_for_has_the_time_until_it_was_last_seen() {
+        let mut raw = a_send();
+        (raw.send, raw.ack, raw.idle) = (100, 7_100, 4);
+        (raw.reason, raw.waited) = (WaitReason::ReceiveWindow as u8, 6_000);
+        let s = send(&raw, TICK).unwrap();
+        assert_eq!((s.stamps.ack, s.unacknowledged_for()), (None, Some(Nanos(7_000))));
+        assert_eq!(s.unacknowledged.unwrap().idle, Nanos(4_000));
+        assert_eq!(s.wait, Some(Wait { reason: WaitReason::ReceiveWindow, by_reason: Nanos(6_000) }));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::{Add as _, RangeInclusive};
 
 use libbpf_rs::{Link, MapHandle};
-use record::{ConnectionId, ConnectionTotals, Coverage, Event, Leg, Lost, Nanos, Send};
+use record::{ConnectionId, ConnectionTotals, Coverage, Event, Instant, Leg, Lost, Monotonic, Nanos, Send};
 
 use crate::capabilities::{BPF_TIMESTAMPING, TRACEPOINTS_BACKEND};
 use crate::keeper::Keeper;
@@ -162,6 +162,13 @@ impl Sends {
         self.pool.taken()
     }
 
+    /// The oldest send of each connection that has waited for its ACK for `least` or longer `now`.
+    pub fn waiting(&self, now: Instant<Monotonic>, least: Nanos) -> Vec<Send> {
+        let oldest = |row: &RawRow| self.pool.oldest(row.queue, now.as_nanos());
+        let sends = self.rows_in_use().into_iter().filter_map(|(_, row)| decode::send(&oldest(&row)?, self.tick).ok());
+        sends.filter(|send| send.unacknowledged_for().is_some_and(|age| age >= least)).collect()
+    }
+
     fn rows_in_use(&self) -> Vec<(u32, RawRow)> {
         object::rows_in_use(&self.rows, self.pool.rows().min(self.sizes.rows), |row: &RawRow| row.cookie != 0)
     }
@@ -208,10 +215,10 @@ impl Loaded for Sends {
     /// Rows of sockets that no iterator showed any more.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error> {
         for (number, row) in self.rows_in_use() {
-            for slot in self.pool.take_back(row.queue)? {
+            for send in self.pool.take_back(row.queue, timestamping::now::<Monotonic>().as_nanos())? {
                 self.counted.unfinished += 1;
                 if self.records {
-                    self.give(Record::Send(decode::send(&slot.record, self.tick)?, None), out);
+                    self.give(Record::Send(decode::send(&send, self.tick)?, None), out);
                 }
             }
             object::free_row::<RawRow>(&self.rows, &self.free_rows, number)?;

@@ -3,7 +3,7 @@
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
 use crate::Error;
-use crate::layout::{CHUNK, POOL_CHUNKS, POOL_ROWS, Plain, RawPools, RawQueue, RawSlot};
+use crate::layout::{CHUNK, POOL_CHUNKS, POOL_ROWS, Plain, RawPools, RawQueue, RawSend, RawSlot};
 use crate::object;
 use crate::sizes::Sizes;
 
@@ -50,15 +50,18 @@ impl Pool {
     }
 
     /// Takes back the queue with this number, 0 for none, of a row that the kernel part does not
-    /// give back itself any more; the row is to be freed then. Gives its sends. To be called while
-    /// no program runs.
-    pub fn take_back(&self, number: u32) -> Result<Vec<RawSlot>, Error> {
+    /// give back itself any more; the row is to be freed then. Gives its sends as they are `now`. To
+    /// be called while no program runs.
+    pub fn take_back(&self, number: u32, now: u64) -> Result<Vec<RawSend>, Error> {
         let Some(at) = number.checked_sub(1) else { return Ok(Vec::new()) };
         let bytes = self.queues.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
         let Some(queue) = bytes.and_then(|bytes| RawQueue::from_bytes(&bytes)) else { return Ok(Vec::new()) };
         let places = if queue.directory == 0 { queue.near.to_vec() } else { self.empty(queue.directory)? };
         let on_way = queue.tail.wrapping_sub(queue.head);
-        let sends = (0..on_way).filter_map(|n| self.slot(&places, queue.head.wrapping_add(n))).collect();
+        let sends = (0..on_way)
+            .filter_map(|n| self.slot(&places, queue.head.wrapping_add(n)))
+            .map(|slot| unacknowledged(slot.record, &queue, now))
+            .collect();
         let mut chunks = 0;
         for chunk in places.iter().filter(|chunk| **chunk != 0) {
             self.free_chunks.update(&[], &chunk.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
@@ -71,6 +74,18 @@ impl Pool {
         }
         self.free_queues.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
         Ok(sends)
+    }
+
+    /// The oldest send of the queue with this number, as it is `now`; `None` where none is on its
+    /// way. The kernel part goes on meanwhile: what it hands on just now is `None`, too.
+    pub fn oldest(&self, number: u32, now: u64) -> Option<RawSend> {
+        let at = number.checked_sub(1)?;
+        let read = || RawQueue::from_bytes(&self.queues.lookup(&at.to_ne_bytes(), MapFlags::ANY).ok()??);
+        let queue = read().filter(|queue| queue.head != queue.tail)?;
+        let chunk = self.chunk(&queue, queue.head)?;
+        let slot = self.slot_in(chunk, queue.head)?;
+        read().filter(|again| (again.row, again.head) == (queue.row, queue.head))?;
+        Some(unacknowledged(slot.record, &queue, now))
     }
 
     /// Takes a directory back; gives the chunks that were in it.
@@ -94,8 +109,27 @@ impl Pool {
     /// The slot of a counter: a queue without a directory has two places, one with a directory all
     /// of them.
     fn slot(&self, places: &[u32], counter: u32) -> Option<RawSlot> {
-        let chunk = places.get((counter / CHUNK) as usize % places.len()).filter(|chunk| **chunk != 0)?;
-        let number = (chunk - 1) * CHUNK + counter % CHUNK;
+        self.slot_in(*places.get((counter / CHUNK) as usize % places.len())?, counter)
+    }
+
+    /// The chunk of a counter of a queue; 0 for none.
+    fn chunk(&self, queue: &RawQueue, counter: u32) -> Option<u32> {
+        let place = counter / CHUNK;
+        let Some(directory) = queue.directory.checked_sub(1) else { return Some(queue.near[place as usize & 1]) };
+        let place = directory * self.each + place % self.each;
+        let both = self.places.lookup(&(place / 2).to_ne_bytes(), MapFlags::ANY).ok()??;
+        let at = (place % 2) as usize * 4;
+        Some(u32::from_ne_bytes(both.get(at..at + 4)?.try_into().ok()?))
+    }
+
+    fn slot_in(&self, chunk: u32, counter: u32) -> Option<RawSlot> {
+        let number = chunk.checked_sub(1)? * CHUNK + counter % CHUNK;
         RawSlot::from_bytes(&self.slots.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
+}
+
+/// A send as it is `now`: not acknowledged.
+fn unacknowledged(record: RawSend, queue: &RawQueue, now: u64) -> RawSend {
+    let idle = now.saturating_sub(record.send.max(queue.progress)) / 1_000 + 1;
+    RawSend { ack: now, idle: u32::try_from(idle).unwrap_or(u32::MAX), ..record }
 }

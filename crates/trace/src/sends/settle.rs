@@ -21,7 +21,7 @@ pub(super) struct Settled {
 pub(super) fn settle(send: &mut Send) -> Settled {
     let mut settled = Settled::default();
     let acknowledged = send.stamps.ack.is_some();
-    let total = send.leg(Leg::Total).ok().flatten().unwrap_or_default();
+    let total = send.leg(Leg::Total).ok().flatten().or(send.unacknowledged_for()).unwrap_or_default();
     let too_wide = |error: Nanos| error > Nanos::ZERO && error.0 > total.0 / WIDEST;
     if too_wide(send.stamps.sched_error) {
         (send.stamps.sched, send.stamps.sched_error, send.wait) = (None, Nanos::ZERO, None);
@@ -81,6 +81,7 @@ mod tests {
             buffer: None,
             wait: Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(1) }),
             retransmissions: 0,
+            unacknowledged: None,
         }
     }
 

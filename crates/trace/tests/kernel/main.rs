@@ -18,4 +18,5 @@ mod stamps;
 mod targets;
 mod totals;
 mod traffic;
+mod unacknowledged;
 mod waiting;

@@ -131,6 +131,8 @@ pub struct Args {
 const TURN: Duration = Duration::from_millis(100);
 /// How often the table on the terminal is drawn.
 const REDRAW: Duration = Duration::from_millis(250);
+/// How often it is looked at which sends wait for their ACK, with --min-latency.
+const LOOK: Duration = Duration::from_millis(500);
 /// How long to wait, after CMD ended, for the ACKs of what it sent last.
 const LAST_ACKS: Duration = Duration::from_millis(500);
 /// How long a CMD that was interrupted may take to end before the report comes without it.
@@ -174,6 +176,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let mut labs_seen = None::<Instant>;
     let mut drawn = Instant::now();
+    let mut looked = Instant::now();
     let mut stopping = Stopping::new(&request, interrupt);
     let mut ended = None;
     // What fails ends the trace; what was gathered is reported all the same, and then the failure.
@@ -184,6 +187,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("the trace cannot go on")
             .and_then(|()| outputs.turn(timestamping::now()))
             .err();
+        if let Some(least) = outputs.prints_waiting()
+            && looked.elapsed() >= LOOK
+        {
+            looked = Instant::now();
+            outputs.waiting(tracer.waiting(timestamping::now(), least));
+        }
         if request.run.is_some() && labs_seen.is_none_or(|at| at.elapsed() >= lab_path::AGAIN) {
             labs_seen = Some(Instant::now());
             failure = failure.or_else(|| rights.see_labs().context("the trace cannot go on").err());

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use export::ndjson::Ndjson;
-use record::{End, Event, Instant, Lost, Monotonic, Nanos, Sink, SinkError};
+use record::{End, Event, Instant, Lost, Monotonic, Nanos, Send, Sink, SinkError};
 use report::page::trace::{self, Subject, describe};
 use report::view::Facts;
 use store::Provenance;
@@ -16,6 +16,9 @@ use super::request::Request;
 use super::slow::Slow;
 use crate::exit::{is_closed_pipe, message};
 use crate::output::{self, complain};
+
+/// What is printed with `--min-latency`, in errors.
+const SLOW_LINES: &str = "lines of what is slow";
 
 /// An output beside the report.
 struct Output {
@@ -110,7 +113,7 @@ impl Outputs {
         match kept {
             Ok(true) => self.each(|sink| sink.event(event)),
             Ok(false) => {}
-            Err(error) => drop(self.failed.get_or_insert(SinkError::new("lines of what is slow", error))),
+            Err(error) => drop(self.failed.get_or_insert(SinkError::new(SLOW_LINES, error))),
         }
     }
 
@@ -125,6 +128,18 @@ impl Outputs {
             }
         };
         self.outputs.retain_mut(|output| done(&mut *output.sink));
+    }
+
+    /// The time from which on sends are printed while they wait for their ACK, where they are.
+    pub fn prints_waiting(&self) -> Option<Nanos> {
+        self.slow.as_ref().map(Slow::least)
+    }
+
+    /// Prints sends that wait for their ACK.
+    pub fn waiting(&mut self, sends: Vec<Send>) {
+        if let Some(Err(error)) = self.slow.as_mut().map(|slow| slow.waiting(sends)) {
+            self.failed.get_or_insert(SinkError::new(SLOW_LINES, error));
+        }
     }
 
     /// After each turn: passes on what has gathered, and says what went wrong.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 
-use record::{ClockReading, ConnectionId, Event, Nanos, Owner};
+use record::{ClockReading, ConnectionId, Event, Nanos, Owner, Send, SeqNumber};
 use report::line;
 use summary::{Timed, TimedKind};
 
@@ -17,12 +17,14 @@ pub struct Slow {
     /// Whether each is a line on standard output.
     prints: bool,
     open: HashMap<ConnectionId, ((SocketAddr, SocketAddr), Owner)>,
+    /// The send of each connection that was printed while it waited for its ACK.
+    waiting: HashMap<ConnectionId, SeqNumber>,
 }
 
 impl Slow {
     /// What takes `least` or longer is slow; `clock` gives the time of day.
     pub fn new(least: Nanos, clock: ClockReading, prints: bool) -> Self {
-        Self { least, clock, prints, open: HashMap::new() }
+        Self { least, clock, prints, open: HashMap::new(), waiting: HashMap::new() }
     }
 
     /// Whether an event is kept: what says which connections there are, and what is slow. That is
@@ -33,7 +35,10 @@ impl Slow {
     pub fn keeps(&mut self, event: &Event) -> io::Result<bool> {
         match event {
             Event::Connection(c) => drop(self.open.insert(c.id, ((c.local, c.remote), c.owner))),
-            Event::Closed { connection, .. } => drop(self.open.remove(connection)),
+            Event::Closed { connection, .. } => {
+                self.open.remove(connection);
+                self.waiting.remove(connection);
+            }
             _ => {}
         }
         // What has no legs says which connections there are.
@@ -44,6 +49,24 @@ impl Slow {
             self.print(event, began)?;
         }
         Ok(slow)
+    }
+
+    /// Prints sends that wait for their ACK, each once: as records they come when they have one.
+    ///
+    /// # Errors
+    /// What standard output says.
+    pub fn waiting(&mut self, sends: Vec<Send>) -> io::Result<()> {
+        for send in sends.into_iter().filter(|_| self.prints) {
+            if self.waiting.insert(send.connection, send.first_seq) != Some(send.first_seq) {
+                self.print(&Event::Send(send), Some(send.stamps.send.as_nanos()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is slow takes this long or longer.
+    pub const fn least(&self) -> Nanos {
+        self.least
     }
 
     fn print(&self, event: &Event, began: Option<u64>) -> io::Result<()> {
@@ -60,5 +83,5 @@ impl Slow {
 /// When a record began, and how long it took.
 fn timed(record: &impl Timed) -> (Option<u64>, Option<Nanos>) {
     let kind: TimedKind = record.kind();
-    (record.began().map(|at| at.as_nanos()), record.times()[kind.total()].map(Nanos))
+    (record.began().map(|at| at.as_nanos()), record.times_so_far()[kind.total()].map(Nanos))
 }
