@@ -20,6 +20,11 @@ pub(crate) trait Described: Timed {
         self.reason()
     }
 
+    /// What it still waits for, where it was not over when it was last seen.
+    fn state(&self) -> Option<String> {
+        None
+    }
+
     /// Its other figures, with the words of a table's head.
     fn figures(&self) -> Vec<(&'static str, String)>;
 
@@ -36,7 +41,12 @@ pub(crate) trait Described: Timed {
     /// The time of a leg in words: what it is at most, where its error is larger than itself.
     fn took(&self, leg: usize, took: Nanos) -> String {
         let error = self.error(leg);
-        if error > took { format!("≤ {}", took + error) } else { took.to_string() }
+        match self.time(leg) {
+            // Not over when it was last seen.
+            Ok(None) => format!("≥ {took}"),
+            _ if error > took => format!("≤ {}", took + error),
+            _ => took.to_string(),
+        }
     }
 
     /// Why legs are not there.
@@ -67,6 +77,14 @@ impl Described for Send {
         self.reason().map(|reason| if at_once { reason } else { format!("waited for {reason}") })
     }
 
+    fn state(&self) -> Option<String> {
+        let idle = self.unacknowledged?.idle;
+        Some(match self.retransmissions {
+            0 => format!("not acknowledged, no ACK for {idle}"),
+            n => format!("not acknowledged, no ACK for {idle} and {}", quantity::counted(n.into(), "retransmission")),
+        })
+    }
+
     fn figures(&self) -> Vec<(&'static str, String)> {
         let s = &self.state;
         vec![("cwnd", s.cwnd.to_string()), ("in flight", s.in_flight.to_string()), ("srtt", s.srtt.to_string())]
@@ -90,6 +108,9 @@ impl Described for Send {
 
     fn missing(&self) -> Option<&'static str> {
         match (self.stamps.sched, self.stamps.driver) {
+            (None, None) if self.unacknowledged.is_some() => self.wait.is_none().then_some(
+                "No legs: it has left TCP, and gave no stamp on its way.",
+            ),
             (None, _) => Some(
                 "No legs: the packet with its last byte gave no stamp, because TCP had moved the byte from another packet, and no packet \
                  near it was stamped.",
@@ -120,7 +141,8 @@ impl Described for Send {
         if self.merged.sends > 0 {
             lines.push(format!("with {}", quantity::counted(self.merged.sends.into(), "merged send")));
         }
-        if self.retransmissions > 0 {
+        lines.extend(self.state());
+        if self.retransmissions > 0 && self.unacknowledged.is_none() {
             lines.push(quantity::counted(self.retransmissions.into(), "retransmission"));
         }
         lines

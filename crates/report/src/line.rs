@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use record::{Event, Nanos, Owner};
-use summary::Timed;
 
 use crate::described::Described;
 
@@ -15,9 +14,10 @@ pub fn slow(event: &Event, ends: Option<(SocketAddr, SocketAddr)>, owner: Option
 }
 
 fn words<T: Described>(record: &T, ends: Option<(SocketAddr, SocketAddr)>, owner: Option<Owner>) -> Option<String> {
-    let (kind, times) = (record.kind(), Timed::times(record));
+    let (kind, times) = (record.kind(), record.times_so_far());
     let total = Nanos(times[kind.total()]?);
-    let mut line = format!("{:>9}  {} {}", total.to_string(), kind.thing(), quantity::bytes(record.bytes()));
+    let took = record.took(kind.total(), total);
+    let mut line = format!("{took:>9}  {} {}", kind.thing(), quantity::bytes(record.bytes()));
     if let Some(owner) = record.owner().or(owner).filter(|owner| owner.pid != 0) {
         line.push_str(&format!("  {}[{}]", owner.comm, owner.pid));
     }
@@ -33,6 +33,9 @@ fn words<T: Described>(record: &T, ends: Option<(SocketAddr, SocketAddr)>, owner
     }
     if let Some(name) = record.name() {
         line.push_str(&format!("  {name}"));
+    }
+    if let Some(state) = record.state() {
+        line.push_str(&format!("  {state}"));
     }
     if let Some(held) = record.held() {
         line.push_str(&format!("  {held}"));

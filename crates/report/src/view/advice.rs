@@ -30,7 +30,7 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<Text> {
         return in_tcp(summary, reason, slower);
     }
     let time = total.time();
-    let (leg, took) = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).max_by_key(|p| p.1)?;
+    let (leg, took) = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).sum())).max_by_key(|p| p.1)?;
     if time == 0 || quantity::share(took, time) < MOST {
         return None;
     }
@@ -47,7 +47,7 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<Text> {
             .and(" the packets in it."),
         Leg::Network => match is_steady(&total.leg(Leg::Network).times)? && total.is_at_distance() {
             // Nothing shortens the distance, and the rest may be a round trip as well.
-            true if quantity::share(total.leg(Leg::Tcp).times.sum(), time) >= SOME => waited()?,
+            true if quantity::share(total.leg(Leg::Tcp).sum(), time) >= SOME => waited()?,
             // What requests took is said of them.
             true if !summary.requests().is_empty() => return None,
             true => Text::from(

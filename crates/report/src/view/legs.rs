@@ -1,6 +1,6 @@
 //! What has to be known of the table of legs.
 
-use record::Leg;
+use record::{Leg, Nanos};
 use stats::Quantile;
 
 use super::Facts;
@@ -47,7 +47,25 @@ pub(crate) fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
             vague.join(", ")
         ));
     }
-    let n = total.leg(Leg::Total).times.n();
+    if total.divided() < total.time() {
+        notes.push("not known: of sends with a stage that gave no stamp, the time that is in no leg.".to_owned());
+    }
+    let so_far = &total.leg(Leg::Total).so_far;
+    if so_far.n() > 0 {
+        notes.push(format!(
+            "{} no ACK: what it has taken so far, {}, is in the time, the shares and the maximum, and percentiles are estimates for data \
+             of which a part is not over (Kaplan–Meier).",
+            match so_far.n() {
+                1 => "1 send has".to_owned(),
+                n => format!("{} have", quantity::counted(n, "send")),
+            },
+            match so_far.n() {
+                1 => Nanos(so_far.max().unwrap_or(0)).to_string(),
+                _ => format!("up to {}", Nanos(so_far.max().unwrap_or(0))),
+            },
+        ));
+    }
+    let n = total.leg(Leg::Total).n();
     let held: Vec<String> = Quantile::SHOWN
         .into_iter()
         .filter(|q| n > 0 && n < q.needs())

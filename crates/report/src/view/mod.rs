@@ -1,6 +1,7 @@
 //! What is said of a trace in words.
 
 mod advice;
+mod connections;
 mod legs;
 mod losses;
 mod others;

@@ -1,22 +1,38 @@
 //! The report in plain words: what dominated, why, and what cannot be said.
 
 use paper::document::{Clause, ClauseKind};
-use record::{Leg, Nanos, Sampling, WaitReason};
+use record::{Leg, Nanos, Opening, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
 use super::advice::advice;
+use super::connections::{Trouble, trouble};
 use super::others::{drops_of, requests_of, were, words_of};
 use super::requests::multiplexed;
 use super::{Facts, meaning};
 use summary::TimedKind;
-use summary::{SendFigures, TraceSummary};
+use summary::{LegFigures, SendFigures, TraceSummary};
 
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
 
 /// The most important clause first: all that is to say of a trace of sends alone; of several kinds
 /// what was found of each, and what was dropped.
+///
+/// Where connections do not work, that comes before what sends and requests take, with what to do.
 pub(crate) fn sentences(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
+    let Trouble { headline, beside } = trouble(summary, facts);
+    let mut said = of_what_was_sent(summary, facts);
+    if headline.is_some() {
+        said.iter_mut().for_each(|clause| clause.next = None);
+    }
+    let first = usize::from(headline.is_some());
+    said.splice(0..0, headline);
+    let at = said.iter().position(|clause| clause.kind == ClauseKind::Caveat).unwrap_or(said.len()).max(first);
+    said.splice(at..at, beside);
+    said
+}
+
+fn of_what_was_sent(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
     let mut all = by_family(summary, facts);
     if all.len() == 1 {
         return all.pop().map_or_else(Vec::new, |(_, clauses)| clauses);
@@ -42,7 +58,8 @@ fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<Claus
     order.sort_by_key(|kind| !matches!(kind, TimedKind::AtClient | TimedKind::AtServer));
     let mut all: Vec<_> = order.into_iter().map(|kind| (kind, words_of_any(summary, facts, kind))).collect();
     all.retain(|(_, clauses)| !clauses.is_empty());
-    if all.is_empty() {
+    let tried = [Opening::Connected, Opening::Accepted].map(|way| summary.connects().of(way).failures());
+    if all.is_empty() && tried.iter().all(Vec::is_empty) {
         all.push((TimedKind::Sends, vec![nothing(summary, facts).into()]));
     }
     all
@@ -53,7 +70,7 @@ fn by_family(summary: &TraceSummary, facts: &Facts) -> Vec<(TimedKind, Vec<Claus
 pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKind) -> Vec<Clause> {
     let total = summary.total();
     match kind {
-        TimedKind::Sends if total.leg(Leg::Total).times.n() > 0 => {
+        TimedKind::Sends if total.leg(Leg::Total).n() > 0 => {
             let mut clauses = dominant(total, facts);
             let full = buffer(total);
             // What holds the programs up for most of the trace comes first.
@@ -108,15 +125,11 @@ fn nothing(summary: &TraceSummary, facts: &Facts) -> String {
 }
 
 fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
-    let n = total.leg(Leg::Total).times.n();
+    let n = total.leg(Leg::Total).n();
     let time = total.time();
-    let mut parts: Vec<(Leg, u128)> = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).times.sum())).collect();
+    let mut parts: Vec<(Leg, u128)> = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).sum())).collect();
     parts.sort_by_key(|p| std::cmp::Reverse(p.1));
-    let sends = match n == total.sends {
-        true => quantity::counted(n, "send"),
-        // How many were not is said as well.
-        false => quantity::counted(n, "acknowledged send"),
-    };
+    let sends = quantity::counted(n, "send");
     let (leg, took) = parts[0];
     if time == 0 {
         return vec![
@@ -124,16 +137,23 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
         ];
     }
     let mut out = Vec::new();
-    if took * 2 >= time {
+    let undivided = time - total.divided();
+    if undivided > took {
+        out.push(Clause::finding(format!(
+            "Where {} of the time of {sends} went is not known, as stages gave no stamp ({}).",
+            percent(undivided, time),
+            spread(total.leg(Leg::Total), facts.sampling != Sampling::Every)
+        )));
+    } else if took * 2 >= time {
         out.push(Clause::finding(format!(
             "The {leg} leg ({}) took {} of the time of {sends} (this leg: {}).",
             meaning(leg),
             percent(took, time),
-            spread(&total.leg(leg).times, facts.sampling != Sampling::Every)
+            spread(total.leg(leg), facts.sampling != Sampling::Every)
         )));
         let rest: Vec<String> = parts[1..]
             .iter()
-            .filter(|(leg, _)| total.leg(*leg).times.n() > 0)
+            .filter(|(leg, _)| total.leg(*leg).n() > 0)
             .map(|&(leg, took)| format!("{leg} {}", percent(took, time)))
             .collect();
         if !rest.is_empty() {
@@ -160,21 +180,29 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
 
 /// The median and the tail, as far as `n` carries them. Of a sample the median is an estimate and
 /// has an interval; where every send was recorded it is what it is.
-fn spread(times: &Distribution, sampled: bool) -> String {
+fn spread(leg: &LegFigures, sampled: bool) -> String {
+    let times = &leg.times;
     let show = |ns: u64| quantity::whole(Nanos(ns));
-    let Some(median) = times.quantile(Quantile::P50) else {
-        return format!("{} in the one send there is", show(times.max().unwrap_or(0)));
+    // What is not over yet took longer.
+    let over = if leg.so_far.max() > times.max() { "over\u{a0}" } else { "" };
+    let most = || format!("{over}{}", show(leg.max().unwrap_or(0)));
+    let Some(median) = leg.quantile(Quantile::P50) else {
+        return match leg.n() {
+            1 => format!("{} in the one send there is", most()),
+            _ => format!("the longest {}", most()),
+        };
     };
     let mut text = format!("median {}", show(median));
     if sampled
+        && leg.so_far.n() == 0
         && let Some((low, high)) = times.interval(Quantile::P50, 0.95)
         && show(low) != show(high)
     {
         text.push_str(&format!(", 95\u{a0}% interval {} to {}", show(low), show(high)));
     }
-    match times.quantile(Quantile::P99) {
+    match leg.quantile(Quantile::P99) {
         Some(p99) => text.push_str(&format!(", p99 {}", show(p99))),
-        None => text.push_str(&format!(", at most {}", show(times.max().unwrap_or(0)))),
+        None => text.push_str(&format!(", {} {}", if over.is_empty() { "at most" } else { "the longest" }, most())),
     }
     text
 }
@@ -310,7 +338,7 @@ fn exceptions(total: &SendFigures) -> Vec<String> {
         out.push(format!("{} retransmitted.", were(total.retransmitted, "send")));
     }
     let without = total.sends - total.leg(Leg::Total).times.n();
-    if without > 0 {
+    if without > 0 && total.leg(Leg::Total).so_far.n() == 0 {
         out.push(format!(
             "{} still unacknowledged at the end: the true times are slightly longer.",
             were(without, "send")

@@ -108,11 +108,11 @@ fn every_kind_of_record_has_its_section_and_its_parts_add_up() {
     assert_eq!(titles[..2], [families[0], "Connections set up"]);
     assert_eq!(titles[2..=families.len()], families[1..]);
     assert!(titles.contains(&"Dropped on this host"), "{titles:?}");
-    // What tells most comes first, and names the part that took most.
-    assert!(
-        document.verdict[0].text.to_string().contains("requests seen from the client")
-            && document.verdict[0].text.to_string().contains("network")
-    );
+    // What keeps connections from working comes first; then what tells most, with the part that
+    // took most.
+    let said: Vec<String> = document.verdict.iter().map(|clause| clause.text.to_string()).collect();
+    assert!(said[0].starts_with("100 of 500 attempts to connect") && document.verdict[0].next.is_some(), "{said:?}");
+    assert!(said[1].contains("requests seen from the client") && said[1].contains("network"), "{said:?}");
     let ids: Vec<&str> = document.plots().map(|p| p.id.as_str()).collect();
     let mut once = ids.clone();
     once.sort_unstable();

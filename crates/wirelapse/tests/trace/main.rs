@@ -20,5 +20,6 @@ mod trace_load;
 mod trace_many;
 mod trace_reasons;
 mod trace_requests;
+mod trace_trouble;
 mod trace_truth;
 mod watch;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use record::{ClockReading, DropReason, Instant, Monotonic, Nanos};
+use record::{ClockReading, DropReason, Instant, Leg, Monotonic, Nanos};
 use stats::{Distribution, Quantile};
 
 use super::{CONNECTIONS, id, n_of};
@@ -13,7 +13,7 @@ use crate::view;
 use crate::view::capital;
 use paper::document::{Bar, Cell, Column, Histograms, Row, Series, Table, Text, Waterfall, Waterfalls};
 use paper::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
-use summary::{Attribution, Divided, FlowFigures, LegPlace, TimedFigures, TimedKind, TimedLeg, TraceSummary, divided};
+use summary::{Attribution, Divided, FlowFigures, LegPlace, SendFigures, TimedFigures, TimedKind, TimedLeg, TraceSummary, divided};
 
 /// Connections with shares that are drawn.
 const SHARES: usize = 10;
@@ -42,16 +42,30 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
         Column::figures("share"),
     ];
     let mut table = Table::new("Time by leg", columns);
-    let whole = whole(summary, kind);
-    for (leg, times) in there(summary, kind) {
-        let mut row = vec![leg.name.name().into(), Cell::count(times.n()), Cell::ns_or(times.min(), NONE)];
-        row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(times.quantile(q), TOO_FEW)));
-        row.push(Cell::ns_or(times.max(), NONE));
+    let of_sends = (kind == TimedKind::Sends).then(|| summary.total());
+    let whole = of_sends.map_or_else(|| whole(summary, kind), SendFigures::time);
+    for ((leg, times), at) in summary.times(kind).into_iter().zip(0..) {
+        // Of sends also the time of those that no ACK has come for yet.
+        let of = of_sends.zip(Leg::ALL.get(at)).map(|(sends, leg)| sends.leg(*leg));
+        let (n, sum, max) = of.map_or((times.n(), times.sum(), times.max()), |of| (of.n(), of.sum(), of.max()));
+        if n == 0 {
+            continue;
+        }
+        let quantile = |q| of.map_or_else(|| times.quantile(q), |of| of.quantile(q));
+        let mut row = vec![leg.name.name().into(), Cell::count(n), Cell::ns_or(times.min(), NONE)];
+        row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(quantile(q), TOO_FEW)));
+        row.push(Cell::ns_or(max, NONE));
         row.push(match leg.place {
-            LegPlace::Adds => Cell::share(quantity::share(times.sum(), whole)),
+            LegPlace::Adds => Cell::share(quantity::share(sum, whole)),
             _ => Cell::default(),
         });
         table.push(Row::of(row).in_hue((leg.place != LegPlace::Total).then(|| hue_of(leg))));
+    }
+    if let Some(undivided) = of_sends.map(|sends| sends.time() - sends.divided()).filter(|&time| time * 1_000 >= whole.max(1)) {
+        let mut row = vec![Cell::from("not known")];
+        row.resize(table.columns.len() - 1, Cell::default());
+        row.push(Cell::share(quantity::share(undivided, whole)));
+        table.push(row);
     }
     if kind == TimedKind::Sends {
         // Beside the times, what happened to packets: n alone. `retrans` is what `ss` calls it, and
@@ -224,7 +238,7 @@ pub(super) fn waterfalls<T: Described>(
     let items = slowest
         .iter()
         .map(|slow| {
-            let (at, (record, times)) = (when(&slow.record, times), (&slow.record, slow.record.times()));
+            let (at, (record, times)) = (when(&slow.record, times), (&slow.record, slow.record.times_so_far()));
             let owner = slow.whose.owner.map(|o| format!("{}[{}]", o.comm, o.pid));
             let what = record.name().into_iter().chain([quantity::bytes(record.bytes())]).chain(owner);
             Waterfall {
@@ -280,7 +294,8 @@ fn waterfall_plot<T: Described>(
 ) -> Option<Plot> {
     let thing = kind.thing();
     let total = &kind.legs()[kind.total()];
-    let parts: Vec<_> = kind.adding().filter(|(i, _)| slowest.iter().any(|s| s.record.times()[*i].is_some())).collect();
+    let parts: Vec<_> =
+        kind.adding().filter(|(i, _)| slowest.iter().any(|s| s.record.times_so_far()[*i].is_some())).collect();
     let reasons = slowest.iter().any(|s| s.record.reason().is_some());
     let names_of_own = slowest.iter().any(|s| s.record.name().is_some());
     let figures = slowest.first().map(|s| s.record.figures()).unwrap_or_default();
@@ -299,7 +314,7 @@ fn waterfall_plot<T: Described>(
     let mut spans: Vec<Vec<Span>> = parts.iter().map(|_| Vec::new()).collect();
     let mut names = Vec::new();
     for (i, slow) in (0u32..).zip(slowest) {
-        let (record, times) = (&slow.record, slow.record.times());
+        let (record, times) = (&slow.record, slow.record.times_so_far());
         let ends = ends(slow.whose.ends, record.flow());
         let why = record.reason();
         let program =

@@ -54,7 +54,7 @@ pub(super) fn waterfalls(summary: &TraceSummary, clock: ClockReading) -> Option<
         whose: Attribution { ends: s.ends, owner: Some(s.send.owner) },
         record: s.send,
     });
-    let n = summary.total().leg(Leg::Total).times.n();
+    let n = summary.total().leg(Leg::Total).n();
     super::figures::waterfalls(TimedKind::Sends, &slow.collect::<Vec<_>>(), (summary.first_send(), clock), n)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
         ],
     );
     let row = |who: Text, [program, opened, control]: [String; 3], sends: &SendFigures, retransmitted: Option<u64>| {
-        let p = |leg, q| Cell::ns_or(sends.leg(leg).times.quantile(q), TOO_FEW);
+        let p = |leg, q| Cell::ns_or(sends.leg(leg).quantile(q), TOO_FEW);
         Row::of([
             who.into(),
             program.into(),
@@ -96,7 +96,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             p(Leg::Network, Quantile::P50),
             p(Leg::Total, Quantile::P50),
             p(Leg::Total, Quantile::P99),
-            Cell::ns_or(sends.leg(Leg::Total).times.max(), NONE),
+            Cell::ns_or(sends.leg(Leg::Total).max(), NONE),
             Cell::or(retransmitted, Cell::count, "the kernel's count was not read"),
             view::waits_for(sends).into(),
         ])

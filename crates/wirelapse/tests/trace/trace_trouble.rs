@@ -1,0 +1,106 @@
+//! Connections that are stuck, fail, or take long to come about: what the report begins with.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Child;
+use std::time::Duration;
+
+use lab::Side;
+use tier::{Need, text};
+
+use crate::scene;
+use crate::scene::command::{is_tracing, tracing};
+use crate::scene::path::{change, delay, join, listen};
+use crate::scene::{BTF, TUN};
+
+const BACKENDS: [&str; 2] = ["timestamping", "tracepoints"];
+
+fn begun(args: &[&str]) -> Child {
+    let child = tracing(args).spawn().unwrap();
+    assert!(tier::wait_for(|| is_tracing(child.id())), "the tracer does not begin");
+    child
+}
+
+/// Its first sentence; its lines are joined.
+fn headline(report: &str) -> String {
+    let paragraph = report.split("\n\n").nth(1).unwrap_or_else(|| panic!("{report}"));
+    let sentence = paragraph.lines().take_while(|line| !line.starts_with("Next:"));
+    sentence.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_path_that_dies_is_printed_while_it_hangs_and_is_the_headline() {
+    tier::needs!(Need::Root, BTF, TUN);
+    let _turn = scene::turn();
+    for backend in BACKENDS {
+        let lab = scene::path::lab(5);
+        let listener = listen(&lab, false);
+        let port = listener.local_addr().unwrap().port().to_string();
+        let (mut client, mut server) = join(&lab, &listener);
+        let args = ["--port", &port, "--backend", backend, "--for", "5s", "--min-latency", "700ms"];
+        let mut child = begun(&args);
+        for _ in 0..20 {
+            client.write_all(b"question").unwrap();
+            server.read_exact(&mut [0; 8]).unwrap();
+            server.write_all(b"answer").unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+        }
+        // The server's kernel has its ACK for the last answer.
+        std::thread::sleep(Duration::from_millis(300));
+        change(&lab, &lab::Direction { loss: lab::Loss::Independent(1.0), ..delay(5) });
+        client.write_all(b"question").unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert!(child.try_wait().unwrap().is_none(), "{backend}: the trace goes on while that hangs");
+        assert!(line.contains("≥") && line.contains("not acknowledged, no ACK for"), "{backend}: {line}");
+        let mut report = String::new();
+        out.read_to_string(&mut report).unwrap();
+        let (_, report) = report.split_once("Trace\n").unwrap();
+        let said = headline(report);
+        assert!(said.starts_with("1 of 2 connections has been stuck for "), "{backend}: {said}");
+        assert!(said.ends_with("retransmissions without an ACK."), "{backend}: {said}");
+        assert!(report.contains("the longest over"), "{backend}: {report}");
+        assert!(report.contains("1 send has no ACK: what it has taken so far"), "{backend}: {report}");
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn ten_refusals_of_ten_are_the_headline() {
+    tier::needs!(Need::Root, BTF, Need::Program("bash"));
+    let _turn = scene::turn();
+    // Nothing listens on a port that is bound.
+    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = bound.local_addr().unwrap().port();
+    drop(bound);
+    let script = format!("for i in {{1..10}}; do (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; done; true");
+    for backend in BACKENDS {
+        let out = tracing(&["--backend", backend, "--", "bash", "-c", &script]).output().unwrap();
+        let said = headline(&text(&out.stdout));
+        assert_eq!(said, format!("10 of 10 attempts to connect to 127.0.0.1:{port} failed: 10 refused."), "{backend}");
+    }
+}
+
+#[test]
+fn a_program_that_accepts_late_is_the_headline() {
+    tier::needs!(Need::Root, BTF, TUN);
+    let _turn = scene::turn();
+    for backend in BACKENDS {
+        let lab = scene::path::lab(2);
+        let listener = listen(&lab, false);
+        let to = listener.local_addr().unwrap();
+        let child = begun(&["--port", &to.port().to_string(), "--backend", backend, "--for", "3s"]);
+        let clients: Vec<_> =
+            (0..4).map(|_| lab.host(Side::A).run(|| std::net::TcpStream::connect(to).unwrap()).unwrap()).collect();
+        for mut client in clients {
+            std::thread::sleep(Duration::from_millis(250));
+            let (mut server, _) = listener.accept().unwrap();
+            client.write_all(b"question").unwrap();
+            server.read_exact(&mut [0; 8]).unwrap();
+        }
+        let out = child.wait_with_output().unwrap();
+        let said = headline(&text(&out.stdout));
+        assert!(said.starts_with("4 connections waited up to ") && said.contains("in the accept queue of"), "{backend}: {said}");
+    }
+}
