@@ -375,9 +375,9 @@ mod tests {
         let mut summary = traced(6, 1);
         (0..3).for_each(|_| summary.add(&tried(Outcome::Established, 10, 0)));
         (1..4).for_each(|i| summary.add(&tried(Outcome::Established, i * 2_377, 3)));
-        let said = said(&summary, &facts(0));
+        let first = said(&summary, &facts(0));
         assert_eq!(
-            said[0],
+            first[0],
             "Connecting took up to 7.13 s: 3 of 6 connections were set up with a SYN that had to be sent again."
         );
         // From the end that listens, with both ends traced.
@@ -386,7 +386,7 @@ mod tests {
             (accepted.opening, accepted.stamps.accepted) = (Opening::Accepted, Some(at(10 + i * 2_000)));
             summary.add(&Event::Connect(Box::new(accepted)));
         }
-        let both = super::tests::said(&summary, &facts(12));
+        let both = said(&summary, &facts(12));
         assert_eq!(
             both[0],
             "3 connections waited up to 6.00 s (median 4.01 s) in the accept queue of 10.0.0.2:80, and 12 SYNs or ACKs were dropped because it was full."

@@ -77,11 +77,12 @@ struct queue {
 	__u32 write_seq;
 	__u32 last_key; /* key of slot tail-1, valid while head != tail */
 	__u32 popped_key; /* the last that was acknowledged */
-	__u16 popped; /* whether any was */
-	__u16 places; /* that have a chunk */
+	__u32 popped; /* whether any was */
 	/* chunks of the places with even and with odd number, while there is no directory */
 	__u32 near[2];
-	__u32 directory; /* 0: none */
+	__u32 directory; /* 0: none; else the one that names the others */
+	__u32 spare; /* a chunk for the next place, where there is a directory; 0: none */
+	__u32 pad;
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 paced_until;
@@ -104,6 +105,10 @@ struct queue {
 	__u32 full_clocks[REASONS];
 	/* by tracepoints: where the bytes of the last send end that was not recorded */
 	__u32 refused;
+	/* likewise, of one that was to be recorded: where it begins, and whether it is still to be
+	 * taken off the coverage */
+	__u32 missed_seq;
+	__u32 missed;
 	__u64 armed_since; /* 0: not looked at now */
 	__u64 armed_position;
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
@@ -113,21 +118,24 @@ struct queue {
 };
 SHARED(struct queue);
 
-/* Slots come from a pool that all queues share, in chunks of CHUNK. A queue's ring of counters is
- * cut into as many places. Sends that are on their way lie in one or two of them at most
- * connections: these have the numbers of their chunks in the queue itself. Where they reach into a
- * third, the queue takes a directory, which has the number of a chunk, or 0, for each of its
- * places. A place gets a chunk when a send begins there. It keeps it while less than half of the
- * pool is taken, so that a busy one needs no chunk but its first ones; else it goes back once no
- * send of the place is on its way. All of this is written while the socket is locked. */
-enum chunk { CHUNK = 4 };
+/* Slots come from a pool that all queues share, in chunks of CHUNK, so that a queue has as many as
+ * it has sends on their way. Its ring of counters is cut into places of a chunk each. Sends that
+ * are on their way lie in one or two of them at most connections: these have the numbers of their
+ * chunks in the queue itself. Where they reach into a third, the queue takes a directory of PLACES
+ * numbers of further directories, each with the numbers of the chunks of PLACES places; 0 is none.
+ *
+ * A place gets a chunk when a send begins there. Without a directory it keeps it while less than
+ * half of the pool is taken, so that a busy one needs no chunk but its first ones. With one, the
+ * chunk that the oldest send leaves is kept for the next place, or goes back, and so does the
+ * directory of places that are all behind it. All of this is written while the socket is locked. */
+enum chunk { CHUNK = 4, PLACES = 128, RING_SLOTS = CHUNK * PLACES * PLACES };
 SHARED(enum chunk);
 
 enum pool_of { POOL_CHUNKS = 0, POOL_DIRECTORIES = 1, POOL_ROWS = 2, POOL_QUEUES = 3, POOLS };
 SHARED(enum pool_of);
 
 struct pool {
-	__u64 taken; /* of chunks: that queues have; of the others, those in use are not counted */
+	__u64 taken; /* of chunks and directories: that queues have; of the others it is not counted */
 	/* that were ever taken: numbers above that are in no use, nor in a list of free ones */
 	__u64 fresh;
 };
@@ -158,7 +166,7 @@ struct {
 	__uint(max_entries, 1);
 } slots SEC(".maps");
 
-/* The directories: the chunks of their places, two in an entry. */
+/* The directories: their numbers, two in an entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -261,18 +269,33 @@ static __always_inline struct row *row_of_packet(struct sock *sk, __u32 *number)
 	return row_at(*number);
 }
 
-/* Where a directory has the chunk of a counter; NULL where there is no such directory. */
-static __always_inline __u32 *chunk_in(__u32 directory, __u32 counter)
+/* A number of a directory; NULL where there is no such directory. */
+static __always_inline __u32 *number_in(__u32 directory, __u32 index)
 {
-	__u32 place = (directory - 1) * (config.slots / CHUNK) + (counter & (config.slots - 1)) / CHUNK, pair = place / 2;
-	__u32 *chunks = bpf_map_lookup_elem(&places, &pair);
+	__u32 place = (directory - 1) * PLACES + (index & (PLACES - 1)), pair = place / 2;
+	__u32 *numbers = bpf_map_lookup_elem(&places, &pair);
 
-	if (!chunks)
+	if (!numbers)
 		return NULL;
 	/* Else the address is computed before it is known not to be NULL, which the verifier
 	 * refuses. */
-	barrier_var(chunks);
-	return chunks + (place & 1);
+	barrier_var(numbers);
+	return numbers + (place & 1);
+}
+
+/* Where the directory of the place of a counter stands, below a queue's. */
+static __always_inline __u32 *leaf_in(__u32 directory, __u32 counter)
+{
+	return number_in(directory, counter / (CHUNK * PLACES));
+}
+
+/* Where the chunk of a counter stands, below a queue's directory; NULL where that has none. */
+static __always_inline __u32 *chunk_in(__u32 directory, __u32 counter)
+{
+	__u32 *leaf = leaf_in(directory, counter);
+
+	/* There is no directory 0: its numbers are beyond the array. */
+	return leaf ? number_in(*leaf, counter / CHUNK) : NULL;
 }
 
 /* Where a queue without a directory has it. */

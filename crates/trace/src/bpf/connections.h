@@ -20,6 +20,30 @@ static __always_inline bool drawn(void)
 	return !config.draw_below || bpf_get_prandom_u32() < config.draw_below;
 }
 
+/* A send that was to be recorded is not: it is not in the coverage. By tracepoints it is not known
+ * yet how much of it will be written. */
+static __always_inline void send_missed(struct queue *queue, __u32 first, __u32 bytes)
+{
+	if (STAMPS) {
+		coverage_less(queue, bytes);
+	} else {
+		queue->missed_seq = first;
+		queue->missed = 1;
+	}
+}
+
+/* The same once that is known: bytes are written up to `until`. */
+static __always_inline void missed_check(struct queue *queue, __u32 until)
+{
+	if (!queue->missed)
+		return;
+	if (before(queue->refused, until))
+		until = queue->refused;
+	if (before(queue->missed_seq, until))
+		coverage_less(queue, until - queue->missed_seq);
+	queue->missed = 0;
+}
+
 /* A send of `bytes` bytes from `first` on was made by the current task. Gives its slot, or NULL
  * where it is not recorded. */
 static __always_inline struct slot *slot_open(struct row *row, struct queue *queue, __u32 number, const struct tcp_sock *tp,
@@ -47,17 +71,15 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	hold(queue, tp, &sender, 0, false, true, STAMPS ? 0 : bytes, now);
 	if (!own)
 		return NULL;
-	if (tail - queue->head >= config.slots) {
-		COUNT(slots_full);
-		return NULL;
-	}
 	if (!rate_allows(now)) {
 		COUNT(over_rate);
+		send_missed(queue, first, bytes);
 		return NULL;
 	}
-	slot = slot_next(queue, number);
+	slot = tail - queue->head < config.slots ? slot_next(queue, number) : NULL;
 	if (!slot) {
 		COUNT(slots_full);
+		send_missed(queue, first, bytes);
 		return NULL;
 	}
 	slot->key = first + bytes - 1;
@@ -240,6 +262,7 @@ static __always_inline void calls_end(const struct row *row, __u32 of, const str
 	if (!queue || row->frozen)
 		return;
 	if (!STAMPS) {
+		missed_check(queue, end);
 		slot_trim(queue, at, end);
 		left_out_check(queue, end);
 	} else if (!sock_of(tp)->sk_write_pending) {
@@ -310,6 +333,7 @@ static long flush_one(__u32 i, void *context)
 	slot->record.idle = idle < 0xffffffff ? idle : 0xffffffff;
 	record_out(queue, slot);
 	queue->head++;
+	slot_left(queue, flush->number);
 	return 0;
 }
 

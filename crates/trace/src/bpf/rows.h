@@ -114,7 +114,7 @@ __noinline int queue_give_back(__u32 of)
 	queue = queue_of(row, of, &at);
 	if (!queue)
 		return 0;
-	chunks_give_back(queue, at);
+	chunks_give_back(queue);
 	queue->row = NO_ROW;
 	row->queue = 0;
 	number = at + 1;

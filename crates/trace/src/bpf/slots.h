@@ -33,25 +33,64 @@ static __always_inline __u32 number_take(void *free, enum pool_of which, __u32 m
 	return bpf_map_pop_elem(free, &number) ? fresh(which, most) : number;
 }
 
-/* Gives a queue a directory; 0 where there is none left. */
-static __always_inline int directory_take(struct queue *queue)
+/* A directory, all of whose numbers are 0; 0 where there is none left. */
+static __always_inline __u32 directory_take(void)
 {
-	__u32 head = queue->head, number = number_take(&free_directories, POOL_DIRECTORIES, config.directories);
+	__u32 number = number_take(&free_directories, POOL_DIRECTORIES, config.directories);
+
+	if (number)
+		__sync_fetch_and_add(&pools.of[POOL_DIRECTORIES].taken, 1);
+	return number;
+}
+
+static __always_inline void directory_give_back(__u32 *where)
+{
+	__u32 number;
+
+	if (!where || !*where)
+		return;
+	number = *where;
+	*where = 0;
+	bpf_map_push_elem(&free_directories, &number, BPF_ANY);
+	__sync_fetch_and_sub(&pools.of[POOL_DIRECTORIES].taken, 1);
+}
+
+/* Sees to it that a counter has a directory for its place; 0 where there is none left. */
+static __always_inline int leaf_take(__u32 directory, __u32 counter)
+{
+	__u32 *leaf = leaf_in(directory, counter);
+
+	if (!leaf)
+		return 0;
+	if (!*leaf)
+		*leaf = directory_take();
+	return *leaf != 0;
+}
+
+/* Gives a queue a directory; 0 where there are too few left. */
+static __always_inline int root_take(struct queue *queue)
+{
+	__u32 head = queue->head, root = directory_take();
 	__u32 *first, *second;
 
-	if (!number)
+	if (!root)
 		return 0;
-	first = chunk_in(number, head);
-	second = chunk_in(number, head + CHUNK);
-	if (!first || !second)
-		return 0;
-	*first = *near_at(queue, head);
-	*second = *near_at(queue, head + CHUNK);
-	barrier();
-	queue->directory = number;
-	queue->near[0] = 0;
-	queue->near[1] = 0;
-	return 1;
+	if (leaf_take(root, head) && leaf_take(root, head + CHUNK)) {
+		first = chunk_in(root, head);
+		second = chunk_in(root, head + CHUNK);
+		if (first && second) {
+			*first = *near_at(queue, head);
+			*second = *near_at(queue, head + CHUNK);
+			barrier();
+			queue->directory = root;
+			queue->near[0] = 0;
+			queue->near[1] = 0;
+			return 1;
+		}
+	}
+	directory_give_back(leaf_in(root, head));
+	directory_give_back(&root);
+	return 0;
 }
 
 /* Sees to it that the place of the next send has a chunk; 0 where there is none left. */
@@ -62,19 +101,25 @@ __noinline int chunk_take(__u32 of)
 
 	if (!queue)
 		return 0;
-	if (!queue->directory && reach(queue, queue->tail) >= 2 * CHUNK && !directory_take(queue))
+	if (!queue->directory && reach(queue, queue->tail) >= 2 * CHUNK && !root_take(queue))
+		return 0;
+	if (queue->directory && !leaf_take(queue->directory, queue->tail))
 		return 0;
 	chunk = chunk_at(queue, queue->tail);
 	if (!chunk)
 		return 0;
 	if (*chunk)
 		return 1;
-	number = number_take(&free_chunks, POOL_CHUNKS, config.chunks);
-	if (!number)
-		return 0;
-	__sync_fetch_and_add(&pools.of[POOL_CHUNKS].taken, 1);
+	number = queue->spare;
+	if (number) {
+		queue->spare = 0;
+	} else {
+		number = number_take(&free_chunks, POOL_CHUNKS, config.chunks);
+		if (!number)
+			return 0;
+		__sync_fetch_and_add(&pools.of[POOL_CHUNKS].taken, 1);
+	}
 	*chunk = number;
-	queue->places++;
 	return 1;
 }
 
@@ -91,7 +136,7 @@ static __always_inline struct slot *slot_next(struct queue *queue, __u32 number)
 	return chunk_take(number) ? slot_at(queue, queue->tail) : NULL;
 }
 
-static __always_inline void chunk_give_back(struct queue *queue, __u32 *chunk)
+static __always_inline void chunk_give_back(__u32 *chunk)
 {
 	__u32 number;
 
@@ -99,59 +144,75 @@ static __always_inline void chunk_give_back(struct queue *queue, __u32 *chunk)
 		return;
 	number = *chunk;
 	*chunk = 0;
-	queue->places--;
 	bpf_map_push_elem(&free_chunks, &number, BPF_ANY);
 	__sync_fetch_and_sub(&pools.of[POOL_CHUNKS].taken, 1);
 }
 
-static long chunk_one(__u32 i, void *context)
-{
-	__u32 *number = context;
-	struct queue *queue = queue_at(*number);
-
-	if (!queue || !queue->places)
-		return 1;
-	chunk_give_back(queue, chunk_in(queue->directory, i * CHUNK));
-	return 0;
-}
-
 /* Gives back all chunks of a queue that has no sends. */
-static __always_inline void chunks_give_back(struct queue *queue, __u32 number)
+static __always_inline void chunks_give_back(struct queue *queue)
 {
-	__u32 directory = queue->directory;
+	__u32 head = queue->head, directory = queue->directory;
 
-	if (directory) {
-		bpf_loop(config.slots / CHUNK, chunk_one, &number, 0);
-		queue->directory = 0;
-		bpf_map_push_elem(&free_directories, &directory, BPF_ANY);
+	if (!directory) {
+		chunk_give_back(near_at(queue, 0));
+		chunk_give_back(near_at(queue, CHUNK));
 		return;
 	}
-	chunk_give_back(queue, near_at(queue, 0));
-	chunk_give_back(queue, near_at(queue, CHUNK));
+	/* What is behind the oldest send has gone back. */
+	chunk_give_back(chunk_in(directory, head));
+	chunk_give_back(&queue->spare);
+	directory_give_back(leaf_in(directory, head));
+	directory_give_back(&queue->directory);
 }
 
-/* Whether places are to go without a chunk as soon as no send needs it. */
+/* Whether queues are to keep nothing that no send needs. */
 static __always_inline bool pool_short(void)
 {
-	return pools.of[POOL_CHUNKS].taken * 2 >= config.chunks;
+	return pools.of[POOL_CHUNKS].taken * 2 >= config.chunks ||
+	       pools.of[POOL_DIRECTORIES].taken * 2 >= config.directories;
 }
 
-/* The pool is short, and the oldest send of a queue has left its slot, the last of its place or of
- * all. */
+/* The oldest send of a queue has left its slot, the last of its place or of all. */
 __noinline int places_empty(__u32 number)
 {
 	struct queue *queue = queue_at(number);
-	__u32 on_way;
+	__u32 on_way, *chunk;
 
 	if (!queue)
 		return 0;
 	on_way = queue->tail - queue->head;
-	if (!on_way)
-		chunks_give_back(queue, number);
+	if (!on_way && pool_short()) {
+		chunks_give_back(queue);
+		return 0;
+	}
+	if (queue->head % CHUNK)
+		return 0;
 	/* Newer sends may have come into the place before from the other end. */
-	else if (!(queue->head % CHUNK) && on_way <= (queue->directory ? config.slots - CHUNK : CHUNK))
-		chunk_give_back(queue, chunk_at(queue, queue->head - 1));
+	if (on_way > (queue->directory ? RING_SLOTS - CHUNK : CHUNK))
+		return 0;
+	if (!queue->directory) {
+		chunk_give_back(near_at(queue, queue->head - 1));
+		return 0;
+	}
+	chunk = chunk_in(queue->directory, queue->head - 1);
+	if (chunk && !queue->spare) {
+		queue->spare = *chunk;
+		*chunk = 0;
+	} else {
+		chunk_give_back(chunk);
+	}
+	if (!(queue->head % (CHUNK * PLACES)) && on_way <= RING_SLOTS - CHUNK * PLACES)
+		directory_give_back(leaf_in(queue->directory, queue->head - 1));
 	return 0;
+}
+
+/* The oldest send of a queue has left its slot. */
+static __always_inline void slot_left(struct queue *queue, __u32 number)
+{
+	bool place_left = !(queue->head % CHUNK);
+
+	if ((place_left && queue->directory) || ((place_left || queue->head == queue->tail) && pool_short()))
+		places_empty(number);
 }
 
 /* The first send in [head, tail) with a last byte that is not before `seq`; tail where there is
@@ -221,8 +282,19 @@ static __always_inline bool rate_allows(__u64 now)
 	return __sync_fetch_and_add(&second[1], 1) < config.max_rate;
 }
 
+/* Bytes that were written while the connection was looked at are in no record. */
+static __always_inline void coverage_less(struct queue *queue, __u32 bytes)
+{
+	struct row *row = row_at(queue->row);
+
+	if (queue->armed_since)
+		queue->armed_position += bytes;
+	else if (row)
+		row->bytes_armed -= bytes;
+}
+
 /* Hands on a send of a queue. */
-static __always_inline void record_out(const struct queue *queue, struct slot *slot)
+static __always_inline void record_out(struct queue *queue, struct slot *slot)
 {
 	if (slot->record.merged)
 		COUNT_BY(merged, slot->record.merged);
@@ -235,8 +307,10 @@ static __always_inline void record_out(const struct queue *queue, struct slot *s
 	}
 	if (config.flags & CONFIG_NO_RECORDS)
 		return;
-	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP)) {
 		COUNT(ring_buffer);
+		coverage_less(queue, slot->record.bytes + slot->record.merged_bytes);
+	}
 }
 
 /* A stage that gave no stamp was passed after the last packet before that gave one, and before the
@@ -275,8 +349,7 @@ static __always_inline void slot_pop(struct queue *queue, __u32 number, struct s
 	queue->popped_key = slot->key;
 	queue->popped = 1;
 	queue->head++;
-	if (pool_short() && (!(queue->head % CHUNK) || queue->head == queue->tail))
-		places_empty(number);
+	slot_left(queue, number);
 }
 
 /* The ACK stamp of `key`: everything up to it is acknowledged. The sends before it that are still

@@ -168,6 +168,7 @@ static __always_inline int on_write(struct sock *sk, __u64 left, bool waits, int
 	/* Counted in its first round. */
 	if (queue->refused == end)
 		return 0;
+	missed_check(queue, tp->write_seq);
 	slot_trim(queue, at, tp->write_seq);
 	left_out_check(queue, tp->write_seq);
 	queue->write_seq = end;

@@ -69,7 +69,7 @@ impl Sends {
             backend,
             rows: object::map(object, "rows")?,
             free_rows: object::map(object, "free_rows")?,
-            pool: Pool::new(object, ground.sizes)?,
+            pool: Pool::new(object)?,
             losses: object::map(object, "losses")?,
             processes_full: object::map(object, "pids_full")?,
             sizes: ground.sizes,

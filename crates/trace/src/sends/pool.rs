@@ -3,9 +3,8 @@
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
 use crate::Error;
-use crate::layout::{CHUNK, POOL_CHUNKS, POOL_ROWS, Plain, RawPools, RawQueue, RawSend, RawSlot};
+use crate::layout::{CHUNK, PLACES, POOL_CHUNKS, POOL_DIRECTORIES, POOL_ROWS, Plain, RawPools, RawQueue, RawSend, RawSlot};
 use crate::object;
-use crate::sizes::Sizes;
 
 const TAKE_BACK: &str = "cannot take slots back";
 
@@ -17,12 +16,10 @@ pub(super) struct Pool {
     pools: MapHandle,
     free_chunks: MapHandle,
     free_directories: MapHandle,
-    /// How many places a directory has.
-    each: u32,
 }
 
 impl Pool {
-    pub fn new(object: &Object, sizes: Sizes) -> Result<Self, Error> {
+    pub fn new(object: &Object) -> Result<Self, Error> {
         Ok(Self {
             queues: object::map(object, "queues")?,
             free_queues: object::map(object, "free_queues")?,
@@ -31,7 +28,6 @@ impl Pool {
             pools: object::map(object, ".data.pools")?,
             free_chunks: object::map(object, "free_chunks")?,
             free_directories: object::map(object, "free_directories")?,
-            each: sizes.slots / CHUNK,
         })
     }
 
@@ -56,24 +52,48 @@ impl Pool {
         let Some(at) = number.checked_sub(1) else { return Ok(Vec::new()) };
         let bytes = self.queues.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
         let Some(queue) = bytes.and_then(|bytes| RawQueue::from_bytes(&bytes)) else { return Ok(Vec::new()) };
-        let places = if queue.directory == 0 { queue.near.to_vec() } else { self.empty(queue.directory)? };
         let on_way = queue.tail.wrapping_sub(queue.head);
-        let sends = (0..on_way)
-            .filter_map(|n| self.slot(&places, queue.head.wrapping_add(n)))
+        let counters = (0..on_way).map(|n| queue.head.wrapping_add(n));
+        let sends = counters
+            .filter_map(|counter| self.slot_in(self.chunk(&queue, counter)?, counter))
             .map(|slot| unacknowledged(slot.record, &queue, now))
             .collect();
-        let mut chunks = 0;
-        for chunk in places.iter().filter(|chunk| **chunk != 0) {
-            self.free_chunks.update(&[], &chunk.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
-            chunks += 1;
+        let (mut chunks, mut directories) = (vec![queue.near[0], queue.near[1], queue.spare], Vec::new());
+        for leaf in self.emptied(queue.directory, &mut directories)? {
+            chunks.append(&mut self.emptied(leaf, &mut directories)?);
+        }
+        chunks.retain(|chunk| *chunk != 0);
+        for (free, numbers) in [(&self.free_chunks, &chunks), (&self.free_directories, &directories)] {
+            for number in numbers {
+                free.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
+            }
         }
         if let Some(mut pools) = self.read() {
-            let taken = &mut pools.of[POOL_CHUNKS as usize].taken;
-            *taken = taken.saturating_sub(chunks);
+            for (of, gone) in [(POOL_CHUNKS, chunks.len()), (POOL_DIRECTORIES, directories.len())] {
+                let taken = &mut pools.of[of as usize].taken;
+                *taken = taken.saturating_sub(gone as u64);
+            }
             object::write_only(&self.pools, &pools)?;
         }
         self.free_queues.update(&[], &number.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
         Ok(sends)
+    }
+
+    /// The numbers in a directory, which are 0 from now on; it is added to `directories`. Of 0,
+    /// which is none, there are none.
+    fn emptied(&self, directory: u32, directories: &mut Vec<u32>) -> Result<Vec<u32>, Error> {
+        if directory == 0 {
+            return Ok(Vec::new());
+        }
+        directories.push(directory);
+        let mut numbers = Vec::new();
+        for place in 0..PLACES {
+            numbers.extend(self.number_in(directory, place));
+            if place % 2 == 1 {
+                self.places.update(&pair(directory, place), &[0; 8], MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
+            }
+        }
+        Ok(numbers)
     }
 
     /// The oldest send of the queue with this number, as it is `now`; `None` where none is on its
@@ -88,36 +108,19 @@ impl Pool {
         Some(unacknowledged(slot.record, &queue, now))
     }
 
-    /// Takes a directory back; gives the chunks that were in it.
-    fn empty(&self, directory: u32) -> Result<Vec<u32>, Error> {
-        let mut chunks = Vec::new();
-        let first = (directory - 1) * self.each;
-        for place in first..first + self.each {
-            let pair = (place / 2).to_ne_bytes();
-            let both = self.places.lookup(&pair, MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
-            let at = (place % 2) as usize * 4;
-            let chunk = both.as_ref().and_then(|both| both.get(at..at + 4)?.try_into().ok());
-            chunks.push(chunk.map_or(0, u32::from_ne_bytes));
-            if place % 2 == 1 {
-                self.places.update(&pair, &[0; 8], MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
-            }
-        }
-        self.free_directories.update(&[], &directory.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;
-        Ok(chunks)
-    }
-
-    /// The slot of a counter: a queue without a directory has two places, one with a directory all
-    /// of them.
-    fn slot(&self, places: &[u32], counter: u32) -> Option<RawSlot> {
-        self.slot_in(*places.get((counter / CHUNK) as usize % places.len())?, counter)
-    }
-
     /// The chunk of a counter of a queue; 0 for none.
     fn chunk(&self, queue: &RawQueue, counter: u32) -> Option<u32> {
         let place = counter / CHUNK;
-        let Some(directory) = queue.directory.checked_sub(1) else { return Some(queue.near[place as usize & 1]) };
-        let place = directory * self.each + place % self.each;
-        let both = self.places.lookup(&(place / 2).to_ne_bytes(), MapFlags::ANY).ok()??;
+        if queue.directory == 0 {
+            return Some(queue.near[place as usize & 1]);
+        }
+        self.number_in(self.number_in(queue.directory, place / PLACES)?, place)
+    }
+
+    /// A number of a directory.
+    fn number_in(&self, directory: u32, place: u32) -> Option<u32> {
+        directory.checked_sub(1)?;
+        let both = self.places.lookup(&pair(directory, place), MapFlags::ANY).ok()??;
         let at = (place % 2) as usize * 4;
         Some(u32::from_ne_bytes(both.get(at..at + 4)?.try_into().ok()?))
     }
@@ -126,6 +129,11 @@ impl Pool {
         let number = chunk.checked_sub(1)? * CHUNK + counter % CHUNK;
         RawSlot::from_bytes(&self.slots.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
+}
+
+/// The key of the entry that has a number of a directory.
+fn pair(directory: u32, place: u32) -> [u8; 4] {
+    (((directory - 1) * PLACES + place % PLACES) / 2).to_ne_bytes()
 }
 
 /// A send as it is `now`: not acknowledged.

@@ -1,7 +1,7 @@
 //! What only sends have: what they waited for, and the connections with what the kernel counted of
 //! them.
 
-use record::{ClockReading, Leg};
+use record::{ClockReading, Leg, Nanos};
 use stats::{Precision, Quantile};
 
 use super::figures::Slowest;
@@ -15,7 +15,8 @@ use summary::{Attribution, SendFigures, TimedKind, TraceSummary};
 
 pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
     let waits = summary.total().waits();
-    let whole: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
+    let known: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
+    let whole = known.max(summary.total().leg(Leg::Tcp).sum());
     let label = |w: &(record::WaitReason, summary::WaitStats)| {
         format!("{}: {} over {}", w.0, w.1.time, quantity::counted(w.1.sends, "send"))
     };
@@ -31,6 +32,11 @@ pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
         let share = quantity::share(w.time.0.into(), whole);
         [Cell::from(reason.to_string()), Cell::count(w.sends), w.time.into(), Cell::share(share)]
     }));
+    if (whole - known) * 1_000 >= whole.max(1) {
+        let rest = Nanos(u64::try_from(whole - known).unwrap_or(u64::MAX));
+        let share = quantity::share(whole - known, whole);
+        table.push([Cell::from("not known"), Cell::default(), rest.into(), Cell::share(share)]);
+    }
     let waited = waits.iter().map(|w| w.1.sends).sum();
     Plot::new(
         "waits",
@@ -91,7 +97,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             opened.into(),
             control.into(),
             Cell::count(sends.sends),
-            Cell::bytes(sends.bytes),
+            Cell::bytes(sends.bytes + sends.merged_bytes),
             p(Leg::Tcp, Quantile::P50),
             p(Leg::Network, Quantile::P50),
             p(Leg::Total, Quantile::P50),
