@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 /// A target by the name of its corpus. The functions are those that the tests of each crate replay
 /// the corpora through.
-const TARGETS: [(&str, fn(&[u8])); 22] = [
+const TARGETS: [(&str, fn(&[u8])); 23] = [
     ("attribute", timestamping::fuzzed::attribute),
     ("bpf_records", trace::fuzzed::records),
     ("capture", wire::fuzzed::capture),
@@ -28,6 +28,7 @@ const TARGETS: [(&str, fn(&[u8])); 22] = [
     ("settings", settings::fuzzed::settings),
     ("tapped", ping::fuzzed::tapped),
     ("text", wire::fuzzed::text),
+    ("tls", wire::fuzzed::tls),
     ("traffic_answer", traffic::fuzzed::answer),
     ("traffic_control", traffic::fuzzed::control),
     ("traffic_datagrams", traffic::fuzzed::datagrams),

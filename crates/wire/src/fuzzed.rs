@@ -4,6 +4,7 @@ use record::Instant;
 
 use crate::packet::Span;
 use crate::packet::dns::Message;
+use crate::packet::tls::{ClientHello, ServerHello};
 use crate::{Capture, Frame, LinkType, PacketReader, Reassembly, TextReader, dissect};
 
 /// A file: a capture in any format, compressed or not, or text.
@@ -43,6 +44,20 @@ pub fn dns(bytes: &[u8]) {
     }
 }
 
+/// A hello of TLS, of a client and of a server, whole and cut short.
+pub fn tls(bytes: &[u8]) {
+    let [cut, rest @ ..] = bytes else { return };
+    let part = Span { data: &rest[..rest.len().min(usize::from(*cut))], wire: rest.len() as u32 };
+    if let (Ok(part), Ok(whole)) = (ClientHello::parse(part), ClientHello::parse(Span::whole(rest))) {
+        // What was cut off is no fault of the message: what is left of it reads the same.
+        assert!(part.server_name.is_none() || part.server_name == whole.server_name);
+        assert!(whole.protocols.starts_with(&part.protocols), "{part:?} {whole:?}");
+    }
+    if let (Ok(part), Ok(whole)) = (ServerHello::parse(part), ServerHello::parse(Span::whole(rest))) {
+        assert_eq!((part.cipher, part.session), (whole.cipher, whole.session));
+    }
+}
+
 /// tcpdump's text.
 pub fn text(bytes: &[u8]) {
     let mut reader = TextReader::new(bytes);
@@ -64,5 +79,6 @@ mod tests {
         replay("dns", super::dns);
         replay("frame", super::frame);
         replay("text", super::text);
+        replay("tls", super::tls);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! **Does:** turns foreign bytes into values and back: capture files ([`Capture`]) into frames,
 //! frames into TCP [`Segment`]s, UDP and ICMP ([`dissect`]), DNS into its messages
-//! ([`packet::dns`]), and writes pcap and pcapng.
+//! ([`packet::dns`]), the clear part of TLS ([`packet::tls`]), and writes pcap and pcapng.
 //!
 //! **Does not:** make a system call, read a clock, or follow a connection: one packet at a time.
 //! Files are opened by the caller, who passes a reader or the bytes.

@@ -220,8 +220,8 @@ impl Dns {
     fn message(&mut self, met: Met, span: Span<'_>) {
         let message = match Message::parse(span) {
             Ok(message) => message,
-            Err(wire::packet::dns::Fault::Truncated) => return self.totals.truncated += 1,
-            Err(wire::packet::dns::Fault::Malformed) => return self.totals.malformed += 1,
+            Err(wire::packet::Fault::Truncated) => return self.totals.truncated += 1,
+            Err(wire::packet::Fault::Malformed) => return self.totals.malformed += 1,
         };
         self.totals.messages += 1;
         if message.opcode != 0 {

@@ -5,11 +5,11 @@
 //! EDNS. Other records are skipped.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::address::{be16, be32};
-use super::span::Span;
+use super::span::{Fault, Span};
 
 /// The port of DNS, over UDP and TCP.
 pub const PORT: u16 = 53;
@@ -44,24 +44,6 @@ pub mod code {
     pub const NO_ERROR: u16 = 0;
     /// The name does not exist.
     pub const NO_SUCH_NAME: u16 = 3;
-}
-
-/// Why a message was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The capture kept too little of it.
-    Truncated,
-    /// It contradicts itself, or ends before its end.
-    Malformed,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Truncated => "DNS message cut short by the capture",
-            Self::Malformed => "malformed DNS message",
-        })
-    }
 }
 
 /// What is asked: a name and a type.
@@ -179,7 +161,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn bytes(&mut self, count: usize) -> Result<&'a [u8], Fault> {
         let bytes = self.span.data.get(self.at..).and_then(|rest| rest.get(..count));
-        let bytes = bytes.ok_or_else(|| self.fault(self.at + count))?;
+        let bytes = bytes.ok_or_else(|| self.span.fault_before(self.at + count))?;
         self.at += count;
         Ok(bytes)
     }
@@ -188,14 +170,11 @@ impl<'a> Reader<'a> {
         self.bytes(N)?.try_into().map_err(|_| Fault::Malformed)
     }
 
-    /// Why the bytes up to this place are not there.
-    fn fault(&self, to: usize) -> Fault {
-        if to > self.span.wire as usize { Fault::Malformed } else { Fault::Truncated }
-    }
-
     /// Passes a name, and writes it where it is wanted.
     fn name(&mut self, mut text: Option<&mut String>) -> Result<(), Fault> {
-        let byte = |reader: &Self, at: usize| reader.span.data.get(at).copied().ok_or_else(|| reader.fault(at + 1));
+        let byte = |reader: &Self, at: usize| {
+            reader.span.data.get(at).copied().ok_or_else(|| reader.span.fault_before(at + 1))
+        };
         let (mut at, mut end, mut run, mut length, mut pointers) = (self.at, None, self.at, 1, 0);
         loop {
             let head = byte(self, at)?;
@@ -207,7 +186,7 @@ impl<'a> Reader<'a> {
                     if length > LONGEST_NAME {
                         return Err(Fault::Malformed);
                     }
-                    let label = self.span.data.get(at + 1..to).ok_or_else(|| self.fault(to))?;
+                    let label = self.span.data.get(at + 1..to).ok_or_else(|| self.span.fault_before(to))?;
                     if let Some(text) = &mut text {
                         write_label(label, text);
                     }

@@ -37,6 +37,19 @@ impl<'a> Span<'a> {
         Self { data: self.data.get(..wire as usize).unwrap_or(self.data), wire }
     }
 
+    /// All of it.
+    ///
+    /// # Errors
+    /// [`Fault::Truncated`] where the capture kept less.
+    pub(super) fn whole_data(&self) -> Result<&'a [u8], Fault> {
+        if self.data.len() < self.wire as usize { Err(Fault::Truncated) } else { Ok(self.data) }
+    }
+
+    /// Why the bytes up to a place are not there.
+    pub(super) fn fault_before(&self, to: usize) -> Fault {
+        if to > self.wire as usize { Fault::Malformed } else { Fault::Truncated }
+    }
+
     /// The fixed beginning of `layer`'s header.
     #[inline]
     pub(super) fn header<const N: usize>(&self, layer: Layer) -> Result<&'a [u8; N], NotDecoded> {
@@ -50,6 +63,24 @@ impl<'a> Span<'a> {
     #[cold]
     fn missing(&self, need: usize, layer: Layer) -> NotDecoded {
         if (self.wire as usize) < need { NotDecoded::Malformed(layer) } else { NotDecoded::Truncated(layer) }
+    }
+}
+
+/// Why a message that a packet carries was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The capture kept too little of it.
+    Truncated,
+    /// It contradicts itself, or ends before its end.
+    Malformed,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Truncated => "message cut short by the capture",
+            Self::Malformed => "malformed message",
+        })
     }
 }
 
