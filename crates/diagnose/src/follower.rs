@@ -1,18 +1,23 @@
 //! From segments in capture order to connections.
 
+use std::collections::HashMap;
 use std::hint::black_box;
 
 use hashbrown::HashTable;
 use record::conversation::Way;
-use wire::Segment;
+use record::tls::Handshake as TlsHandshake;
+use record::transaction::Transaction;
+use wire::{Payload, Segment};
 
 use crate::connection::Connection;
-use crate::dns::Dns;
+use crate::dns::{self, Dns};
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
 use crate::report::{self, Report};
+use crate::tls::{self, Tls};
 use crate::trains::Trains;
+use crate::transactions::{self, Call};
 
 /// What to follow, and how much may be kept.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +30,9 @@ pub struct Options {
     pub connections: usize,
     /// Of which connections to keep packets.
     pub keep: Keep,
+    /// Of so many followers of one capture this is one, each with its own connections: it keeps its
+    /// share of what may be kept in all.
+    pub shards: usize,
 }
 
 /// Of which connections to keep packets for a story, a dump, a comparison or a plot.
@@ -40,7 +48,7 @@ pub enum Keep {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: [0, 0], connections: 2_000_000, keep: Keep::Nothing }
+        Self { seed: [0, 0], connections: 2_000_000, keep: Keep::Nothing, shards: 1 }
     }
 }
 
@@ -174,11 +182,15 @@ pub struct Follower {
     trains: Trains,
     /// DNS, beside TCP.
     pub dns: Dns,
+    /// TLS, beside TCP.
+    pub tls: Tls,
 }
 
 impl Follower {
     /// A follower that has seen nothing.
     pub fn new(options: Options) -> Self {
+        let shards = options.shards.max(1);
+        let options = Options { connections: options.connections.div_ceil(shards), ..options };
         Self {
             options,
             table: HashTable::new(),
@@ -186,7 +198,8 @@ impl Follower {
             latest: Latest::new(),
             totals: Totals::default(),
             trains: Trains::default(),
-            dns: Dns::new(options.connections, options.seed),
+            dns: Dns::new(options.connections, shards, options.seed),
+            tls: Tls::new(shards),
         }
     }
 
@@ -197,6 +210,15 @@ impl Follower {
         match self.latest.find(&key).or_else(|| self.find(&key)) {
             Some(i) => _ = self.follow(i, &key, low, s),
             None => _ = self.meet(&key, low, s),
+        }
+    }
+
+    /// Takes what DNS or TLS have to do with the next packet, in the order of the capture.
+    pub fn take_payload(&mut self, payload: &mut Payload) {
+        if payload.is_dns() {
+            self.dns.take(payload);
+        } else {
+            self.tls.take(payload);
         }
     }
 
@@ -376,6 +398,7 @@ impl Follower {
         self.options.connections = self.options.connections.saturating_add(other.options.connections);
         self.totals.add(&other.totals);
         self.dns = self.dns.join(other.dns);
+        self.tls = self.tls.join(other.tls);
         // Filled again should another segment come: mostly that was the last.
         self.table = HashTable::new();
         // The numbers are taken out first: a sort that looks for each of them in another place of
@@ -399,9 +422,51 @@ impl Follower {
         self.connections.is_empty()
     }
 
-    /// Segments of connections beyond the limit.
+    /// What lies beyond a limit: segments of further connections, messages of DNS, hellos of TLS.
     pub fn beyond_limit(&self) -> u64 {
-        self.totals.beyond_limit
+        self.totals.beyond_limit + self.dns.beyond_limit() + self.tls.beyond_limit()
+    }
+
+    /// What hosts did to reach a name, from the lookup to the answer.
+    pub fn transactions(&self, dns: &dns::Analysis<'_>, tls: &tls::Analysis<'_>) -> Vec<Transaction> {
+        let resolved = dns.resolved();
+        let given = transactions::given(&resolved);
+        let handshakes: HashMap<u64, &TlsHandshake> =
+            tls.handshakes().filter(|h| h.connection > 0).map(|h| (h.connection, h)).collect();
+        if given.is_empty() && handshakes.is_empty() {
+            return Vec::new();
+        }
+        let is_given = |held: &Held| {
+            let key = held.key();
+            [true, false].into_iter().any(|low| given.contains_key(&key.end(low).ip()))
+        };
+        let numbered = (1..).zip(&self.connections);
+        let wanted = numbered.filter(|(number, held)| handshakes.contains_key(&(*number as u64)) || is_given(held));
+        let calls = wanted.map(|(number, held)| held.with(|c| Call::new(number, c))).collect();
+        transactions::gather(calls, &handshakes, &resolved, &given)
+    }
+
+    /// What all of TLS means, beside its connections.
+    pub fn tls_analysis(&self) -> tls::Analysis<'_> {
+        let seed = self.options.seed;
+        let mut wanted: HashMap<u64, Vec<(Key, usize)>> = HashMap::new();
+        for (i, (client, server)) in self.tls.ends().enumerate() {
+            let key = Key::new(&client, &server).0;
+            wanted.entry(key.hash(seed)).or_default().push((key, i));
+        }
+        let mut beside = vec![None; self.tls.ends().count()];
+        let followed = self.connections.iter().enumerate().filter(|_| !wanted.is_empty());
+        for (number, held) in followed {
+            let Held::Followed(c) = held else { continue };
+            for (_, i) in wanted.get(&c.key.hash(seed)).into_iter().flatten().filter(|(key, _)| *key == c.key) {
+                let (client, packet, seq) = self.tls.beginning(*i);
+                // A later connection on the same endpoints began after it.
+                if c.first_number <= packet {
+                    beside[*i] = Some(tls::Beside::new(number + 1, c, client, seq));
+                }
+            }
+        }
+        tls::Analysis::new(&self.tls, &beside)
     }
 
     /// Counts over everything.

@@ -15,7 +15,7 @@ pub fn connections(bytes: &[u8]) {
             follower.dns.reaches(segment.at.as_nanos());
         }
         if let Some(payload) = packets.payload() {
-            follower.dns.take(payload);
+            follower.take_payload(payload);
         }
     }
     let dns = follower.dns.analysis();
@@ -24,6 +24,15 @@ pub fn connections(bytes: &[u8]) {
         assert_eq!(lookup.took_ns.is_some(), lookup.answered_try.is_some(), "{lookup:?}");
     }
     assert!(dns.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
+    let tls = follower.tls_analysis();
+    for h in tls.handshakes() {
+        let parts = [h.hello_ns, h.flight_ns, h.client_ns, h.finish_ns].into_iter().flatten();
+        let all: record::Nanos = parts.chain([h.retry_ns]).sum();
+        assert!(h.took_ns.is_none_or(|took| took == all), "{h:?}");
+        let waits: Option<Vec<_>> = [h.server_wait_ns, h.client_wait_ns, h.path_wait_ns].into_iter().collect();
+        assert!(waits.is_none_or(|waits| h.took_ns == Some(waits.into_iter().sum())), "{h:?}");
+    }
+    assert!(tls.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
     let reports: Vec<_> = follower.reports().collect();
     for report in &reports {
         let _ = format!("{report:?}");

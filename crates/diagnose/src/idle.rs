@@ -1,7 +1,7 @@
 //! Which side took the time while nothing was ready to be sent: a side that had been asked and
 //! thought, a side that paused within what it sent, or the path that question and answer crossed.
 
-use record::conversation::Side;
+use record::conversation::{Side, Way};
 use record::table::{Cell, Kind, Value};
 use record::{Nanos, columns, inside, json};
 
@@ -26,8 +26,68 @@ pub struct Idle {
     paces: [(u64, Nanos); 4],
     /// Waited for, up to an ACK or a window: the next data show who was waited for.
     open: u64,
+    /// The first times that the direction of the data turned.
+    pub(crate) turns: FirstTurns,
     /// The longest pauses.
     pub longest: Longest,
+}
+
+/// The first times that one side sent data after the other had, on the capture's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FirstTurns {
+    /// The side that answered first, when it was asked, and when it answered.
+    first: Option<(Way, u64, u64)>,
+    /// The client's: the server's last data before, and when.
+    again: [(u64, u64); Self::KEPT],
+    count: u32,
+    /// The server's last data before its latest silence, and its bytes until then.
+    silence: Option<(u64, u64)>,
+}
+
+impl FirstTurns {
+    /// A request, what TLS says before and after it, and the next request.
+    const KEPT: usize = 4;
+    /// A server that sends so little after a silence says that it closes the connection: an alert
+    /// of TLS with all that encryption adds.
+    const GOODBYE: u64 = 100;
+    /// A silence after which a server that goes on may only say goodbye, ns.
+    pub(crate) const SILENCE: u64 = 1_000_000_000;
+
+    /// The server goes on after a silence, with so many bytes before it.
+    #[cold]
+    pub(crate) fn went_on(&mut self, before: u64, bytes: u64) {
+        self.silence = Some((before, bytes));
+    }
+
+    /// Data of direction `way` came after the other direction's.
+    pub(crate) fn turned(&mut self, way: Way, before: u64, now: u64) {
+        self.first.get_or_insert((way, before, now));
+        if way == Way::ToServer {
+            if let Some(place) = self.again.get_mut(self.count as usize) {
+                *place = (before, now);
+            }
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// When the client had sent its first request, and when the answer began; `None` where it was
+    /// the server that spoke first.
+    pub(crate) fn first_answer(&self) -> Option<(u64, u64)> {
+        self.first.filter(|(way, ..)| *way == Way::ToClient).map(|(_, asked, answered)| (asked, answered))
+    }
+
+    /// When the answer that began at `answer` ended: before the client sent more, or with the
+    /// server's last data, up to so many bytes, but for a goodbye. `None` where that is too long
+    /// after the first turns.
+    pub(crate) fn end_of_answer(&self, answer: u64, (last, bytes): (u64, u64)) -> Option<u64> {
+        let goodbye = self.silence.filter(|(_, before)| bytes.saturating_sub(*before) <= Self::GOODBYE);
+        let last = goodbye.map_or(last, |(before, _)| before.max(answer));
+        let kept = &self.again[..self.again.len().min(self.count as usize)];
+        match kept.iter().find(|(_, at)| *at > answer) {
+            Some((before, _)) => Some((*before).max(answer)),
+            None => (self.count as usize <= Self::KEPT).then_some(last),
+        }
+    }
 }
 
 /// The longest pauses, the longest first.

@@ -1,5 +1,5 @@
-//! Conversations and findings: what limited each TCP connection of a capture, and why, and what
-//! became of each name that was asked for ([`dns`]).
+//! Conversations and findings: what limited each TCP connection of a capture, and why, what became
+//! of each name that was asked for ([`dns`]), and what each handshake of TLS took ([`tls`]).
 //!
 //! **Does:** follows every connection segment by segment, shares its duration out over what limited
 //! it, and draws findings with the packets that show them.
@@ -46,9 +46,12 @@ mod sender;
 mod stall;
 mod stamps;
 mod steps;
+pub mod tls;
 mod trains;
+mod transactions;
 mod unclear;
 mod vantage;
+mod waits;
 
 pub use between::{Between, Crossing};
 pub use distribution::Distribution;

@@ -41,6 +41,8 @@ mod sink;
 mod stage;
 mod steering;
 pub mod table;
+pub mod tls;
+pub mod transaction;
 pub mod trial;
 mod utc;
 mod wait;

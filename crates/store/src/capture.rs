@@ -1,5 +1,5 @@
-//! The run of a capture: `conversations` and `findings`, and of DNS `lookups`, `name_servers` and
-//! `dns_findings`.
+//! The run of a capture: `conversations` and `findings`, of DNS `lookups`, `name_servers` and
+//! `dns_findings`, of TLS `tls_handshakes` and `tls_findings`, and `transactions`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,7 +8,9 @@ use std::path::Path;
 use record::columns;
 use record::conversation::{ConversationRow, FindingRow};
 use record::dns::{DnsFinding, Lookup, Server};
-use record::table::Cell as _;
+use record::table::{Cell as _, Record};
+use record::tls::{Handshake, TlsFinding};
+use record::transaction::Transaction;
 use serde::{Deserialize, Serialize};
 
 use crate::part::write_whole;
@@ -82,6 +84,15 @@ pub struct Dns {
     pub findings: Vec<DnsFinding>,
 }
 
+/// TLS of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// The handshakes.
+    pub handshakes: Vec<Handshake>,
+    /// What was found.
+    pub findings: Vec<TlsFinding>,
+}
+
 /// The connections of a capture, with what was found on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -93,6 +104,10 @@ pub struct Run {
     pub findings: Vec<FindingRow>,
     /// DNS, beside them; an earlier version did not write it.
     pub dns: Dns,
+    /// TLS; as DNS.
+    pub tls: Tls,
+    /// What hosts did to reach a name; as DNS.
+    pub transactions: Vec<Transaction>,
 }
 
 impl Run {
@@ -110,6 +125,9 @@ impl Run {
         write_whole(path, &self.dns.lookups)?;
         write_whole(path, &self.dns.servers)?;
         write_whole(path, &self.dns.findings)?;
+        write_whole(path, &self.tls.handshakes)?;
+        write_whole(path, &self.tls.findings)?;
+        write_whole(path, &self.transactions)?;
         file.state = State::Finished;
         Ok(run_file::put(path, &file)?)
     }
@@ -120,18 +138,31 @@ impl Run {
     /// Those of [`crate::kind`] and [`crate::Run::sends`].
     pub fn read(path: &Path) -> Result<(Self, State), Error> {
         let file: File = run_file::read(path, RunKind::Capture)?;
-        let mut run =
-            Self { provenance: file.provenance, conversations: Vec::new(), findings: Vec::new(), dns: Dns::default() };
+        let mut run = Self {
+            provenance: file.provenance,
+            conversations: Vec::new(),
+            findings: Vec::new(),
+            dns: Dns::default(),
+            tls: Tls::default(),
+            transactions: Vec::new(),
+        };
         row::table(path, |c| run.conversations.push(c))?;
         row::table(path, |f| run.findings.push(f))?;
-        let dns = &mut run.dns;
-        let read = row::table(path, |l| dns.lookups.push(l))
-            .and_then(|()| row::table(path, |s| dns.servers.push(s)))
-            .and_then(|()| row::table(path, |f| dns.findings.push(f)));
-        match read {
-            Err(Error::NoTable { .. }) => run.dns = Dns::default(),
-            other => other?,
-        }
+        run.dns.lookups = later(path)?;
+        run.dns.servers = later(path)?;
+        run.dns.findings = later(path)?;
+        run.tls.handshakes = later(path)?;
+        run.tls.findings = later(path)?;
+        run.transactions = later(path)?;
         Ok((run, file.state))
+    }
+}
+
+/// The rows of a table that runs of earlier versions do not have.
+fn later<R: Record>(path: &Path) -> Result<Vec<R>, Error> {
+    let mut rows = Vec::new();
+    match row::table(path, |r| rows.push(r)) {
+        Err(Error::NoTable { .. }) => Ok(Vec::new()),
+        other => other.map(|()| rows),
     }
 }

@@ -96,7 +96,7 @@ impl<'a> PacketReader<'a> {
     pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         while let Source::Capture(capture) = &mut self.source {
             let Some(frame) = capture.next_frame()? else { return Ok(None) };
-            let found = match plain_segment(&frame, &mut self.segment, &self.shard) {
+            let found = match plain_segment(&frame, &mut self.segment, &self.shard, &self.payload) {
                 Some(Plain::Written) => Some(Packet::Tcp(())),
                 Some(Plain::OfOtherShard) => None,
                 None => {
@@ -119,7 +119,7 @@ impl<'a> PacketReader<'a> {
         let mut filled = 0;
         capture.held_frames(|frame| {
             let Some(segment) = room.get_mut(filled) else { return false };
-            let plain = plain_segment(frame, segment, &self.shard);
+            let plain = plain_segment(frame, segment, &self.shard, &self.payload);
             filled += usize::from(matches!(plain, Some(Plain::Written)));
             plain.is_some()
         });
@@ -148,10 +148,10 @@ impl<'a> PacketReader<'a> {
         Ok(None)
     }
 
-    /// What DNS has to do with the last packet, where it is one of this shard.
+    /// What DNS or TLS have to do with the last packet, where it is one of this shard.
     #[inline]
-    pub fn payload(&self) -> Option<&Payload> {
-        self.payload.is_of(self.packets()).then_some(&self.payload)
+    pub fn payload(&mut self) -> Option<&mut Payload> {
+        self.payload.is_of(self.packets()).then_some(&mut self.payload)
     }
 
     /// The format found.

@@ -1,17 +1,20 @@
-//! What a packet of DNS carried, kept beside the packet.
+//! What a packet of DNS or of a TLS handshake carried, kept beside the packet.
 
 use std::net::SocketAddr;
 
 use record::{Instant, Realtime, SeqNumber};
 
 use crate::capture::Frame;
-use crate::packet::{Icmp, Span, Udp, dns, ip_protocol};
+use crate::packet::{Icmp, Span, Udp, dns, ip_protocol, tls};
 use crate::segment::{Flags, Segment};
 
-/// What DNS has to do with a packet: its payload, where it is a datagram or a segment on the ports
-/// of DNS; the error, where ICMP quotes such a datagram. Of all other packets nothing is kept.
+/// What DNS or TLS have to do with a packet: its payload, where it is a datagram or a segment on
+/// the ports of DNS, a segment that begins with a hello of TLS, or one of a connection that is
+/// [watched](Payload::watch); the error, where ICMP quotes such a datagram. Of all other packets
+/// nothing is kept.
 #[derive(Clone, Debug)]
 pub struct Payload {
+    watched: Watched,
     number: u64,
     at: Instant<Realtime>,
     carrier: Carrier,
@@ -49,7 +52,7 @@ impl Default for Payload {
         let nowhere = SocketAddr::from(([0; 4], 0));
         let carrier = Carrier::Datagram { source: nowhere, destination: nowhere };
         // Packets are numbered from 1.
-        Self { number: 0, at: Instant::from_nanos(0), carrier, data: Vec::new(), wire: 0 }
+        Self { watched: Watched::default(), number: 0, at: Instant::from_nanos(0), carrier, data: Vec::new(), wire: 0 }
     }
 }
 
@@ -65,7 +68,55 @@ pub(crate) fn is_stream(source: u16, destination: u16) -> bool {
     source == dns::PORT || destination == dns::PORT
 }
 
+/// Of which connections the payload is kept, by their ports alone: a packet of another connection
+/// on the same ports is kept too, and whoever asks for it finds that.
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    /// How many there are in each place; no places before the first one.
+    places: Vec<u16>,
+    connections: usize,
+}
+
+impl Watched {
+    const PLACES: usize = 4_096;
+
+    #[inline(always)]
+    fn place(source: u16, destination: u16) -> usize {
+        usize::from(source.wrapping_add(destination)) % Self::PLACES
+    }
+
+    #[inline(always)]
+    fn may_have(&self, source: u16, destination: u16) -> bool {
+        self.connections > 0 && self.places.get(Self::place(source, destination)).is_some_and(|n| *n > 0)
+    }
+}
+
 impl Payload {
+    /// Whether the payload of a segment between two ports is to be kept.
+    #[inline(always)]
+    pub(crate) fn wants(&self, (source, destination): (u16, u16), flags: Flags, payload: &[u8]) -> bool {
+        tls::hello_at(payload).is_some()
+            || self.watched.may_have(source, destination)
+                && (!payload.is_empty() || flags.intersects(Flags::SYN | Flags::FIN | Flags::RST))
+    }
+
+    /// Keeps the payload of the connection between these two, either way, until it is
+    /// [left](Payload::leave) as often.
+    pub fn watch(&mut self, source: SocketAddr, destination: SocketAddr) {
+        self.watched.places.resize(Watched::PLACES, 0);
+        let place = &mut self.watched.places[Watched::place(source.port(), destination.port())];
+        *place = place.saturating_add(1);
+        self.watched.connections += 1;
+    }
+
+    /// Keeps it no longer.
+    pub fn leave(&mut self, source: SocketAddr, destination: SocketAddr) {
+        if let Some(place) = self.watched.places.get_mut(Watched::place(source.port(), destination.port())) {
+            *place = place.saturating_sub(1);
+            self.watched.connections = self.watched.connections.saturating_sub(1);
+        }
+    }
+
     pub(crate) fn keep_datagram(&mut self, frame: &Frame<'_>, udp: &Udp, span: Span<'_>) {
         if is_datagram(udp.source, udp.destination) {
             self.keep(frame, Carrier::Datagram { source: udp.source, destination: udp.destination }, span);
@@ -73,7 +124,8 @@ impl Payload {
     }
 
     pub(crate) fn keep_segment(&mut self, frame: &Frame<'_>, s: &Segment, span: Span<'_>) {
-        if is_stream(s.source.port(), s.destination.port()) {
+        let ports = (s.source.port(), s.destination.port());
+        if is_stream(ports.0, ports.1) || self.wants(ports, s.flags, span.data) {
             let Segment { source, destination, seq, flags, .. } = *s;
             self.keep(frame, Carrier::Segment { source, destination, seq, flags }, span);
         }
@@ -112,6 +164,14 @@ impl Payload {
     #[inline(always)]
     pub fn is_of(&self, number: u64) -> bool {
         self.number == number
+    }
+
+    /// Whether it is of DNS, and not of TLS.
+    pub fn is_dns(&self) -> bool {
+        match self.carrier {
+            Carrier::Datagram { .. } | Carrier::Error(_) => true,
+            Carrier::Segment { source, destination, .. } => is_stream(source.port(), destination.port()),
+        }
     }
 
     /// The number of its packet in the capture.

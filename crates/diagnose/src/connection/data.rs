@@ -11,6 +11,7 @@ use super::{Connection, at_once, segment_limit};
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
 use crate::half::{Data, Half, Late, Restart, SHORTEST_TIMEOUT, made};
+use crate::idle::FirstTurns;
 use crate::ranges::{Range, START};
 use crate::retransmission::{self, Class, Recovery, Repair, Signs};
 
@@ -72,6 +73,10 @@ impl Connection {
         if opens_hole || start > h.space.next() && h.first_data > START {
             h.open_hole(h.space.next(), start, now, s.network.id);
             h.find_unseen_timeout(now, start, lag);
+        }
+        let silence = h.last_data_at > 0 && payload > 0 && now - h.last_data_at.min(now) >= FirstTurns::SILENCE;
+        if way == Way::ToClient && silence {
+            self.idle.get_or_insert_default().turns.went_on(h.last_data_at, h.count.unique_bytes);
         }
         h.count.unique_bytes += payload;
         if first < h.space.next() && payload > 0 {
@@ -144,6 +149,7 @@ impl Connection {
             let (answered_at, question) = (self.halves[!way].last_data_at, self.halves[!way].last_data_number);
             if answered_at > 0 && answered_at >= self.halves[way].last_data_at {
                 self.turns[way].add(now - answered_at.min(now), question, s.number);
+                self.idle.get_or_insert_default().turns.turned(way, answered_at, now);
             }
             let h = &mut self.halves[way];
             h.last_data_at = now;

@@ -11,6 +11,27 @@ use super::lookup::{self, Case};
 use super::servers;
 use super::{Dns, Totals};
 
+/// A lookup, for those who look for what it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolved<'a> {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Who asked.
+    pub(crate) client: IpAddr,
+    /// The name.
+    pub(crate) name: &'a str,
+    /// The first question.
+    pub(crate) start: u64,
+    /// The last question.
+    pub(crate) last_try: u64,
+    /// The answer, where there is one.
+    pub(crate) end: Option<u64>,
+    /// Questions up to the one that was answered, or all of them.
+    pub(crate) tries: u64,
+    /// The addresses found.
+    pub(crate) addresses: &'a [IpAddr],
+}
+
 /// Lookups, servers and findings.
 #[derive(Debug)]
 pub struct Analysis<'a> {
@@ -66,6 +87,21 @@ impl<'a> Analysis<'a> {
     /// Counts over all messages.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// The lookups of addresses.
+    pub(crate) fn resolved(&self) -> Vec<Resolved<'_>> {
+        let resolved = |case: &Case<'a>| Resolved {
+            number: case.number,
+            client: case.client(),
+            name: &case.first().name,
+            start: case.first().asked,
+            last_try: case.first().asked.saturating_add(case.waited()),
+            end: case.end(),
+            tries: case.at.map_or(case.tries.len(), |i| i + 1) as u64,
+            addresses: case.answer().map_or(&[], |answer| &answer.addresses),
+        };
+        self.cases.iter().filter(|case| case.first().is_address()).map(resolved).collect()
     }
 
     /// The names that were asked for, by the addresses in the answers: see [`names`].

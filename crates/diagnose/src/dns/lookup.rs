@@ -199,7 +199,7 @@ fn of_answer(answer: &Answer) -> Answered {
     }
 }
 
-pub(super) fn joined(all: &[impl ToString]) -> String {
+pub(crate) fn joined(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 

@@ -23,7 +23,10 @@ use wire::{Carrier, Payload};
 
 use crate::key::Key;
 pub use analysis::Analysis;
+pub(crate) use analysis::Resolved;
 use exchange::{Answer, Exchange};
+pub use findings::ordinal;
+pub(crate) use lookup::joined;
 use stream::Streams;
 
 /// Questions kept at most: 400 MB with what is made of them at the end. Those of further ones are
@@ -178,16 +181,16 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// One that has seen nothing; so many questions are kept, and 500,000 at most. The seed is that
-    /// of [`crate::Options`].
-    pub fn new(most: usize, seed: [u64; 2]) -> Self {
+    /// One of so many that share a capture, which has seen nothing; it keeps so many questions, and
+    /// its share of 500,000 at most. The seed is that of [`crate::Options`].
+    pub fn new(most: usize, shards: usize, seed: [u64; 2]) -> Self {
         Self {
-            most: most.min(MOST),
+            most: most.min(MOST.div_ceil(shards)),
             exchanges: Vec::new(),
             seed,
             by_ends: HashTable::new(),
             by_question: HashMap::new(),
-            streams: Streams::default(),
+            streams: Streams::new(shards),
             totals: Totals::default(),
             latest: 0,
         }
@@ -381,7 +384,7 @@ impl Dns {
 
     /// Messages beyond the limit.
     pub fn beyond_limit(&self) -> u64 {
-        self.totals.beyond_limit
+        self.totals().beyond_limit
     }
 
     /// Whether the capture has nothing of DNS.

@@ -25,6 +25,7 @@ struct Stream {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
+    most: usize,
     open: HashMap<(SocketAddr, SocketAddr), Stream>,
     /// Times that bytes were missing, so that the place of the next message had to be guessed.
     pub(super) gaps: u64,
@@ -33,6 +34,11 @@ pub(super) struct Streams {
 }
 
 impl Streams {
+    /// For one of so many that share a capture.
+    pub(super) fn new(shards: usize) -> Self {
+        Self { most: MOST.div_ceil(shards), ..Self::default() }
+    }
+
     /// Takes a segment, and gives each message that ends in it.
     pub(super) fn take(
         &mut self,
@@ -50,7 +56,7 @@ impl Streams {
         if payload.wire == 0 && !flags.contains(Flags::SYN) {
             return;
         }
-        if self.open.len() >= MOST && !self.open.contains_key(&key) {
+        if self.open.len() >= self.most && !self.open.contains_key(&key) {
             self.beyond += 1;
             return;
         }
@@ -113,7 +119,7 @@ mod tests {
 
     fn messages(segments: &[(u32, &[u8], u32)]) -> (Vec<(Vec<u8>, u32)>, u64) {
         let ends = (SocketAddr::from(([10, 0, 0, 1], 4000)), SocketAddr::from(([10, 0, 0, 2], 53)));
-        let (mut streams, mut found) = (Streams::default(), Vec::new());
+        let (mut streams, mut found) = (Streams::new(1), Vec::new());
         let syn = (SeqNumber(u32::MAX), Flags::SYN);
         streams.take(ends, syn, Span::whole(&[]), |_| panic!("no message yet"));
         for &(seq, data, wire) in segments {

@@ -3,13 +3,15 @@
 //!
 //! `WIRELAPSE_WRITE_DOCS=1` puts them in place; without it they are compared.
 
-use diagnose::dns::Totals;
 use diagnose::{
     Acknowledging, Budget, Direction, Finding, Idle, OptionState, Pause, Quantiles, Report, Retransmissions, Vantage,
     Withheld,
 };
+use diagnose::{dns, tls};
 use record::dns::{DnsFinding, DnsFindingKind, Lookup, Server};
 use record::table::Record;
+use record::tls::{Handshake, TlsFinding, TlsFindingKind};
+use record::transaction::Transaction;
 
 /// The rows of a table; `tables` are those with a section to link to.
 fn table<R: Record>(tables: &[&str]) -> String {
@@ -60,7 +62,11 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
         of::<Lookup>(),
         of::<Server>(),
         of::<DnsFinding>(),
-        of::<Totals>(),
+        of::<dns::Totals>(),
+        of::<Handshake>(),
+        of::<TlsFinding>(),
+        of::<tls::Totals>(),
+        of::<Transaction>(),
     ];
     let names = sections.map(|section| section.0);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/keys.md");
@@ -80,11 +86,14 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
 }
 
 #[test]
-fn the_findings_on_dns_are_those_of_the_code() {
+fn the_findings_on_dns_and_tls_are_those_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/analyze.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let rows: String =
-        DnsFindingKind::ALL.iter().map(|kind| format!("| `{}` | {} |\n", kind.name(), kind.rule())).collect();
-    let wanted = format!("<!-- DNS findings -->\n| finding | when |\n|---|---|\n{rows}<!-- end -->");
-    assert!(text.contains(&wanted), "docs/analyze.md is to have:\n{wanted}");
+    let row = |name: &str, rule: &str| format!("| `{name}` | {rule} |\n");
+    let dns: String = DnsFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
+    let tls: String = TlsFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
+    for (what, rows) in [("DNS", dns), ("TLS", tls)] {
+        let wanted = format!("<!-- {what} findings -->\n| finding | when |\n|---|---|\n{rows}<!-- end -->");
+        assert!(text.contains(&wanted), "docs/analyze.md is to have:\n{wanted}");
+    }
 }

@@ -17,6 +17,8 @@ mod properties;
 mod real_captures;
 mod short_way;
 mod snapshot;
+mod tls;
+mod transactions;
 #[path = "../truth/mod.rs"]
 mod truth;
 mod two_places;

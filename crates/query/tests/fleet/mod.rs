@@ -395,7 +395,14 @@ pub fn others_than_traces(root: &Path) {
     let finding =
         record::conversation::FindingRow { number: 1, kind: "nagle".into(), at_ns: first, ..Default::default() };
     let provenance = store::capture::Provenance { source: "slow.pcap".into(), ..Default::default() };
-    store::capture::Run { provenance, conversations: Vec::new(), findings: vec![finding], dns: Default::default() }
-        .write(&root.join("capture"))
-        .unwrap();
+    store::capture::Run {
+        provenance,
+        conversations: Vec::new(),
+        findings: vec![finding],
+        dns: Default::default(),
+        tls: Default::default(),
+        transactions: Vec::new(),
+    }
+    .write(&root.join("capture"))
+    .unwrap();
 }

@@ -60,7 +60,14 @@ fn connection(cost: Option<u64>) -> (Vec<ConversationRow>, Vec<FindingRow>) {
 }
 
 fn text(dns: store::capture::Dns, (conversations, findings): (Vec<ConversationRow>, Vec<FindingRow>)) -> String {
-    let run = Run { provenance: Provenance::default(), conversations, findings, dns };
+    let run = Run {
+        provenance: Provenance::default(),
+        conversations,
+        findings,
+        dns,
+        tls: Default::default(),
+        transactions: Vec::new(),
+    };
     terminal::text(&CANVAS, &[document("run", &run, State::Finished)])
 }
 
@@ -145,9 +152,18 @@ fn the_page_of_a_run_says_what_analyze_does() {
         shown: 50,
         overview: &overview,
         dns: &live,
+        tls: &Default::default(),
+        transactions: &[],
     };
     let at_once = terminal::text(&CANVAS, &[describe(&subject)]);
-    let run = Run { provenance: provenance.clone(), conversations: Vec::new(), findings: Vec::new(), dns };
+    let run = Run {
+        provenance: provenance.clone(),
+        conversations: Vec::new(),
+        findings: Vec::new(),
+        dns,
+        tls: Default::default(),
+        transactions: Vec::new(),
+    };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     run.write(&path).unwrap();

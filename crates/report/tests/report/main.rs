@@ -2,6 +2,7 @@
 
 mod browser;
 mod dns;
+mod names;
 mod pages;
 mod same_capture;
 mod same_text;

@@ -57,12 +57,23 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             shown: overview::SHOWN,
             overview: &all,
             dns: &Default::default(),
+            tls: &Default::default(),
+            transactions: &[],
         });
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let conversations = follower.reports().map(|r| r.row()).collect();
         let findings = follower.reports().flat_map(|r| r.finding_rows().collect::<Vec<_>>()).collect();
-        Run { provenance, conversations, findings, dns: Default::default() }.write(&path).unwrap();
+        Run {
+            provenance,
+            conversations,
+            findings,
+            dns: Default::default(),
+            tls: Default::default(),
+            transactions: Vec::new(),
+        }
+        .write(&path)
+        .unwrap();
         let (run, state) = Run::read(&path).unwrap();
         let later = document("run", &run, state);
         for canvas in CANVASES {
@@ -88,6 +99,8 @@ fn several_threads_gather_the_same() {
             shown: 1,
             overview: all,
             dns: &Default::default(),
+            tls: &Default::default(),
+            transactions: &[],
         };
         terminal::text(&CANVASES[2], &[describe(&subject)])
     };

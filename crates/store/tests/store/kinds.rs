@@ -8,6 +8,8 @@ use record::Nanos;
 use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
 use record::dns::{DnsFinding, Lookup, Protocol, Server};
 use record::table::Record as _;
+use record::tls::{Handshake, TlsFinding};
+use record::transaction::Transaction;
 use record::trial::{Comparison, Factor, Ping, Point, Response, Trial};
 use store::{Error, RunKind, State, capture, kind, study};
 
@@ -128,6 +130,15 @@ fn a_capture_reads_back_equal() {
             }],
             findings: vec![DnsFinding { text: "slow".into(), ..DnsFinding::blank() }],
         },
+        tls: capture::Tls {
+            handshakes: vec![Handshake {
+                name: Some("www.example.com".into()),
+                cipher: Some(0x1301),
+                ..Handshake::blank()
+            }],
+            findings: vec![TlsFinding { text: "slow".into(), ..TlsFinding::blank() }],
+        },
+        transactions: vec![Transaction { lookup: Some(1), ..Transaction::blank() }],
     };
     run.write(&path).unwrap();
     assert_eq!(capture::Run::read(&path).unwrap(), (run.clone(), State::Finished));

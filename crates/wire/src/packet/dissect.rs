@@ -61,7 +61,7 @@ pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet,
     dissect_keeping(frame, reassembly, &mut Payload::default())
 }
 
-/// The same, with what DNS carried.
+/// The same, with what DNS or a handshake of TLS carried.
 ///
 /// # Errors
 /// Those of [`dissect`].
@@ -71,7 +71,7 @@ pub fn dissect_keeping(
     payload: &mut Payload,
 ) -> Result<Packet, NotDecoded> {
     let mut segment = Segment::blank();
-    if plain_segment(frame, &mut segment, &Shard::WHOLE).is_some() {
+    if plain_segment(frame, &mut segment, &Shard::WHOLE, payload).is_some() {
         return Ok(Packet::Tcp(segment));
     }
     Ok(match descend(frame, reassembly, &mut segment, payload)? {
@@ -83,10 +83,11 @@ pub fn dissect_keeping(
 
 /// The segment of a frame of the commonest form, written over `segment`: TCP in IPv4 in Ethernet,
 /// without tags, IP options, fragments or padding cut off, which nearly all packets are. `None` for
-/// every other frame, for one that is damaged and for one of DNS, for which [`descend`] is to be
-/// asked. The segment is too large to be handed from function to function for millions of frames.
+/// every other frame, for one that is damaged and for one whose payload is kept, for which
+/// [`descend`] is to be asked. The segment is too large to be handed from function to function for
+/// millions of frames.
 #[inline(always)]
-pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard) -> Option<Plain> {
+pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Shard, kept: &Payload) -> Option<Plain> {
     // The three headers without their options.
     let head = frame.data.first_chunk::<54>()?;
     let total = u32::from(be16(head, 16));
@@ -110,6 +111,10 @@ pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Sh
         return Some(Plain::OfOtherShard);
     }
     let captured = frame.data.get(34..34 + total as usize - 20).unwrap_or(&frame.data[34..]);
+    let payload = captured.get(fixed.header_bytes.into()..).unwrap_or_default();
+    if kept.wants((fixed.source_port, fixed.destination_port), fixed.flags, payload) {
+        return None;
+    }
     let carried = Carried {
         source: source.into(),
         destination: destination.into(),

@@ -18,11 +18,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap_complete::engine::ArgValueCandidates;
-use diagnose::dns::Analysis;
 use diagnose::{Follower, Keep, Mark, Options, Report};
+use diagnose::{dns, tls};
 use paper::document::Document;
 use record::Nanos;
-use report::page::capture::{Dns, Overview, Subject, connection, describe, named_hosts, overview, packets};
+use record::transaction::Transaction;
+use report::page::capture::{
+    Dns, Overview, Subject, Tls, connection, describe, host_names, named_hosts, overview, packets,
+};
 
 use crate::commands::completions::values;
 use crate::exit::{self, BadInput};
@@ -121,7 +124,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, false) if args.annotate.is_some() => Keep::First(ANNOTATED, PACKETS_KEPT / 5),
         (None, false) => Keep::Nothing,
     };
-    let options = Options { seed: seed(), connections: args.max_connections.unwrap_or_else(memory::connections), keep };
+    let options = Options {
+        seed: seed(),
+        connections: args.max_connections.unwrap_or_else(memory::connections),
+        keep,
+        shards: 1,
+    };
     for file in [&args.annotate, &args.plot].into_iter().flatten() {
         refuse(file, args.force)?;
     }
@@ -225,8 +233,24 @@ fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyho
     )
 }
 
-/// A line of JSON for each lookup, server and finding on DNS.
-fn dns_lines(out: &mut impl Write, dns: &Analysis<'_>) -> io::Result<()> {
+/// What a capture shows beside its connections.
+pub struct Beside<'a> {
+    dns: dns::Analysis<'a>,
+    tls: tls::Analysis<'a>,
+    transactions: Vec<Transaction>,
+}
+
+impl<'a> Beside<'a> {
+    fn new(follower: &'a Follower) -> Self {
+        let (dns, tls) = (follower.dns.analysis(), follower.tls_analysis());
+        let transactions = follower.transactions(&dns, &tls);
+        Self { dns, tls, transactions }
+    }
+}
+
+/// A line of JSON for each lookup, server and handshake, for each finding on them, and for each
+/// transaction.
+fn lines_beside(out: &mut impl Write, Beside { dns, tls, transactions }: &Beside<'_>) -> io::Result<()> {
     fn write<R: record::table::Record>(out: &mut impl Write, record: &R) -> io::Result<()> {
         let mut json = Vec::new();
         record::json::object(&mut json, record);
@@ -235,14 +259,17 @@ fn dns_lines(out: &mut impl Write, dns: &Analysis<'_>) -> io::Result<()> {
     }
     dns.lookups().try_for_each(|lookup| write(out, &lookup))?;
     dns.servers().iter().try_for_each(|server| write(out, server))?;
-    dns.findings().iter().try_for_each(|finding| write(out, finding))
+    dns.findings().iter().try_for_each(|finding| write(out, finding))?;
+    tls.handshakes().try_for_each(|handshake| write(out, handshake))?;
+    tls.findings().iter().try_for_each(|finding| write(out, finding))?;
+    transactions.iter().try_for_each(|transaction| write(out, transaction))
 }
 
 /// Shows what was found, and writes it where it was asked for. `file` is the capture, where that is
 /// a regular file.
 fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, reading: &Reading) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(output::stdout().lock());
-    let dns = follower.dns.analysis();
+    let beside = &Beside::new(follower);
     let chosen = |n: usize| {
         follower
             .report(n)
@@ -264,10 +291,10 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
             }
             None => {
                 all_lines(&mut out, follower, args.threads())?;
-                dns_lines(&mut out, &dns)?;
+                lines_beside(&mut out, beside)?;
             }
         }
-        line(&mut out, &reading.json(name, follower, &dns))?;
+        line(&mut out, &reading.json(name, follower, beside))?;
     } else {
         let canvas = terminal::canvas();
         let text = |document: Document| paper::terminal::text(&canvas, &[document]);
@@ -286,7 +313,7 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 None if args.dump => 1..=follower.len().min(DUMPED),
                 None => 1..=follower.len(),
             };
-            let named = named_hosts(&dns.names());
+            let named = named_hosts(&host_names(&beside.dns.names(), &beside.tls.names()));
             for n in numbers {
                 let report = chosen(n)?;
                 let mut document = match args.dump {
@@ -301,12 +328,12 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 }
             }
         } else {
-            write!(out, "{}", output::drawn(&[resolved(whole(args, name, (follower, &dns), reading)?)], args.shown))?;
+            write!(out, "{}", output::drawn(&[resolved(whole(args, name, (follower, beside), reading)?)], args.shown))?;
         }
     }
     out.flush()?;
     if let Some(run) = &args.output.output {
-        keep::write(run, keep::provenance(name, follower, reading), (follower, &dns))?;
+        keep::write(run, keep::provenance(name, follower, reading), (follower, beside))?;
     }
     Ok(())
 }
@@ -315,7 +342,7 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
 fn whole(
     args: &Args,
     name: &str,
-    (follower, dns): (&Follower, &Analysis<'_>),
+    (follower, beside): (&Follower, &Beside<'_>),
     reading: &Reading,
 ) -> anyhow::Result<Document> {
     let mut all = Overview::new(args.rows);
@@ -334,9 +361,11 @@ fn whole(
     )?;
     let run = args.output.output.as_deref().map(crate::files::name);
     let provenance = keep::provenance(name, follower, reading);
-    let dns = &Dns::new(dns, args.rows.max(overview::SHOWN));
+    let rows = args.rows.max(overview::SHOWN);
+    let (dns, tls) = (&Dns::new(&beside.dns, rows), &Tls::new(&beside.tls, rows));
     let (name, provenance, shown) = (run.as_deref(), &provenance, args.rows);
-    Ok(describe(&Subject { name, provenance, finished: true, shown, overview: &all, dns }))
+    let transactions = &beside.transactions;
+    Ok(describe(&Subject { name, provenance, finished: true, shown, overview: &all, dns, tls, transactions }))
 }
 
 fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {

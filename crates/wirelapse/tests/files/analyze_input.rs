@@ -6,8 +6,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use record::{Instant, SeqNumber};
 use serde_json::Value;
+use wire::capture::{write_pcap_header, write_pcap_record};
 use wire::generate::{Pattern, Traffic, write_traffic};
+use wire::packet::{Ethernet, Ipv4, Tcp, ether_type, ip_protocol};
+use wire::{Flags, LinkType};
 
 fn capture(pattern: Pattern, packets: u64, connections: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -48,6 +52,55 @@ fn any_number_of_threads_says_the_same() {
     };
     assert!(rows("1").contains("490 more rows"), "500 of 724 are kept");
     assert_eq!(rows("1"), rows("3"));
+}
+
+/// A capture of so many connections that stay open, each of which sent these bytes to this port.
+fn open_connections(connections: u16, port: u16, payload: &[u8]) -> Vec<u8> {
+    let mut file = Vec::new();
+    write_pcap_header(&mut file, LinkType::ETHERNET).unwrap();
+    for n in 0..connections {
+        let mut frame = Vec::new();
+        Ethernet { destination: [2; 6], source: [4; 6], ether_type: ether_type::IPV4 }.emit(&mut frame);
+        let [high, low] = n.to_be_bytes();
+        let header = Ipv4 {
+            source: [10, 0, high, low].into(),
+            destination: [192, 0, 2, 53].into(),
+            protocol: ip_protocol::TCP,
+            id: 1,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 64,
+            traffic_class: 0,
+        };
+        header.emit(20 + payload.len(), &mut frame);
+        let (seq, flags) = (SeqNumber(1), Flags::ACK | Flags::PSH);
+        let tcp =
+            Tcp { source_port: 40_000, destination_port: port, seq, ack: seq, flags, window: 65_535, header_bytes: 20 };
+        tcp.emit(&[], &mut frame);
+        frame.extend_from_slice(payload);
+        let at = Instant::from_nanos(1_000_000_000 + u64::from(n));
+        write_pcap_record(&mut file, at, frame.len() as u32, &frame).unwrap();
+    }
+    // A file below 1 MiB is read by one thread.
+    assert!(file.len() > 1 << 20);
+    file
+}
+
+#[test]
+fn what_is_open_beyond_a_limit_does_not_depend_on_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    // A question whose length is there and nothing else, and the beginning of a hello.
+    for (what, port, payload) in [("dns", 53, &[0, 40, 1, 2, 3][..]), ("tls", 443, &[22, 3, 1, 1, 0, 1, 0, 0, 252])] {
+        let path = folder.path().join(what);
+        fs::write(&path, open_connections(17_000, port, payload)).unwrap();
+        let run = |threads| wirelapse(&["--json", "--threads", threads, path.to_str().unwrap()]);
+        let one = run("1");
+        assert_eq!(last(&one)[what]["beyond_limit"], 17_000 - 16_384, "{what}");
+        for threads in ["2", "3"] {
+            assert!(run(threads).stdout == one.stdout, "{what}, {threads} threads");
+        }
+    }
 }
 
 fn reading_from_a_pipe() -> Child {

@@ -287,6 +287,7 @@ fn of_commands_that_anyone_can_run() {
         "reset.a",
         "mtu_black_hole.b",
         "dns",
+        "tls",
     ] {
         written.run("analyze", &["analyze", &format!("{captures}/{name}.pcap.zst")]);
     }
@@ -303,6 +304,9 @@ fn of_commands_that_anyone_can_run() {
         ("analyze", "dns_finding"),
         ("analyze", "lookup"),
         ("analyze", "name_server"),
+        ("analyze", "tls_finding"),
+        ("analyze", "tls_handshake"),
+        ("analyze", "transaction"),
         ("compare", "comparison"),
         ("compare", "run_comparison"),
         ("compare", "workload_comparison"),

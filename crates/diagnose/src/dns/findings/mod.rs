@@ -13,7 +13,7 @@ mod unreachable;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use record::Nanos;
@@ -130,19 +130,7 @@ impl<'v, 'a> Shown<'v, 'a> {
 
     /// What clients waited. Two lookups of one client at the same time cost it that time once.
     fn cost(&self) -> Nanos {
-        let mut waits: Vec<(IpAddr, Range<u64>)> = self.0.iter().map(|(case, w)| (case.client(), w.clone())).collect();
-        waits.sort_by_key(|(client, w)| (*client, w.start));
-        let (mut cost, mut until) = (0, None);
-        for (client, waited) in waits {
-            let from = match until {
-                Some((of, end)) if of == client => waited.start.max(end),
-                _ => waited.start,
-            };
-            let end = waited.end.max(from);
-            cost += end - from;
-            until = Some((client, end));
-        }
-        Nanos(cost)
+        crate::waits::once(self.0.iter().map(|(case, w)| (case.client(), w.clone())))
     }
 
     /// A finding; `text` is told the lookup that waited longest.
@@ -185,7 +173,7 @@ fn host(server: SocketAddr) -> String {
 }
 
 /// `second`, `third`, ….
-fn ordinal(n: usize) -> String {
+pub fn ordinal(n: usize) -> String {
     const WORDS: [&str; 10] =
         ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
     match n.checked_sub(1).and_then(|i| WORDS.get(i)) {

@@ -155,21 +155,34 @@ impl Made {
 
     /// A segment from the client to the first server, or back.
     pub fn segment(&mut self, at: u64, from_client: bool, seq: u32, flags: Flags, payload: &[u8]) {
-        let ports = if from_client { (50_000, 53) } else { (53, 50_000) };
+        let ends = [SocketAddrV4::new(CLIENT, 50_000), SocketAddrV4::new(FIRST, 53)];
+        let (from, to) = if from_client { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+        self.tcp(at, (from, to), (seq, 1), flags, payload);
+    }
+
+    /// A segment with its sequence number and what it acknowledges; a SYN offers an MSS of 1,460.
+    pub fn tcp(
+        &mut self,
+        at: u64,
+        (from, to): (SocketAddrV4, SocketAddrV4),
+        (seq, ack): (u32, u32),
+        flags: Flags,
+        payload: &[u8],
+    ) {
+        let options: &[u8] = if flags.contains(Flags::SYN) { &[2, 4, 5, 180] } else { &[] };
         let tcp = Tcp {
-            source_port: ports.0,
-            destination_port: ports.1,
+            source_port: from.port(),
+            destination_port: to.port(),
             seq: SeqNumber(seq),
-            ack: SeqNumber(1),
+            ack: SeqNumber(ack),
             flags,
             window: 65_535,
-            header_bytes: 20,
+            header_bytes: 20 + options.len() as u8,
         };
         let mut segment = Vec::new();
-        tcp.emit(&[], &mut segment);
+        tcp.emit(options, &mut segment);
         segment.extend_from_slice(payload);
-        let hosts = if from_client { (CLIENT, FIRST) } else { (FIRST, CLIENT) };
-        self.ip(at, hosts, ip_protocol::TCP, &segment);
+        self.ip(at, (*from.ip(), *to.ip()), ip_protocol::TCP, &segment);
     }
 
     /// The capture, of each packet so many bytes.
@@ -206,7 +219,7 @@ pub fn read(file: &[u8], options: Options) -> Read {
             follower.dns.reaches(segment.at.as_nanos());
         }
         if let Some(payload) = packets.payload() {
-            follower.dns.take(payload);
+            follower.take_payload(payload);
         }
     }
     of(&follower)

@@ -1,6 +1,6 @@
 //! DNS: each cause on a small capture, and what a capture cannot show.
 
-mod made;
+pub mod made;
 mod recorded;
 
 use std::net::SocketAddrV4;
@@ -434,7 +434,7 @@ fn shards_together_find_what_one_reader_does() {
         let mut follower = Follower::new(Options::default());
         while packets.next_packet().unwrap().is_some() {
             if let Some(payload) = packets.payload() {
-                follower.dns.take(payload);
+                follower.take_payload(payload);
             }
         }
         assert!(!follower.dns.is_empty());

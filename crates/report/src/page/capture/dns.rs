@@ -13,8 +13,6 @@ use paper::document::{Cell, Clause, Row, Section, Text};
 
 /// Findings that a terminal shows.
 const FINDINGS_SHOWN: usize = 5;
-/// Below this, DNS is no reason for a sentence beside those on TCP.
-const NOTICED: Nanos = Nanos(100_000_000);
 
 /// What a document shows of DNS.
 #[derive(Clone, Debug, Default)]
@@ -71,31 +69,13 @@ pub fn named_hosts(names: &BTreeMap<IpAddr, Vec<String>>) -> HashMap<IpAddr, Str
     names.iter().filter_map(shown).collect()
 }
 
-fn clause(f: &DnsFinding) -> Clause {
+/// What is said of a finding before all else.
+pub(super) fn clause(f: &DnsFinding) -> Clause {
     Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
 }
 
-/// What is said of DNS before all else; `tcp` is what is said of TCP, with what its worst finding
-/// cost. `None` where there is no connection.
-pub(super) fn verdict(dns: &Dns, tcp: Option<(Vec<Clause>, Nanos)>) -> Vec<Clause> {
-    let worst = dns.findings.first();
-    let Some((tcp, cost)) = tcp else {
-        let none = "The capture holds no TCP connection.";
-        return match (worst, dns.lookups) {
-            (Some(worst), _) => vec![clause(worst)],
-            (None, 0) => vec![none.into()],
-            (None, _) => vec![Clause::finding(calm(dns)), Clause::detail(none)],
-        };
-    };
-    match worst {
-        Some(worst) if worst.cost_ns > cost => [clause(worst)].into_iter().chain(tcp).collect(),
-        Some(worst) if worst.cost_ns >= NOTICED => tcp.into_iter().chain([clause(worst)]).collect(),
-        _ => tcp,
-    }
-}
-
 /// Where nothing was found: how long it took, and what is not known.
-fn calm(dns: &Dns) -> String {
+pub(super) fn calm(dns: &Dns) -> String {
     let lookups = quantity::counted(dns.lookups, "name lookup");
     let known = dns.slowest.iter().filter_map(|l| l.took_ns).max();
     let open = dns.slowest.iter().find_map(|l| l.withheld.as_ref());

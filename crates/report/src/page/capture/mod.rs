@@ -9,10 +9,13 @@ mod columns;
 pub mod connection;
 mod direction;
 mod dns;
+mod headline;
 mod over_time;
 pub mod overview;
 pub mod packets;
 pub mod pair;
+mod tls;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -24,6 +27,21 @@ use record::conversation::Verdict;
 pub use dns::{Dns, named_hosts};
 pub use overview::{Subject, describe, document};
 pub use summary::Overview;
+pub use tls::Tls;
+
+/// The names of hosts by their addresses: those in TLS hellos, which say what a connection was
+/// for, before those in DNS answers.
+pub fn host_names(
+    dns: &BTreeMap<IpAddr, Vec<String>>,
+    tls: &BTreeMap<IpAddr, Vec<String>>,
+) -> BTreeMap<IpAddr, Vec<String>> {
+    let mut all = tls.clone();
+    for (address, names) in dns {
+        let of = all.entry(*address).or_default();
+        of.extend(names.iter().filter(|name| !tls.get(address).is_some_and(|said| said.contains(name))).cloned());
+    }
+    all
+}
 
 /// Names of hosts, by the addresses that stand for them in a text.
 pub type Names = BTreeMap<IpAddr, String>;

@@ -5,11 +5,12 @@ use std::cmp::Reverse;
 use diagnose::{Limit, Report};
 use record::Nanos;
 use record::conversation::{FindingKind, FindingRow, Verdict};
+use record::transaction::Transaction;
 use store::State;
 use store::capture::{Provenance, Run};
 
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
-use super::{Dns, Names, clauses_of, dns, ends, sentence};
+use super::{Dns, Names, Tls, clauses_of, dns, ends, headline, host_names, sentence, tls, transactions};
 use crate::page::{command, facts};
 use paper::document::{Clause, Document, Row, Section, Text, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
@@ -45,6 +46,10 @@ pub struct Subject<'a> {
     pub overview: &'a Overview,
     /// DNS, beside it.
     pub dns: &'a Dns,
+    /// TLS.
+    pub tls: &'a Tls,
+    /// What hosts did to reach a name.
+    pub transactions: &'a [Transaction],
 }
 
 /// The document of the run of a capture; `name` is what the run is called.
@@ -58,9 +63,10 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
         findings = &findings[own..];
     }
     let finished = state == State::Finished;
-    let dns = &Dns::of_run(&run.dns, ROWS);
+    let (dns, tls) = (&Dns::of_run(&run.dns, ROWS), &Tls::of_run(&run.tls, ROWS));
     let (name, provenance, overview) = (Some(name), &run.provenance, &overview);
-    describe(&Subject { name, provenance, finished, shown: SHOWN, overview, dns })
+    let transactions = &run.transactions;
+    describe(&Subject { name, provenance, finished, shown: SHOWN, overview, dns, tls, transactions })
 }
 
 /// What is said of a capture.
@@ -87,7 +93,13 @@ pub fn describe(of: &Subject) -> Document {
     } else {
         lost.list(unread);
     }
-    let named = !of.dns.names.is_empty();
+    let names = host_names(&of.dns.names, &of.tls.names);
+    let sources = match (of.dns.names.is_empty(), of.tls.names.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some("of DNS answers in the capture"),
+        (true, false) => Some("of TLS hellos (SNI) in the capture"),
+        (false, false) => Some("of DNS answers and TLS hellos (SNI) in the capture"),
+    };
     let mut environment = Section::new("Environment");
     environment.table(facts(
         "",
@@ -98,11 +110,18 @@ pub fn describe(of: &Subject) -> Document {
             ("packets", quantity::count(p.packets)),
         ]
         .into_iter()
-        .chain(named.then(|| ("names of hosts", "of DNS answers in the capture".to_owned()))),
+        .chain(sources.map(|sources| ("names of hosts", sources.to_owned()))),
     ));
-    let resolving = dns::section(of.dns, of.shown, &p.names);
-    let mut sections =
-        vec![connections(&overview, of), limits, found(&overview, &p.names), resolving, lost, environment];
+    let mut sections = vec![
+        transactions::section(of.transactions, of.shown, &p.names),
+        connections(&overview, of),
+        limits,
+        found(&overview, &p.names),
+        dns::section(of.dns, of.shown, &p.names),
+        tls::section(of.tls, of.shown, &p.names),
+        lost,
+        environment,
+    ];
     sections.retain(|s| !s.blocks.is_empty());
     let segments = p.segments.filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "TCP segment")));
     let lookups = Some(of.dns.lookups).filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "name lookup")));
@@ -115,9 +134,9 @@ pub fn describe(of: &Subject) -> Document {
         lookups.unwrap_or_default()
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
-    let verdict = dns::verdict(of.dns, verdict(&overview));
+    let verdict = headline::clauses(of, verdict(&overview));
     let mut document = Document { title: title.into(), about, verdict, warnings: texts(warnings), sections };
-    document.name_hosts(&dns::named_hosts(&of.dns.names));
+    document.name_hosts(&dns::named_hosts(&names));
     document
 }
 

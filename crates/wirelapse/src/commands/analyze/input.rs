@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use diagnose::dns::Analysis;
 use diagnose::{Follower, Keep, Options};
 use record::Instant;
 use report::page::capture::Names;
@@ -15,6 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Segment, Shard, Tally};
 
+use super::Beside;
 use super::pieces::{Pieces, Reader};
 use crate::exit::BadInput;
 use crate::output::complain;
@@ -179,7 +179,7 @@ fn shared(
     options: Options,
     threads: usize,
 ) -> anyhow::Result<Option<(Follower, Reading)>> {
-    let options = Options { connections: options.connections.div_ceil(threads), ..options };
+    let options = Options { shards: threads, ..options };
     let one = |part: Shard, packets: Result<PacketReader<'_>, CaptureError>| {
         let mut follower = Follower::new(options);
         let packets = packets.map_err(|e| source.bad(&e))?.only(part);
@@ -212,7 +212,7 @@ fn shared(
     let mut all: Option<(Follower, Reading)> = None;
     for outcome in outcomes {
         let (follower, reading) = outcome?;
-        if follower.beyond_limit() > 0 || follower.dns.beyond_limit() > 0 {
+        if follower.beyond_limit() > 0 {
             return Ok(None);
         }
         all = Some(match all {
@@ -311,7 +311,7 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
             Err(error) => break Some(error),
         }
         if let Some(payload) = packets.payload() {
-            follower.dns.take(payload);
+            follower.take_payload(payload);
         }
     };
     turns.hand_on(follower);
@@ -409,7 +409,7 @@ impl Reading {
     }
 
     /// The line on the capture.
-    pub fn json(&self, file: &str, follower: &Follower, dns: &Analysis<'_>) -> serde_json::Value {
+    pub fn json(&self, file: &str, follower: &Follower, beside: &Beside<'_>) -> serde_json::Value {
         let entry = |what: String, place: Place, count: u64| serde_json::json!({"what": what, "count": count, "first_packet": place.packet, "first_byte": place.offset});
         let unread: Vec<_> = self
             .unread
@@ -420,9 +420,12 @@ impl Reading {
             .collect();
         let problems: Vec<_> =
             self.problems.iter().map(|(what, place, count)| entry(what.clone(), *place, *count)).collect();
-        let resolved = dns.names().into_iter();
-        let resolved: Vec<_> =
-            resolved.map(|(address, names)| serde_json::json!({"address": address, "names": names})).collect();
+        let Beside { dns, tls, .. } = beside;
+        let [resolved, server_names] = [dns.names(), tls.names()].map(|names| {
+            let named = names.into_iter();
+            let named = named.map(|(address, names)| serde_json::json!({"address": address, "names": names}));
+            named.collect::<Vec<_>>()
+        });
         serde_json::json!({
             "kind": "capture",
             "file": file,
@@ -431,11 +434,13 @@ impl Reading {
             "connections": follower.len(),
             "totals": follower.totals(),
             "dns": record::table::object::of(&dns.totals()),
+            "tls": record::table::object::of(&tls.totals()),
             "not_tcp": self.other,
             "not_read": unread,
             "problems": problems,
             "names": self.names,
             "resolved": resolved,
+            "server_names": server_names,
         })
     }
 }

@@ -1,13 +1,12 @@
-//! The connections and the DNS of a capture as a run directory.
+//! The connections, the DNS and the TLS of a capture as a run directory.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use diagnose::Follower;
-use diagnose::dns::Analysis;
-use store::capture::{Dns, Provenance, Run};
+use store::capture::{Dns, Provenance, Run, Tls};
 
-use super::Reading;
+use super::{Beside, Reading};
 use crate::exit::BadInput;
 
 /// Where a capture's connections come from; `name` is the capture's.
@@ -18,7 +17,7 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
         command_line: std::env::args().collect(),
         source: name.to_owned(),
         packets: reading.packets,
-        unread: [reading.unread(), follower.dns.totals().not_read()].concat(),
+        unread: [reading.unread(), follower.dns.totals().not_read(), follower.tls.totals().not_read()].concat(),
         segments: Some(totals.segments),
         beyond_limit: Some(totals.beyond_limit),
         capture_copies: Some(totals.capture_copies),
@@ -27,15 +26,18 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
 }
 
 /// Writes the run of a capture into the new directory `path`.
-pub fn write(path: &Path, provenance: Provenance, (follower, dns): (&Follower, &Analysis<'_>)) -> anyhow::Result<()> {
+pub fn write(path: &Path, provenance: Provenance, (follower, beside): (&Follower, &Beside<'_>)) -> anyhow::Result<()> {
     let (mut conversations, mut findings) = (Vec::new(), Vec::new());
     for report in follower.reports() {
         conversations.push(report.row());
         findings.extend(report.finding_rows());
     }
+    let Beside { dns, tls, transactions } = beside;
     let dns =
         Dns { lookups: dns.lookups().collect(), servers: dns.servers().to_vec(), findings: dns.findings().to_vec() };
-    match (Run { provenance, conversations, findings, dns }).write(path) {
+    let tls = Tls { handshakes: tls.handshakes().cloned().collect(), findings: tls.findings().to_vec() };
+    let transactions = transactions.clone();
+    match (Run { provenance, conversations, findings, dns, tls, transactions }).write(path) {
         Err(error @ (store::Error::Exists(_) | store::Error::Create { .. })) => Err(BadInput(error.to_string()).into()),
         other => other.context("the run of the capture is incomplete"),
     }

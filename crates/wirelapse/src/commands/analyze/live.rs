@@ -45,7 +45,7 @@ impl Taken<'_> {
         }
         self.follower.dns.reaches(at.as_nanos());
         if self.payload.is_of(self.reading.packets) {
-            self.follower.dns.take(&self.payload);
+            self.follower.take_payload(&mut self.payload);
         }
     }
 }

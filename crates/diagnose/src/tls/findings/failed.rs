@@ -1,0 +1,36 @@
+//! A handshake that one side ended.
+
+use record::tls::Outcome;
+
+use super::{Shown, waited};
+use crate::tls::analysis::Case;
+
+pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
+    let (n, row) = (case.negotiation, &case.row);
+    let by = row.ended_by.filter(|_| row.outcome == Outcome::Failed)?;
+    let end = n.alert.map(|(.., m)| m).or(n.closed.map(|(_, m)| m))?;
+    let (who, server) = (Case::side(by), case.server());
+    let how = match (&row.alert, n.alert) {
+        (Some(alert), _) => format!("{who} ended it with the alert {alert}"),
+        (None, Some(_)) => format!("{who} ended it with an alert, which is encrypted"),
+        (None, None) => format!("{who} closed the connection in the middle of it"),
+    };
+    let next = match row.alert.as_deref() {
+        Some("unknown_ca" | "bad_certificate" | "certificate_unknown" | "certificate_expired") => {
+            "look at the server's certificate, its chain, and what the client trusts: `openssl s_client -connect`"
+        }
+        Some("protocol_version" | "handshake_failure" | "insufficient_security") => {
+            "compare the versions, cipher suites and groups that both sides are set up for"
+        }
+        Some("unrecognized_name" | "no_application_protocol") => {
+            "compare the name and the application protocols that the client asks for with those the server is set up for"
+        }
+        _ => "look into the log of the side that ended it, and at the server's certificate",
+    };
+    let took = end.at.saturating_sub(n.began.at);
+    Some(Shown {
+        waited: waited(case, took),
+        text: format!("the TLS handshake with {server} failed after {}: {how}", record::Nanos(took)),
+        next: next.into(),
+    })
+}

@@ -1,0 +1,262 @@
+//! Transactions: what a host did to reach a name, from the question for its addresses to the last
+//! byte of the first answer.
+//!
+//! Nothing in packets says which connection a question was asked for. They are joined by the
+//! client, the address in the answer, and time; a name in a TLS hello makes the join certain, and
+//! each transaction says how certain it is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+use record::Nanos;
+use record::conversation::Way;
+use record::tls::{Handshake, Outcome};
+use record::transaction::{Certainty, Transaction};
+
+use crate::connection::Connection;
+use crate::dns::Resolved;
+use crate::idle::FirstTurns;
+
+/// A connection that begins this long after the answer did not wait for it, ns.
+const WAITED: u64 = 1_000_000_000;
+/// An attempt to connect that is given up is followed by the next one within this, ns: four SYNs
+/// of Linux.
+const ATTEMPT: u64 = 15_000_000_000;
+/// Lookups that are looked at for a connection: the latest ones before it.
+const LOOKUPS: usize = 256;
+/// Transactions at most.
+const MOST: usize = 200_000;
+
+/// What there is of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    number: u64,
+    client: SocketAddr,
+    server: SocketAddr,
+    /// Its first packet; the SYN, where that is in the capture.
+    start: u64,
+    turns: FirstTurns,
+    /// The last data of each side; 0 without any.
+    client_last: u64,
+    server_last: u64,
+    /// Bytes of the server.
+    server_bytes: u64,
+}
+
+impl Call {
+    pub(crate) fn new(number: usize, c: &Connection) -> Self {
+        Self {
+            number: number as u64,
+            client: c.client(),
+            server: c.server(),
+            start: c.first_syn_at.unwrap_or(c.first_at),
+            turns: c.idle.as_ref().map(|idle| idle.turns).unwrap_or_default(),
+            client_last: c.halves[Way::ToServer].last_data_at,
+            server_last: c.halves[Way::ToClient].last_data_at,
+            server_bytes: c.halves[Way::ToClient].count.unique_bytes,
+        }
+    }
+
+    /// Whether the client got as far as to use it.
+    fn is_used(&self) -> bool {
+        self.client_last > 0
+    }
+}
+
+/// The lookups that gave an address, in the order of their first questions, and who asked.
+#[derive(Debug, Default)]
+pub(crate) struct Given<'a> {
+    lookups: Vec<&'a Resolved<'a>>,
+    clients: BTreeSet<IpAddr>,
+}
+
+pub(crate) fn given<'a>(resolved: &'a [Resolved<'a>]) -> HashMap<IpAddr, Given<'a>> {
+    let mut given: HashMap<IpAddr, Given<'_>> = HashMap::new();
+    for lookup in resolved.iter().filter(|lookup| lookup.end.is_some()) {
+        for address in lookup.addresses {
+            let of = given.entry(*address).or_default();
+            of.lookups.push(lookup);
+            of.clients.insert(lookup.client);
+        }
+    }
+    given
+}
+
+/// Who asked for the address of a call: its client, or the only host that was given the address,
+/// which is the same one with its address of the other family, or a resolver on it.
+fn asker(call: &Call, given: Option<&Given<'_>>) -> IpAddr {
+    let client = call.client.ip();
+    let others = given.filter(|given| !given.clients.contains(&client) && given.clients.len() == 1);
+    others.and_then(|given| given.clients.first().copied()).unwrap_or(client)
+}
+
+/// The latest of these lookups that had begun at a time.
+fn latest<'l, 'a>(lookups: &'l [&'a Resolved<'a>], at: u64) -> &'l [&'a Resolved<'a>] {
+    let begun = lookups.partition_point(|lookup| lookup.start <= at);
+    &lookups[begun.saturating_sub(LOOKUPS)..begun]
+}
+
+/// A connection with its name.
+struct Named<'a> {
+    call: Call,
+    certainty: Certainty,
+    handshake: Option<&'a Handshake>,
+    name: &'a str,
+}
+
+/// The transactions of a capture: `calls` are the connections to addresses that are `given`, and
+/// those with a handshake.
+pub(crate) fn gather(
+    calls: Vec<Call>,
+    handshakes: &HashMap<u64, &Handshake>,
+    resolved: &[Resolved<'_>],
+    given: &HashMap<IpAddr, Given<'_>>,
+) -> Vec<Transaction> {
+    // The connections of one host to one name, by their beginnings.
+    let mut by_name: BTreeMap<(IpAddr, &str), Vec<Named<'_>>> = BTreeMap::new();
+    for call in calls {
+        let handshake = handshakes.get(&call.number).copied();
+        let given = given.get(&call.server.ip());
+        let asker = asker(&call, given);
+        let lookups = latest(given.map_or(&[], |given| given.lookups.as_slice()), call.start);
+        let before = lookups.iter().filter(|l| l.client == asker && l.end.is_some_and(|end| end <= call.start));
+        let said = handshake.and_then(|h| h.name.as_deref());
+        let named = said.map(|name| (name, Certainty::Named)).or_else(|| {
+            let latest = before.clone().max_by_key(|lookup| lookup.end)?;
+            let is_only = before.clone().all(|lookup| lookup.name == latest.name);
+            Some((latest.name, if is_only { Certainty::OnlyName } else { Certainty::LatestName }))
+        });
+        let Some((name, certainty)) = named else { continue };
+        by_name.entry((asker, name)).or_default().push(Named { call, certainty, handshake, name });
+    }
+    let mut lookups: HashMap<(IpAddr, &str), Vec<&Resolved<'_>>> = HashMap::new();
+    for lookup in resolved {
+        lookups.entry((lookup.client, lookup.name)).or_default().push(lookup);
+    }
+    let mut all = Vec::new();
+    for ((asker, name), mut calls) in by_name {
+        calls.sort_by_key(|named| (named.call.start, named.call.number));
+        let lookups = lookups.get(&(asker, name)).map(Vec::as_slice).unwrap_or_default();
+        let mut attempts: Vec<&Call> = Vec::new();
+        for (i, named) in calls.iter().enumerate() {
+            let is_last = calls.get(i + 1).is_none_or(|next| next.call.start - named.call.start > ATTEMPT);
+            if !named.call.is_used() && !is_last {
+                attempts.push(&named.call);
+                continue;
+            }
+            attempts.retain(|attempt| named.call.start - attempt.start <= ATTEMPT);
+            all.push(transaction(named, &attempts, lookups));
+            attempts.clear();
+        }
+    }
+    all.sort_by_key(|t| (t.start_ns, t.connection));
+    all.truncate(MOST);
+    (1..).zip(&mut all).for_each(|(number, t)| t.number = number);
+    all
+}
+
+fn transaction(named: &Named<'_>, attempts: &[&Call], lookups: &[&Resolved<'_>]) -> Transaction {
+    let Named { call, certainty, handshake, name } = *named;
+    let first = attempts.iter().map(|attempt| attempt.start).min().unwrap_or(call.start);
+    let waited = waited(first, latest(lookups, first));
+    let mut t = Transaction {
+        name: name.to_owned(),
+        certainty,
+        client: call.client.ip(),
+        server: call.server,
+        connection: call.number,
+        lookup: waited.map(|w| w.lookup.number),
+        tries: waited.map_or(0, |w| w.lookup.tries),
+        earlier_attempts: attempts.len() as u64,
+        start_ns: Nanos(waited.map_or(first, |w| w.start)),
+        ..Transaction::blank()
+    };
+    let mut at = t.start_ns.0;
+    let mut until = |to: u64| {
+        let took = to.saturating_sub(at);
+        at = at.max(to);
+        Nanos(took)
+    };
+    if let Some(w) = waited {
+        t.name_ns = until(w.end);
+        t.pause_ns = until(first);
+    }
+    t.attempts_ns = until(call.start);
+    t.withheld = follow(&call, handshake, &mut t, &mut until).err().map(str::to_owned);
+    t.took_ns = t.parts().into_iter().map(|(_, took)| took).sum();
+    t
+}
+
+/// From the connection's first packet on. Says why it is not followed to its end.
+fn follow(
+    call: &Call,
+    handshake: Option<&Handshake>,
+    t: &mut Transaction,
+    until: &mut impl FnMut(u64) -> Nanos,
+) -> Result<(), &'static str> {
+    if !call.is_used() {
+        return Err("the client sent no data on this connection");
+    }
+    let (answer, sends_on) = match handshake {
+        Some(h) => {
+            t.connect_ns = until(h.start_ns.0);
+            match (h.outcome, h.took_ns) {
+                (Outcome::Failed, _) => return Err("the TLS handshake failed"),
+                (_, None) => return Err("the end of the TLS handshake is not in the capture"),
+                (_, Some(took)) => t.tls_ns = until(h.start_ns.0.saturating_add(took.0)),
+            }
+            let request = h.request_ns.ok_or("there is no request in the capture")?;
+            t.request_ns = until(request.0);
+            // With HTTP/2, a client sends while it is answered.
+            let multiplexes = match h.protocol.as_deref() {
+                Some(chosen) => chosen == "h2",
+                None => h.offered_protocols.split(' ').any(|offered| offered == "h2"),
+            };
+            (h.answer_ns.ok_or("there is no answer in the capture")?.0, multiplexes)
+        }
+        None => {
+            let (asked, answered) =
+                call.turns.first_answer().ok_or("there is no request with an answer in the capture")?;
+            t.connect_ns = until(asked);
+            (answered, false)
+        }
+    };
+    t.wait_ns = until(answer);
+    if sends_on && call.client_last > answer {
+        return Err(
+            "the client sends while it is answered (HTTP/2), so that the end of the first answer does not show",
+        );
+    }
+    let end = call.turns.end_of_answer(answer, (call.server_last, call.server_bytes));
+    t.answer_ns = until(end.ok_or("there are too many requests before this answer")?);
+    Ok(())
+}
+
+/// What a client waited for the name, before it began to connect.
+#[derive(Clone, Copy)]
+struct Waited<'a> {
+    /// The one that it waited for longest.
+    lookup: &'a Resolved<'a>,
+    start: u64,
+    end: u64,
+}
+
+/// The latest lookup before `connected`, if the client can have waited for it, with those of other
+/// types that it asked for at the same time.
+fn waited<'a>(connected: u64, lookups: &[&'a Resolved<'a>]) -> Option<Waited<'a>> {
+    let answered = |l: &&&Resolved<'_>| l.end.is_some_and(|end| end <= connected) && !l.addresses.is_empty();
+    let found = *lookups.iter().filter(answered).max_by_key(|l| l.end)?;
+    let (start, end) = (found.start, found.end?);
+    let mut waited = Waited { lookup: found, start, end };
+    for other in lookups.iter().filter(|l| l.start <= end && l.end.unwrap_or(u64::MAX) >= start) {
+        // A client that was not answered goes on when its patience ends.
+        let until = other.end.unwrap_or(if other.last_try <= connected { connected } else { u64::MAX });
+        if until <= connected {
+            waited.start = waited.start.min(other.start);
+            if until > waited.end {
+                waited = Waited { lookup: other, end: until, ..waited };
+            }
+        }
+    }
+    (connected - waited.end <= WAITED).then_some(waited)
+}

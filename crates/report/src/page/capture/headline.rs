@@ -1,0 +1,62 @@
+//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS and what hosts did
+//! to reach a name.
+
+use std::cmp::Reverse;
+
+use record::Nanos;
+
+use super::overview::Subject;
+use super::transactions::{Part, Worst};
+use super::{dns, tls};
+use paper::document::Clause;
+
+/// Below this, what is beside TCP is no reason for a sentence beside those on TCP.
+const NOTICED: Nanos = Nanos(100_000_000);
+
+/// The clauses; `tcp` is what is said of TCP, with what its worst finding cost, and `None` where
+/// there is no connection.
+pub(super) fn clauses(of: &Subject, tcp: Option<(Vec<Clause>, Nanos)>) -> Vec<Clause> {
+    let mut others = beside(of);
+    others.sort_by_key(|(cost, _)| Reverse(*cost));
+    let Some((tcp, cost)) = tcp else {
+        let none = "The capture holds no TCP connection.";
+        return match (others.into_iter().next(), of.dns.lookups) {
+            (Some((_, worst)), _) => vec![worst],
+            (None, 0) => vec![none.into()],
+            (None, _) => vec![Clause::finding(dns::calm(of.dns)), Clause::detail(none)],
+        };
+    };
+    let (before, after): (Vec<_>, Vec<_>) = others.into_iter().partition(|(other, _)| *other > cost);
+    let after = after.into_iter().filter(|(other, _)| *other >= NOTICED);
+    let clauses = |some: Vec<(Nanos, Clause)>| some.into_iter().map(|(_, clause)| clause);
+    clauses(before).chain(tcp).chain(clauses(after.collect())).collect()
+}
+
+/// The worst of each beside TCP, with what it cost. A transaction that took long for a finding says
+/// so in its stead.
+fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
+    let worst = Worst::of(of.transactions);
+    let is_of = |part: Part, is_it: bool| worst.as_ref().filter(|w| w.part == part && is_it);
+    let dns = of.dns.findings.first().map(|f| {
+        let lookup = worst.as_ref().and_then(|w| w.transaction.lookup);
+        match is_of(Part::Name, lookup == Some(f.lookup)) {
+            Some(w) => (Part::Name, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
+            None => (Part::Name, f.cost_ns, dns::clause(f)),
+        }
+    });
+    let tls = of.tls.findings.first().map(|f| {
+        match is_of(Part::Tls, worst.as_ref().is_some_and(|w| w.transaction.connection == f.connection)) {
+            Some(w) => (Part::Tls, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
+            None => (Part::Tls, f.cost_ns, tls::clause(f)),
+        }
+    });
+    let mut all: Vec<_> = [dns, tls].into_iter().flatten().collect();
+    // What there is no finding for.
+    if let Some(w) = &worst
+        && w.took >= NOTICED
+        && all.iter().all(|(part, ..)| *part != w.part)
+    {
+        all.push((w.part, w.took, w.clause(None)));
+    }
+    all.into_iter().map(|(_, cost, clause)| (cost, clause)).collect()
+}

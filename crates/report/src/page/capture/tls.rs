@@ -1,0 +1,120 @@
+//! TLS of a capture: what its handshakes took, who was waited for, and what was found.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use diagnose::tls::Analysis;
+use record::Nanos;
+use record::dns::names;
+use record::tls::{Handshake, Outcome, TlsFinding};
+
+use super::columns::{ColumnOf, cells, table};
+use super::{Names, sentence};
+use paper::document::{Cell, Clause, Row, Section, Text};
+
+/// Findings that a terminal shows.
+const FINDINGS_SHOWN: usize = 5;
+
+/// What a document shows of TLS.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// How many handshakes there are.
+    pub handshakes: u64,
+    /// Those that took longest.
+    pub slowest: Vec<Handshake>,
+    /// What was found, the costliest first.
+    pub findings: Vec<TlsFinding>,
+    /// The names that clients asked for, by the addresses of the servers, the latest first.
+    pub names: BTreeMap<IpAddr, Vec<String>>,
+}
+
+impl Tls {
+    /// Of what was read, with so many handshakes.
+    pub fn new(analysis: &Analysis<'_>, rows: usize) -> Self {
+        Self::gather(analysis.handshakes().collect(), analysis.findings(), rows)
+    }
+
+    /// Of a run, with so many handshakes.
+    pub(super) fn of_run(run: &store::capture::Tls, rows: usize) -> Self {
+        Self::gather(run.handshakes.iter().collect(), &run.findings, rows)
+    }
+
+    fn gather(mut all: Vec<&Handshake>, findings: &[TlsFinding], rows: usize) -> Self {
+        let names = names(all.iter().filter_map(|h| h.named()));
+        all.sort_by_key(|h| (Reverse(h.took_ns), h.start_ns, h.connection));
+        Self {
+            handshakes: all.len() as u64,
+            slowest: all.into_iter().take(rows).cloned().collect(),
+            findings: findings.to_vec(),
+            names,
+        }
+    }
+}
+
+/// What is said of a finding before all else.
+pub(super) fn clause(f: &TlsFinding) -> Clause {
+    Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
+}
+
+pub(super) fn section(tls: &Tls, shown: usize, names: &Names) -> Section {
+    let mut section = Section::new("TLS");
+    let mut found = table(if tls.findings.len() > 1 { "The costliest findings first" } else { "" }, FINDING);
+    for f in &tls.findings {
+        let notes =
+            [sentence(&f.text), format!("Next: {}.", f.next), format!("Packets: {}.", f.packets.replace(' ', ", "))];
+        found.push(Row::of(cells(FINDING, f, names)).noted(notes));
+    }
+    found.shown = Some(FINDINGS_SHOWN);
+    found.elsewhere = "`--json` or a page shows them".into();
+    section.table(found);
+    let title = match tls.handshakes {
+        0 | 1 => String::new(),
+        n if n > tls.slowest.len() as u64 => {
+            format!("The {} of {} handshakes that took longest", tls.slowest.len(), quantity::count(n))
+        }
+        _ => "Handshakes, the longest first".into(),
+    };
+    let mut handshakes = table(title, HANDSHAKE);
+    handshakes.extend(tls.slowest.iter().map(|h| {
+        let row = Row::of(cells(HANDSHAKE, h, names));
+        match &h.withheld {
+            Some(why) => row.noted([sentence(&format!("not known: {why}"))]),
+            None => row,
+        }
+    }));
+    handshakes.shown = Some(shown);
+    handshakes.elsewhere = format!("`analyze --rows {}` or a page shows them", tls.handshakes);
+    section.table(handshakes);
+    section
+}
+
+const FINDING: &[ColumnOf<TlsFinding>] = &[
+    ColumnOf::<TlsFinding>::text("finding", |f, _| f.kind.words().into()),
+    ColumnOf::<TlsFinding>::figures("cost", |f, _| {
+        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "nobody waited for it, as far as is known")
+    }),
+    ColumnOf::<TlsFinding>::figures("handshakes", |f, _| Cell::count(f.count)),
+];
+
+/// Why there is no time of a part.
+const NO_END: &str = "its end is not in the capture";
+
+const HANDSHAKE: &[ColumnOf<Handshake>] = &[
+    ColumnOf::<Handshake>::figures("conn.", |h, _| Cell::figure(h.connection.to_string())),
+    ColumnOf::<Handshake>::text("server", |h, _| match &h.name {
+        Some(name) => name.clone().into(),
+        None => h.server.into(),
+    }),
+    ColumnOf::<Handshake>::text("version", |h, _| h.version.clone().unwrap_or_default().into()),
+    ColumnOf::<Handshake>::figures("time", |h, _| Cell::time_or(h.took_ns, NO_END)),
+    ColumnOf::<Handshake>::figures("server", |h, _| Cell::time_or(h.server_wait_ns, NO_END)),
+    ColumnOf::<Handshake>::figures("client", |h, _| Cell::time_or(h.client_wait_ns, NO_END)).spare(),
+    ColumnOf::<Handshake>::figures("path", |h, _| Cell::time_or(h.path_wait_ns, NO_END)),
+    ColumnOf::<Handshake>::text("outcome", |h, _| match (&h.alert, h.outcome) {
+        (Some(alert), _) => alert.clone().into(),
+        (None, Outcome::Done) if h.resumed == Some(true) => "resumed".into(),
+        (None, outcome) => outcome.words().into(),
+    }),
+    ColumnOf::<Handshake>::text("protocol", |h, _| h.protocol.clone().unwrap_or_default().into()).spare(),
+];
