@@ -6,7 +6,9 @@
 //! one week only, and another mix of what is in both, makes nothing slower or faster.
 
 use clap::ValueEnum;
-use record::fleet::{FOR_P99, FleetCell, FleetEnd, FleetGroup, FleetHour, FleetRun, Group, GroupKind, WEEK};
+use record::fleet::{
+    FOR_P99, FleetCell, FleetCellHour, FleetEnd, FleetGroup, FleetHour, FleetRun, Group, GroupKind, WEEK,
+};
 use record::table::Record;
 
 /// Microseconds in an hour.
@@ -15,6 +17,8 @@ const HOUR_US: u64 = 3_600_000_000;
 const MOST_GROUPS: usize = 1000;
 /// Combinations of host, peer and service that are examined to find which group a slow-down is of.
 const MOST_CELLS: usize = 20_000;
+/// Hours of such combinations that are given, of both weeks: of a long period fewer combinations.
+const MOST_CELL_HOURS: u64 = 2_000_000;
 /// Runs that are named.
 const MOST_RUNS: usize = 200;
 
@@ -31,6 +35,8 @@ pub enum Rows {
     Totals,
     /// Each combination of host, peer and service
     Cells,
+    /// Each hour of these
+    CellHours,
     /// The runs with the longest mean
     Runs,
 }
@@ -77,6 +83,7 @@ impl Ask {
             Rows::Hours => select::<FleetHour>(&of_each_kind(|kind| self.hours(kind, ""))),
             Rows::Totals => select::<FleetHour>(&of_each_kind(|kind| self.hours(kind, TOTAL))),
             Rows::Cells => select::<FleetCell>(&self.cells()),
+            Rows::CellHours => select::<FleetCellHour>(&self.cell_hours()),
             Rows::Runs => select::<FleetRun>(&self.longest()),
         }
     }
@@ -166,6 +173,20 @@ impl Ask {
          SELECT host, peer, service, sum(least(before, after)) AS sends, sum(sum_before * least(before, after) / before) AS before_ns,
                 sum(sum_after * least(before, after) / after) AS after_ns
          FROM sizes WHERE before > 0 AND after > 0 GROUP BY host, peer, service ORDER BY sends DESC, host, peer, service LIMIT {MOST_CELLS}",
+        self.named(TOTAL)
+    )
+    }
+
+    /// Each hour of the combinations with most sends, in both weeks.
+    fn cell_hours(&self) -> String {
+        let hours = 2 * self.end.saturating_sub(self.start).max(1);
+        let most = (MOST_CELL_HOURS / hours).clamp(1, MOST_CELLS as u64);
+        format!(
+        "WITH {},
+              each AS (SELECT host, peer, service, hour, later, sum(count) AS sends, CAST(sum(sum_ns) AS DOUBLE) / sum(count) AS mean_ns
+                       FROM named GROUP BY host, peer, service, hour, later HAVING sum(count) > 0),
+              most AS (SELECT host, peer, service FROM each GROUP BY host, peer, service ORDER BY sum(sends) DESC, host, peer, service LIMIT {most})
+         SELECT e.* FROM each e JOIN most m ON m.host = e.host AND m.peer = e.peer AND m.service = e.service",
         self.named(TOTAL)
     )
     }

@@ -147,6 +147,38 @@ columns! {
     after_ns = after_ns, "how long in the period";
 }
 
+/// An hour of the sends of one host to one peer for one service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetCellHour {
+    /// The host.
+    pub host: String,
+    /// The peer; empty where series are not kept apart by it.
+    pub peer: String,
+    /// The service; empty where it has no name.
+    pub service: String,
+    /// Hours since 1970, of the period in both weeks.
+    pub hour: u64,
+    /// Whether it is of the period, and not of the week before.
+    pub later: bool,
+    /// Its sends.
+    pub sends: u64,
+    /// Their mean, nanoseconds.
+    pub mean_ns: f64,
+}
+
+columns! {
+    FleetCellHour: "fleet_cell_hours", "", blank = FleetCellHour {
+        host: String::new(), peer: String::new(), service: String::new(), hour: 0, later: false, sends: 0, mean_ns: 0.0,
+    };
+    host = host, "the host";
+    peer = peer, "the peer; empty where series are not kept apart by it";
+    service = service, "the service; empty where it has no name";
+    hour = hour, "hours since 1970, of the period in both weeks";
+    later = later, "whether it is of the period, and not of the week before";
+    sends = sends, "its sends";
+    mean_ns = mean_ns, "their mean";
+}
+
 /// A run of the period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetRun {

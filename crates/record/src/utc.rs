@@ -31,6 +31,23 @@ impl Utc {
         format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{millis:03}Z")
     }
 
+    /// The beginning of a day as [`Utc::date`] writes it; `None` where it is no date from 1970 on.
+    pub fn of_date(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '-').map(|part| part.parse::<u64>().ok());
+        let [year, month, day] = [parts.next()??, parts.next()??, parts.next()??];
+        if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) {
+            return None;
+        }
+        // As in `civil`.
+        let from_march = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+        let (era, of_era) = (from_march.0 / 400, from_march.0 % 400);
+        let day_of_year = (153 * from_march.1 + 2) / 5 + day.checked_sub(1)?;
+        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year;
+        let found = Self(days.checked_sub(719_468)?.checked_mul(86_400_000_000)?);
+        // The 30th of February is another day.
+        (found.date() == text).then_some(found)
+    }
+
     fn civil(self) -> Civil {
         let seconds = self.0 / 1_000_000;
         // Years that begin in March put the leap day last; 719,468 days lie between 0000-03-01 and
@@ -76,6 +93,13 @@ mod tests {
         let leap = Utc::from_nanos(1_709_210_096_123_456_789);
         assert_eq!(leap.to_string(), "2024-02-29T12:34:56.123456Z");
         assert_eq!((leap.date().as_str(), leap.name().as_str()), ("2024-02-29", "20240229T123456.123Z"));
+        for date in ["1970-01-01", "2000-02-29", "2024-03-01", "2026-11-28"] {
+            assert_eq!(Utc::of_date(date).map(Utc::date).as_deref(), Some(date));
+        }
+        assert_eq!(Utc::of_date("2024-02-29"), Some(Utc(1_709_164_800_000_000)));
+        for no_date in ["2026-02-30", "2026-13-01", "1969-12-31", "2026-1-1", "2026-11", "99999999999999999-1-1", ""] {
+            assert_eq!(Utc::of_date(no_date), None, "{no_date}");
+        }
         // The largest of all is no date that anyone needs, and does no harm.
         let _ = Utc(u64::MAX).to_string();
     }

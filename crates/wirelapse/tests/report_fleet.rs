@@ -166,9 +166,13 @@ struct Said {
 }
 
 fn said(root: &Path) -> Said {
+    asked(root, &["--last", "24h"])
+}
+
+fn asked(root: &Path, when: &[&str]) -> Said {
     let page = root.join("page.html");
-    let mut command = tier::wirelapse!(["report", "--last", "24h", "--html"]);
-    command.arg(&page).arg("--runs").arg(root).env("XDG_CACHE_HOME", root.join("cache"));
+    let mut command = tier::wirelapse!(["report", "--force", "--html"]);
+    command.arg(&page).args(when).arg("--runs").arg(root).env("XDG_CACHE_HOME", root.join("cache"));
     let out = command.output().expect("wirelapse runs");
     assert!(out.status.success(), "{}", tier::text(&out.stderr));
     let page = std::fs::read_to_string(page).expect("a page");
@@ -375,7 +379,7 @@ fn exactly_what_became_slower_is_named_with_its_leg_and_by_how_much() {
         assert!(high / low < 2.0, "{name}: {low} to {high} says little: {}", said.text);
     }
     // The others have it from these.
-    assert!(said.text.contains("services became slower by itself"), "{}", said.text);
+    assert!(said.text.contains("services became slower over the 24 h by itself"), "{}", said.text);
 }
 
 #[test]
@@ -394,4 +398,38 @@ fn durations_that_lie_in_one_bucket_are_compared() {
     assert_eq!(leg, "network", "{}", said.text);
     assert!(low / 1.09 <= truth && truth <= high * 1.09, "{truth}: {low} to {high}");
     assert!(high / low < 1.5, "{low} to {high} says little");
+}
+
+#[test]
+fn an_incident_of_hours_is_named_with_its_hours_by_itself_and_when_asked_for() {
+    if !is_there("an_incident_of_hours_is_named_with_its_hours_by_itself_and_when_asked_for") {
+        return;
+    }
+    let steady = |_: Which| 50;
+    let slower = |which: Which| {
+        let slow = which.later && which.host == 3 && (14..18).contains(&which.hour);
+        if slow { [1.0, 3.0] } else { [1.0; 2] }
+    };
+    let (_, root) = made(LOGNORMAL, steady, slower);
+    let named = "Host web-3 was slower from 2026-05-11 14:00 to 2026-05-11 18:00 UTC: sends took ";
+    let between = ["--between", "2026-05-11T14:00", "2026-05-11T18:00"];
+    for when in [&["--last", "24h"][..], &["--last", "12h"], &between, &["--between", "14:00", "18:00"]] {
+        let said = asked(root.path(), when);
+        assert!(
+            said.text.contains(named) && said.text.contains(", most of it in leg network."),
+            "{when:?}: {}",
+            said.text
+        );
+    }
+    // What came nearest has intervals, and no figure is one that nothing shows.
+    let said = asked(root.path(), &["--since", "19:00"]);
+    assert!(
+        said.text.contains("No host, peer or service surely was slower for some hours; nearest: "),
+        "{}",
+        said.text
+    );
+    assert!(!said.text.contains("000000"), "{}", said.text);
+    let out =
+        tier::wirelapse!(["report", "--since", "2026-05-12T03:00", "--runs"]).arg(root.path()).output().expect("runs");
+    assert!(out.status.code() == Some(2) && tier::text(&out.stderr).contains("ends at 2026-05-12 00:00"), "{out:?}");
 }

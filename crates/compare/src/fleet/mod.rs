@@ -10,6 +10,7 @@
 //! slow-down is of.
 
 mod owners;
+pub mod since;
 #[cfg(test)]
 mod tests;
 
@@ -188,10 +189,14 @@ impl Judged<'_> {
     }
 }
 
-/// By what rule all these groups are judged: all their intervals hold together.
+/// By what rule all these groups are judged: the lower ends of their intervals all hold together,
+/// and with those of [`since`].
 fn rule(groups: &[Hours]) -> (Judgement, Neighbours) {
     let series: Vec<Vec<f64>> = groups.iter().map(logarithms).filter(|series| series.len() > 1).collect();
-    (Judgement { comparisons: series.len(), sequential: false }, Neighbours::of(&series))
+    // An interval misses the truth on either side: that it is above it is half as frequent.
+    let share = (stats::LEVEL - since::CLAIMED) / (stats::LEVEL / 2.0);
+    let comparisons = (series.len() as f64 / share).ceil() as usize;
+    (Judgement { comparisons, sequential: false }, Neighbours::of(&series))
 }
 
 fn logarithms(of: &Hours) -> Vec<f64> {

@@ -1,10 +1,13 @@
-//! The page of a fleet: which hosts, peers and services became slower than the week before, and in
-//! which leg. [`compare::fleet`] finds them.
+//! The page of a fleet: which hosts, peers and services were slower for some hours, which became
+//! slower than the week before, and in which leg. [`compare::fleet`] finds them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Range;
 
-use compare::fleet::{Became, Grown, Present, Standing, Verdicts};
+use compare::fleet::since::{Slowdown, Slowdowns};
+use compare::fleet::{Became, Grown, Hours, Present, Standing, Verdicts};
+use record::Utc;
 use record::fleet::{FOR_P99, FleetRun, Group, GroupKind};
 use stats::Estimate;
 
@@ -16,20 +19,26 @@ use paper::document::{Cell, Clause, Column, Document, Section, Table, Text, text
 const LISTED: usize = 20;
 /// Runs that are named for a host.
 const RUNS_A_HOST: usize = 3;
+/// Groups that the headline names with their hours.
+const SAID: usize = 3;
 /// Below this share of its sends that could be compared, a verdict says so.
 const MOST: f64 = 0.5;
 
 /// What the page is made of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Fleet<'a> {
     /// Where the runs are.
     pub place: &'a str,
-    /// How long the period is that is judged, hours.
-    pub hours: u64,
-    /// Its end as a date.
-    pub until: &'a str,
+    /// The period that is judged, hours since 1970.
+    pub hours: Range<u64>,
+    /// The end of the newest hour with sends.
+    pub newest: u64,
     /// What became of the groups.
     pub verdicts: &'a Verdicts,
+    /// Who was slower for some hours.
+    pub slowdowns: &'a Slowdowns,
+    /// The groups with their hours.
+    pub groups: &'a [Hours],
     /// What there is of each kind.
     pub present: &'a [Present],
     /// Runs of the period, those with the longest mean first.
@@ -39,18 +48,19 @@ pub struct Fleet<'a> {
 /// The page.
 pub fn document(fleet: &Fleet<'_>) -> Document {
     let Verdicts { compared, owners, .. } = fleet.verdicts;
-    let mut verdict: Vec<Clause> = Vec::new();
-    let mut sections = Vec::new();
+    let mut verdict: Vec<Clause> = when_said(fleet);
+    let mut sections: Vec<Section> = when(fleet).into_iter().collect();
+    let length = fleet.hours.end - fleet.hours.start;
     for kind in GroupKind::ALL {
         let of_kind: Vec<&Became> = compared.iter().filter(|one| one.group.kind == kind).collect();
         if !of_kind.is_empty() {
-            verdict.push(said(kind, &of_kind, owners.more).into());
+            verdict.push(said(kind, &of_kind, owners.more, length).into());
             sections.push(section(kind, &of_kind));
         }
     }
     if compared.is_empty() {
         verdict.push(Clause::finding(format!(
-            "Nothing can be compared: no host, peer or service has two hours with {FOR_P99} sends that the week before has too."
+            "Nothing can be compared as a whole: no host, peer or service has two hours with {FOR_P99} sends that the week before has too."
         )));
     }
     if owners.more {
@@ -69,13 +79,108 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
     Document {
         title: format!("Fleet in {}", fleet.place).into(),
         about: format!(
-            "{} h to {}, hour by hour against the week before, the same hosts, peers and services · all intervals hold together at 95 %",
-            fleet.hours, fleet.until
+            "{length} h to {} UTC, hour by hour against the week before, the same hosts, peers and services · the lower ends of all \
+             intervals hold together at 95 %",
+            date(fleet.hours.end)
         ),
         verdict,
         warnings: texts(left_out(fleet)),
         sections,
     }
+}
+
+/// An hour since 1970: `2026-11-28 14:00`.
+pub fn date(hour: u64) -> String {
+    let date = Utc(hour.saturating_mul(3_600_000_000)).date();
+    format!("{date} {:02}:00", hour % 24)
+}
+
+/// Who was slower for some hours, and what came nearest where nobody surely was.
+fn when_said(fleet: &Fleet<'_>) -> Vec<Clause> {
+    let Slowdowns { named, more, of_few, nearest, groups } = fleet.slowdowns;
+    let mut said: Vec<Clause> = named.iter().take(SAID).map(|one| Clause::finding(slower(fleet, one))).collect();
+    if named.len() > SAID {
+        let more = if *more { ", and there are others" } else { "" };
+        said.push(Clause::detail(format!("{} more were slower for some hours: see When{more}.", named.len() - SAID)));
+    }
+    if named.is_empty() && *groups > 0 {
+        let few = match of_few.first() {
+            Some(one) => format!(" as a whole; few of the sends of {} were, {}", who(one), hours(fleet, one)),
+            None => String::new(),
+        };
+        let near = match nearest.first() {
+            Some(one) => format!("; nearest: {}, {}, {}", who(one), hours(fleet, one), times(&one.ratio)),
+            None => String::new(),
+        };
+        said.push(Clause::finding(format!("No host, peer or service surely was slower for some hours{few}{near}.")));
+    }
+    said
+}
+
+/// `host web-1`, or all.
+fn who(of: &Slowdown) -> String {
+    of.group.as_ref().map_or_else(|| "all of the fleet".into(), |group| format!("{} {}", group.kind.name(), group.name))
+}
+
+/// `from 2026-11-28 14:00 UTC on`, or until when.
+fn hours(fleet: &Fleet<'_>, of: &Slowdown) -> String {
+    let from = date(of.hours.start);
+    if of.hours.end >= fleet.newest {
+        format!("from {from} UTC on")
+    } else {
+        format!("from {from} to {} UTC", date(of.hours.end))
+    }
+}
+
+fn slower(fleet: &Fleet<'_>, of: &Slowdown) -> String {
+    let (who, hours) = (capital(&who(of)), hours(fleet, of));
+    let leg = of.leg(fleet.groups).map_or_else(String::new, |leg| format!(", most of it in leg {leg}"));
+    let by = if compare::is_known(&of.ratio) {
+        format!(": sends took {} as long as usual", times(&of.ratio))
+    } else {
+        String::new()
+    };
+    format!("{who} was slower {hours}{by}{leg}.")
+}
+
+/// Who was slower for some hours, who for few of its sends, and who came nearest to it.
+fn when(fleet: &Fleet<'_>) -> Option<Section> {
+    let Slowdowns { named, of_few, nearest, .. } = fleet.slowdowns;
+    let mut table = Table::new(
+        "Mean of a send up to its ACK in these hours, against its other hours, the week before, and the others",
+        [
+            Column::text("who"),
+            Column::text("from (UTC)"),
+            Column::text("until"),
+            Column::figures("ratio and interval"),
+            Column::text("most in leg").spare(0),
+            Column::text("slower by itself"),
+        ],
+    );
+    for (all, sure) in [(named, "yes"), (of_few, "no, few of its sends"), (nearest, "not sure")] {
+        for one in all {
+            let until = if one.hours.end >= fleet.newest { "the end".to_owned() } else { date(one.hours.end) };
+            table.push([
+                Cell::from(&who(one)),
+                date(one.hours.start).into(),
+                until.into(),
+                Cell::or(known(&one.ratio), |ratio| Cell::figure(times(ratio)), NONE),
+                Cell::or(one.leg(fleet.groups), Cell::from, NONE),
+                sure.into(),
+            ]);
+        }
+    }
+    if table.rows.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("When");
+    section.table(table);
+    Some(section)
+}
+
+/// A ratio that says something: an interval without bounds has no figure.
+fn known(ratio: &Estimate) -> Option<&Estimate> {
+    Some(ratio).filter(|ratio| compare::is_known(ratio))
 }
 
 /// What is in no comparison.
@@ -111,7 +216,7 @@ fn left_out(fleet: &Fleet<'_>) -> Vec<String> {
 }
 
 /// What became of the groups of one kind.
-fn said(kind: GroupKind, became: &[&Became], more: bool) -> String {
+fn said(kind: GroupKind, became: &[&Became], more: bool, length: u64) -> String {
     let all = quantity::counted(became.len() as u64, kind.name());
     let count = |is: fn(&Standing) -> bool| became.iter().filter(|one| is(&one.standing)).count();
     let mut own: Vec<&&Became> = became.iter().filter(|one| one.standing == Standing::Itself).collect();
@@ -121,10 +226,10 @@ fn said(kind: GroupKind, became: &[&Became], more: bool) -> String {
         let at_least = if more { "At least " } else { "" };
         let most = if own.len() > 1 { format!("; most {}", worst.group.name) } else { String::new() };
         return format!(
-            "{at_least}{} of {all} became slower: {}{most}: its p99 is {} the week before's{}{}{}.",
+            "{at_least}{} of {all} became slower over the {length} h as a whole: {}{most}: its p99 is {} the week before's{}{}{}.",
             own.len(),
             names.join(", "),
-            worst.p99.by.as_ref().map_or_else(String::new, times),
+            worst.p99.by.as_ref().and_then(known).map_or_else(|| "longer than".into(), times),
             in_leg(worst),
             of_some(worst),
             more_sends(worst)
@@ -145,16 +250,14 @@ fn said(kind: GroupKind, became: &[&Became], more: bool) -> String {
     let by_others = count(|standing| matches!(standing, Standing::With(_)));
     if by_others > 0 {
         return format!(
-            "None of {all} became slower by itself: {by_others} with a longer p99 {} it only with what is named here.",
+            "None of {all} became slower over the {length} h by itself: {by_others} with a longer p99 {} it only with what is named here.",
             has(by_others)
         );
     }
-    let half_width = |one: &&Became| one.p99.by.map_or(f64::INFINITY, |by| ((1.0 + by.high) / (1.0 + by.low)).sqrt());
-    let narrowest = became.iter().map(half_width).fold(f64::INFINITY, f64::min);
-    format!(
-        "None of {all} is seen to have become slower; the narrowest interval would show {}.",
-        quantity::change(narrowest - 1.0)
-    )
+    let low = |one: &Became| one.p99.by.filter(compare::is_known).map(|by| (by, one.group.name.clone()));
+    let nearest = became.iter().filter_map(|one| low(one)).max_by(|a, b| a.0.low.total_cmp(&b.0.low));
+    let nearest = nearest.map_or_else(String::new, |(by, name)| format!("; nearest: {name}, p99 {}", times(&by)));
+    format!("None of {all} is seen to have become slower over the {length} h as a whole{nearest}.")
 }
 
 fn ratio(of: &Became) -> f64 {
@@ -168,7 +271,8 @@ fn has(n: usize) -> &'static str {
 fn in_leg(became: &Became) -> String {
     match &became.leg {
         Some(Grown { leg, by_ns, ratio }) => {
-            format!("; the mean of leg {leg} grew most, by {} to {}", quantity::time_to(*by_ns, 3), times(ratio))
+            let to = known(ratio).map_or_else(String::new, |ratio| format!(" to {}", times(ratio)));
+            format!("; the mean of leg {leg} grew most, by {}{to}", quantity::time_to(*by_ns, 3))
         }
         None => "; the mean of no leg surely grew".into(),
     }
@@ -228,10 +332,10 @@ fn section(kind: GroupKind, became: &[&Became]) -> Section {
             Cell::count(one.sends[1]),
             before,
             after,
-            Cell::or(one.p99.by, |by| Cell::figure(times(&by)), NONE),
+            Cell::or(one.p99.by.as_ref().and_then(known), |by| Cell::figure(times(by)), NONE),
             Cell::or(leg, |grown| Cell::from(&grown.leg), NO_LEG),
             Cell::or(leg, |grown| Cell::figure(quantity::time_to(grown.by_ns, 3)), NO_LEG),
-            Cell::or(leg, |grown| Cell::figure(times(&grown.ratio)), NO_LEG),
+            Cell::or(leg.and_then(|grown| known(&grown.ratio)), |ratio| Cell::figure(times(ratio)), NO_LEG),
             Cell::share(one.alike),
             by_itself(&one.standing).into(),
         ]);
@@ -271,10 +375,11 @@ fn by_itself(standing: &Standing) -> String {
 
 /// The runs to read next: of the hosts that became slower, those with the longest mean.
 fn runs(fleet: &Fleet<'_>) -> Option<Section> {
-    let named = &fleet.verdicts.owners.named;
+    let when = fleet.slowdowns.named.iter().filter_map(|one| one.group.as_ref());
+    let named: Vec<&Group> = fleet.verdicts.owners.named.iter().chain(when).collect();
     let slow = |host: &str| named.iter().any(|group| group.kind == GroupKind::Host && group.name == host);
     let mut table = Table::new(
-        "Runs of hosts that became slower, the slowest first",
+        "Runs of hosts that were slower, the slowest first",
         [Column::text("host"), Column::figures("sends"), Column::figures("mean"), Column::text("run")],
     );
     let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
@@ -325,7 +430,60 @@ mod tests {
         let own = compared.iter().filter(|one| one.standing == Standing::Itself);
         let owners = Owners { named: own.map(|one| one.group.clone()).collect(), ..Owners::default() };
         let verdicts = Verdicts { compared, without: 1, owners };
-        document(&Fleet { place: "/runs", hours: 24, until: "2026-05-08", verdicts: &verdicts, present, runs })
+        of(&verdicts, &Slowdowns::default(), present, runs)
+    }
+
+    /// 24 hours to 2026-05-04 00:00.
+    fn of(verdicts: &Verdicts, slowdowns: &Slowdowns, present: &[Present], runs: &[FleetRun]) -> Document {
+        let hours = 493_824..493_848;
+        document(&Fleet { place: "/runs", newest: hours.end, hours, verdicts, slowdowns, groups: &[], present, runs })
+    }
+
+    fn slowdown(name: &str, hours: Range<u64>, factor: f64, error: f64) -> Slowdown {
+        let ratio = Judgement::ALONE.around(factor.ln(), error, 24).map(f64::exp_m1);
+        Slowdown { group: Some(group(GroupKind::Host, name)), hours, ratio }
+    }
+
+    #[test]
+    fn who_was_slower_is_said_with_its_hours_and_else_who_came_nearest() {
+        let named =
+            vec![slowdown("web-1", 493_842..493_848, 3.0, 0.05), slowdown("web-2", 493_830..493_833, 1.5, 0.05)];
+        let nearest =
+            vec![slowdown("web-3", 493_830..493_831, 1.2, 0.2), slowdown("web-4", 493_830..493_831, 1.0, 40.0)];
+        let found = Slowdowns { named, nearest: nearest.clone(), groups: 9, ..Slowdowns::default() };
+        let run = FleetRun { host: "web-2".into(), directory: "host=web-2/run=9".into(), sends: 5, mean_ns: 2e6 };
+        let page = of(&Verdicts::default(), &found, &[], &[run]);
+        let said: Vec<String> = page.verdict.iter().map(|clause| clause.text.to_string()).collect();
+        assert!(
+            said[0].starts_with("Host web-1 was slower from 2026-05-03 18:00 UTC on: sends took 3.00 × (2."),
+            "{said:?}"
+        );
+        assert!(
+            said[1].starts_with("Host web-2 was slower from 2026-05-03 06:00 to 2026-05-03 09:00 UTC: "),
+            "{said:?}"
+        );
+        assert!(format!("{:?}", page.sections).contains("/runs/host=web-2/run=9"));
+        let found = Slowdowns { nearest, groups: 9, ..Slowdowns::default() };
+        let page = of(&Verdicts::default(), &found, &[], &[]);
+        let said = page.verdict[0].text.to_string();
+        assert!(
+            said.starts_with("No host, peer or service surely was slower for some hours; nearest: host web-3, from"),
+            "{said}"
+        );
+        // An interval that says nothing has no figure.
+        let table = format!("{:?}", page.sections);
+        assert!(table.contains("1.20 × (") && !table.contains("1.00 × (") && table.contains("host web-4"), "{table}");
+    }
+
+    #[test]
+    fn what_no_interval_has_is_no_figure() {
+        let wide = became(group(GroupKind::Host, "web-1"), 1.0, Standing::NotSeen);
+        let by = Judgement::ALONE.around(0.0, 60.0, 24).map(f64::exp_m1);
+        let wide = Became { p99: Change { by: Some(by), ..wide.p99 }, ..wide };
+        let page = page(vec![wide], &[], &[]);
+        let said = page.verdict[0].text.to_string();
+        assert_eq!(said, "None of 1 host is seen to have become slower over the 24 h as a whole.");
+        assert!(!format!("{:?}", page.sections).contains("00 × ("), "{:?}", page.sections);
     }
 
     #[test]
@@ -336,7 +494,10 @@ mod tests {
         let present = Present { kind: GroupKind::Host, asked: 3, groups: 300, gone: 1, new: 0 };
         let page = page(vec![slow, host("web-2", 1.0, Standing::NotSeen)], &[present], &[run]);
         let said = page.verdict[0].text.to_string();
-        assert!(said.starts_with("1 of 2 hosts became slower: web-1: its p99 is 1.50 × (1."), "{said}");
+        assert!(
+            said.starts_with("1 of 2 hosts became slower over the 24 h as a whole: web-1: its p99 is 1.50 × (1."),
+            "{said}"
+        );
         assert!(said.contains("; the mean of leg network grew most, by 1.00 ms to 1.50 × ("), "{said}");
         assert!(
             said.contains("; 40 % of its sends are compared") && said.ends_with("; it had 3.0 × as many sends."),
@@ -362,12 +523,17 @@ mod tests {
             vec![slow("192.0.2.1"), slow("192.0.2.2"), became(group(GroupKind::Service, "a"), 1.0, Standing::NotSeen)];
         let page = page(all, &[], &[]);
         assert!(
-            page.verdict[0].text.to_string().starts_with("None of 2 peers became slower by itself: 2 with"),
+            page.verdict[0]
+                .text
+                .to_string()
+                .starts_with("None of 2 peers became slower over the 24 h by itself: 2 with"),
             "{:?}",
             page.verdict
         );
         assert!(
-            page.verdict[1].text.to_string().starts_with("None of 1 service is seen to have become slower; the"),
+            page.verdict[1].text.to_string().starts_with(
+                "None of 1 service is seen to have become slower over the 24 h as a whole; nearest: a, p99 1.00 × ("
+            ),
             "{:?}",
             page.verdict
         );

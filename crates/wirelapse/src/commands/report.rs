@@ -37,6 +37,12 @@ pub struct Args {
     /// With --runs: how much of the newest data to compare, in whole hours
     #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "24h", requires = "fleet", help_heading = "Fleet")]
     last: Nanos,
+    /// With --runs: what changed at this hour (UTC) and lasts: `14:00`, `2026-11-28T14:00`
+    #[arg(long, value_name = "HOUR", value_parser = fleet::Moment::parse, requires = "fleet", conflicts_with_all = ["last", "between"], help_heading = "Fleet")]
+    since: Option<fleet::Moment>,
+    /// With --runs: what was slower from the first to the second hour (UTC)
+    #[arg(long, value_names = ["HOUR", "HOUR"], num_args = 2, value_parser = fleet::Moment::parse, requires = "fleet", conflicts_with = "last", help_heading = "Fleet")]
+    between: Vec<fleet::Moment>,
     /// Write one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     html: Option<PathBuf>,
@@ -66,7 +72,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut documents = match &args.fleet {
         // `wirelapse-query` decodes the runs, and gives up its own rights.
         Some(place) => {
-            let document = fleet::document(place, args.last)?;
+            let when = match (&args.since, &args.between[..]) {
+                (Some(since), _) => fleet::When::Since(*since),
+                (None, [from, to]) => fleet::When::Between(*from, *to),
+                (None, _) => fleet::When::Last(args.last),
+            };
+            let document = fleet::document(place, when)?;
             keep_for_runs([], page, &args.images, args.resolve)?;
             vec![document]
         }
