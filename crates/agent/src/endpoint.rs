@@ -31,6 +31,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::Prometheus;
 use crate::counts::{Outcome, To};
+use crate::failure::Failure;
 use crate::places::{Place, Places};
 use crate::{Counts, Error, tls};
 
@@ -47,6 +48,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a piece of an answer, and how many wait for a reader.
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 4;
+/// What is done here, in words.
+const SCRAPES: &str = "the answering of scrapes";
+const ADMISSION: &str = "the admission of scrapes";
 /// The largest token.
 const TOKEN: u64 = 4 << 10;
 
@@ -160,10 +164,16 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let places = Places::default();
     loop {
-        let Ok((stream, from)) = listener.accept().await else {
-            // Out of descriptors, or the peer is gone already.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(why) => {
+                // Out of descriptors, or the peer is gone already.
+                if why.kind() != io::ErrorKind::ConnectionAborted {
+                    shared.counts.failed(To::Prometheus, Outcome::Failed, SCRAPES, Failure::io(&why, &why));
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
         };
         let Some(place) = places.take(from.ip(), CONNECTIONS, Instant::now()) else { continue };
         let (shared, number) = (shared.clone(), place.number());
@@ -221,7 +231,8 @@ async fn answer<B>(request: &Request<B>, shared: Arc<Shared>, place: Arc<Place>)
     match request.uri().path() {
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/metrics" if !allowed(request, &shared) => {
-            shared.counts.add(To::Prometheus, Outcome::Refused);
+            let why = Failure::new("401", "a request without the token of token_file, or with another one");
+            shared.counts.failed(To::Prometheus, Outcome::Refused, ADMISSION, why);
             let mut response = plain(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
@@ -266,7 +277,8 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answeri
     })
     .await;
     let Ok(Some((snapshot, turn))) = figures else {
-        shared.counts.add(To::Prometheus, Outcome::Failed);
+        let why = format!("there were no figures within {} s: the host is too busy", PATIENCE.as_secs());
+        shared.counts.failed(To::Prometheus, Outcome::Failed, SCRAPES, Failure::new("timeout", why));
         return plain(StatusCode::SERVICE_UNAVAILABLE, "there are no figures yet\n");
     };
     let (sender, pieces) = mpsc::channel(PIECES);
@@ -283,7 +295,11 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answeri
         } else {
             write(&mut out).and_then(|()| out.flush())
         };
-        counts.add(To::Prometheus, if written.is_ok() { Outcome::Done } else { Outcome::Failed });
+        // Memory takes all that is written: only a client that left ends it earlier.
+        match written {
+            Ok(()) => counts.done(To::Prometheus, Outcome::Done, SCRAPES),
+            Err(_) => counts.add(To::Prometheus, Outcome::Abandoned),
+        }
     });
     drop(turn);
     let mut response = Response::new(Either::Right(Pieces { pieces, _answering: answering }));
@@ -453,6 +469,31 @@ mod tests {
         assert!(!get(address, "\x16\x03\x01 not http\r\n\r\n").starts_with("HTTP/1.1 200"));
     }
 
+    /// Somebody looks with `curl … | head`.
+    #[test]
+    fn a_client_that_hangs_up_is_no_failure() {
+        let endpoint = Endpoint::open(&settings()).unwrap();
+        let (asks, asked) = std::sync::mpsc::channel::<Ask>();
+        let counts = Counts::default();
+        endpoint.start(asks, counts.clone()).unwrap();
+        // More than the buffers on the way take.
+        let series: Vec<_> = (0..40_000_u32)
+            .map(|n| metrics::Labelled { labels: vec![("a", n.to_string())], ..metrics::Labelled::default() })
+            .collect();
+        let snapshot = Arc::new(Snapshot { series, ..Snapshot::default() });
+        std::thread::spawn(move || {
+            for ask in asked {
+                let _ = ask.send(snapshot.clone());
+            }
+        });
+        let mut stream = TcpStream::connect(endpoint.address().unwrap()).unwrap();
+        stream.write_all(format!("{METRICS}\r\n").as_bytes()).unwrap();
+        stream.read_exact(&mut [0; 1024]).unwrap();
+        drop(stream);
+        tier::until("the end of the answer", || counts.of(To::Prometheus, Outcome::Abandoned) == 1);
+        assert_eq!((counts.of(To::Prometheus, Outcome::Failed), counts.news()), (0, vec![]));
+    }
+
     #[test]
     fn a_token_is_asked_for_and_read_anew() {
         let dir = tempfile::tempdir().unwrap();
@@ -464,6 +505,7 @@ mod tests {
         assert!(get(address, &format!("{METRICS}Authorization: Bearer secre\r\n\r\n")).starts_with("HTTP/1.1 401"));
         assert!(get(address, &format!("{METRICS}Authorization: Bearer secret\r\n\r\n")).starts_with("HTTP/1.1 200"));
         assert_eq!(counts.of(To::Prometheus, Outcome::Refused), 2);
+        assert_eq!(counts.news().len(), 1);
         std::fs::write(&file, "").unwrap();
         assert!(matches!(Endpoint::open(&settings), Err(Error::File { .. })));
     }

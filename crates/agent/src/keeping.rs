@@ -10,6 +10,7 @@ use store::{HistogramRow, Named};
 
 use crate::config::{Place, Store};
 use crate::counts::{Outcome, To};
+use crate::failure::Failure;
 use crate::now::{step, utc};
 use crate::{Counts, Error, Now};
 
@@ -237,7 +238,7 @@ impl Keeper {
                     self.counts.add_many(To::Store, outcome, removed.runs);
                 }
             }
-            Err(why) => self.counts.failed(To::Store, Outcome::Failed, "making room for runs", &why),
+            Err(why) => self.counts.failed(To::Store, Outcome::Failed, "making room for runs", Failure::store(&why)),
         }
     }
 
@@ -250,7 +251,7 @@ impl Keeper {
     /// the next one begins with the next turn.
     fn failed(&mut self, act: impl FnOnce(&mut Rotating) -> Result<(), store::Error>) -> bool {
         let Err(why) = act(&mut self.rotating) else { return false };
-        self.counts.failed(To::Store, Outcome::Failed, WORK, &why);
+        self.counts.failed(To::Store, Outcome::Failed, WORK, Failure::store(&why));
         self.begun = None;
         true
     }
@@ -456,7 +457,8 @@ mod tests {
         keeper.turn(at(1000), none.0, none.1);
         assert!(counts.of(To::Store, Outcome::Failed) > 0);
         let said = counts.news();
-        assert!(said.len() == 1 && said[0].starts_with("the writing of runs fails"), "{said:?}");
+        // The file that cannot be written, and then the folder that cannot be made.
+        assert!(said.len() == 2 && said.iter().all(|line| line.starts_with("the writing of runs fails")), "{said:?}");
         std::fs::remove_file(dir.path()).unwrap();
         std::fs::rename(&away, dir.path()).unwrap();
         keeper.turn(at(1001), none.0, none.1);

@@ -18,6 +18,7 @@ pub mod config;
 mod counts;
 pub mod endpoint;
 mod error;
+pub mod failure;
 pub mod keeping;
 pub mod naming;
 mod now;

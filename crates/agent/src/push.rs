@@ -10,6 +10,7 @@ use metrics::{Snapshot, otlp};
 
 use crate::config::Otlp;
 use crate::counts::{self, To};
+use crate::failure::Failure;
 use crate::{Counts, Error, tls};
 
 /// How long one request may take.
@@ -42,14 +43,14 @@ struct State {
 }
 
 /// What became of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The collector took it.
     Done,
     /// It may work later; the collector may have said when.
-    Later(Option<Duration>),
+    Later(Option<Duration>, Failure),
     /// It will not work.
-    Refused,
+    Refused(Failure),
 }
 
 impl Push {
@@ -130,12 +131,12 @@ impl Next {
                         pause = FIRST_PAUSE;
                         break;
                     }
-                    Outcome::Refused => {
-                        counts.failed(To::Otlp, counts::Outcome::Refused, WORK, &"it refuses the figures");
+                    Outcome::Refused(why) => {
+                        counts.failed(To::Otlp, counts::Outcome::Refused, WORK, why);
                         break;
                     }
-                    Outcome::Later(asked) => {
-                        counts.failed(To::Otlp, counts::Outcome::Failed, WORK, &"it cannot be reached, or is busy");
+                    Outcome::Later(asked, why) => {
+                        counts.failed(To::Otlp, counts::Outcome::Failed, WORK, why);
                         self.pause(asked.unwrap_or(pause).min(LONGEST_PAUSE));
                         pause = (pause * 2).min(LONGEST_PAUSE);
                         if self.lock().snapshot.is_some() {
@@ -157,18 +158,23 @@ fn post(client: &ureq::Agent, settings: &Otlp, body: &[u8], counts: &Counts) -> 
     for (name, value) in &settings.headers {
         request = request.header(name, value);
     }
-    let Ok(mut answer) = request.send(body) else { return Outcome::Later(None) };
+    let mut answer = match request.send(body) {
+        Ok(answer) => answer,
+        Err(error) => return Outcome::Later(None, Failure::request(&error)),
+    };
     let later = answer.headers().get("retry-after").and_then(|after| after.to_str().ok()?.parse().ok());
-    match answer.status().as_u16() {
+    let status = answer.status().as_u16();
+    let read = answer.body_mut().with_config().limit(ANSWER).read_to_vec().unwrap_or_default();
+    let why = || Failure::status(status, &String::from_utf8_lossy(&read));
+    match status {
         200..=299 => {
-            let read = answer.body_mut().with_config().limit(ANSWER).read_to_vec().unwrap_or_default();
             if let Some((points, _)) = otlp::rejected(&read) {
                 counts.add_many(To::Otlp, counts::Outcome::RejectedPoints, points);
             }
             Outcome::Done
         }
-        429 | 502..=504 => Outcome::Later(later.map(Duration::from_secs)),
-        _ => Outcome::Refused,
+        429 | 502..=504 => Outcome::Later(later.map(Duration::from_secs), why()),
+        _ => Outcome::Refused(why()),
     }
 }
 
@@ -236,9 +242,11 @@ mod tests {
     fn a_refusal_is_final_and_an_absent_collector_is_waited_for() {
         let (url, received) = collector(&["400 Bad"]);
         let counts = Counts::default();
-        assert_eq!(post(&Push::client(), &settings(url.clone()), b"x", &counts), Outcome::Refused);
+        let refused = post(&Push::client(), &settings(url.clone()), b"x", &counts);
+        assert_eq!(refused, Outcome::Refused(Failure::status(400, "")));
         assert_eq!(received.recv().unwrap(), b"x");
         // It accepted one connection only.
-        assert_eq!(post(&Push::client(), &settings("http://127.0.0.1:1/".into()), b"x", &counts), Outcome::Later(None));
+        let away = post(&Push::client(), &settings("http://127.0.0.1:1/".into()), b"x", &counts);
+        assert!(matches!(&away, Outcome::Later(None, why) if why.kind == "connection_refused"), "{away:?}");
     }
 }

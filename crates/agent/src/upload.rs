@@ -10,12 +10,15 @@ use rusty_s3::{Bucket, Credentials, S3Action as _, UrlStyle};
 use store::rotating::{self, Stored};
 
 use crate::counts::{Outcome, To};
+use crate::failure::Failure;
 use crate::{Counts, Error, tls};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a signature holds.
 const SIGNED: Duration = Duration::from_secs(300);
+/// Bytes of an answer that are read.
+const ANSWER: u64 = 4 << 10;
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
@@ -73,12 +76,16 @@ impl Target {
             let bytes = fs::read(run.path.join(&file)).map_err(|_| Failed::Gone)?;
             let key = format!("{}{}/{}", self.prefix, run.name, file.display());
             let url = self.bucket.put_object(Some(&self.credentials), &key).sign(SIGNED);
-            let answer = self.client.put(url.as_str()).send(&bytes[..]).map_err(|_| Failed::Away)?;
+            let sent = self.client.put(url.as_str()).send(&bytes[..]);
+            let mut answer = sent.map_err(|e| Failed::With(Outcome::Failed, Failure::request(&e)))?;
             match answer.status().as_u16() {
                 200..=299 => counts.add(To::Store, Outcome::PartsUploaded),
                 // The clock, the credentials, the bucket: all of them can be put right while the
                 // agent runs.
-                _ => return Err(Failed::Refused),
+                status => {
+                    let said = answer.body_mut().with_config().limit(ANSWER).read_to_string().unwrap_or_default();
+                    return Err(Failed::With(Outcome::Refused, Failure::status(status, &said)));
+                }
             }
         }
         Ok(())
@@ -88,11 +95,12 @@ impl Target {
 /// What is done here, in words.
 const WORK: &str = "the upload of runs";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a run is not uploaded.
 enum Failed {
+    /// It was removed meanwhile.
     Gone,
-    Away,
-    Refused,
+    /// With this outcome.
+    With(Outcome, Failure),
 }
 
 /// The thread that uploads.
@@ -189,16 +197,13 @@ impl Shared {
                     pause = target.first_pause;
                     counts.done(To::Store, Outcome::RunsUploaded, WORK);
                     if let Err(why) = rotating::remove(&run.path) {
-                        counts.failed(To::Store, Outcome::Failed, "the removal of runs that are uploaded", &why);
+                        let why = Failure::store(&why);
+                        counts.failed(To::Store, Outcome::Failed, "the removal of runs that are uploaded", why);
                     }
                 }
                 Err(Failed::Gone) => counts.add(To::Store, Outcome::RunsGone),
-                Err(failed) => {
-                    let (outcome, why) = match failed {
-                        Failed::Refused => (Outcome::Refused, "the store refuses them"),
-                        Failed::Gone | Failed::Away => (Outcome::Failed, "the store cannot be reached"),
-                    };
-                    counts.failed(To::Store, outcome, WORK, &why);
+                Err(Failed::With(outcome, why)) => {
+                    counts.failed(To::Store, outcome, WORK, why);
                     let mut state = self.lock();
                     state.current = None;
                     // It is the oldest one still, unless it was removed to make room.

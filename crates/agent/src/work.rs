@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as WallInstant};
 use metrics::Snapshot;
 use record::ClockReading;
 use record::histogram::Series;
-use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance};
+use record::{Coverage, Event, Instant, Loss, Lost, Monotonic, Nanos, Provenance};
 
 use crate::accounts::Accounts;
 use crate::config::{Config, Place};
@@ -23,6 +23,8 @@ use crate::{Counts, Error, Now, now, usage};
 
 /// Two scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(500);
+/// What is missed for one reason is said so often at most.
+const MISSED: Duration = Duration::from_hours(1);
 /// How long the end waits for what is still to be uploaded.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -62,6 +64,8 @@ pub struct Agent {
     target: Option<upload::Target>,
     upload: Option<Upload>,
     last: Option<(WallInstant, Arc<Snapshot>)>,
+    /// Of what was missed, by counter: how much of it was said, and when.
+    missed: BTreeMap<&'static str, (u64, WallInstant)>,
     due: Due,
     /// What was added since the last interval of the store.
     added: Accumulated,
@@ -123,6 +127,7 @@ impl Agent {
             target,
             upload: None,
             last: None,
+            missed: BTreeMap::new(),
             added: Accumulated { from: now.at, series: BTreeMap::new() },
             ending: false,
         })
@@ -208,6 +213,7 @@ impl Agent {
         let naming = &mut self.naming;
         let added = self.accounts.take(observed.series, now.at.as_nanos(), &mut |key| naming.labels(key));
         let wall = WallInstant::now();
+        self.say_missed(observed.lost, wall);
         // So often that no series comes and goes unseen.
         self.due.idle = wall
             + Duration::from(Nanos(self.config.histograms.idle.0 / 4))
@@ -243,6 +249,19 @@ impl Agent {
             self.due.push = Some(next(due, wall, otlp.interval));
         }
         self.last = Some((wall, snapshot));
+    }
+
+    /// Says what was missed, once an hour for each reason.
+    fn say_missed(&mut self, lost: Lost, wall: WallInstant) {
+        let missed = lost.kinds().zip(lost.entries()).filter(|((_, loss, _), _)| *loss == Loss::Missed);
+        for (_, (key, words, n)) in missed {
+            let said = self.missed.get(key);
+            let before = said.map_or(0, |(before, _)| *before);
+            if n > before && said.is_none_or(|(_, when)| wall.duration_since(*when) >= MISSED) {
+                self.missed.insert(key, (n, wall));
+                self.counts.say(vec![format!("missed: {} {words} ({key})", quantity::count(n - before))]);
+            }
+        }
     }
 
     /// Gathers what was added, and gives it to the store where an interval of it is over.
@@ -340,4 +359,25 @@ impl Agent {
 fn next(due: WallInstant, now: WallInstant, interval: Nanos) -> WallInstant {
     let next = due + Duration::from(interval);
     if next > now { next } else { now + Duration::from(interval) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::table::Record as _;
+
+    #[test]
+    fn what_is_missed_is_said_once_and_what_is_only_noted_is_not() {
+        let now = Now {
+            at: Instant::from_nanos(1),
+            clock: ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 },
+        };
+        let mut agent = Agent::open(Config::default(), "h", Path::new("/"), Provenance::blank(), now).unwrap();
+        for n in 1..=3 {
+            let lost = Lost { connections_full: 1_000 * n, merged: n, repeated: n, ..Lost::default() };
+            agent.observe(Observed { lost, ..Observed::default() }, now);
+        }
+        let said = agent.news();
+        assert_eq!(said, ["missed: 1,000 connections that found no room to be followed in (connections_full)"]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The figures of an agent at one moment, and the metrics that they are.
 
 use record::histogram::Series;
-use record::{Coverage, Lost, Nanos, WaitReason};
+use record::{Coverage, Loss, Lost, Nanos, WaitReason};
 
 use crate::{Family, Kind, Point, Value};
 
@@ -131,6 +131,12 @@ impl Snapshot {
                 one.vague
             }),
             counter(
+                "wirelapse.sent_segments",
+                "{segment}",
+                "Segments sent with data, retransmitted ones included, by TCP's counters.",
+                |one| one.sent_segments,
+            ),
+            counter(
                 "wirelapse.retransmitted_segments",
                 "{segment}",
                 "Segments retransmitted, by TCP's counters.",
@@ -152,8 +158,7 @@ impl Snapshot {
     fn of_the_agent(&self) -> Vec<Family<'_>> {
         let one =
             |name, unit, help, kind, value| Family { name, unit, help, kind, points: vec![self.own(None, value)] };
-        // What was merged is not missed: it is in the send that it was merged into.
-        let lost = self.lost.entries().filter(|(key, _, _)| *key != "merged");
+        let lost = self.lost.kinds().filter(|(_, loss, _)| *loss != Loss::Noted);
         let lost = lost.map(|(key, _, n)| self.own(Some(("counter", key)), Value::Whole(n)));
         let seconds = |time: Nanos| Value::Real(time.as_secs_f64());
         let cpu = [("user", self.agent.cpu_user), ("system", self.agent.cpu_system)];
@@ -358,12 +363,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_merged_is_not_missed() {
-        let healthy = Snapshot { lost: Lost { merged: 1_000, ..Lost::default() }, ..Snapshot::default() };
+    fn what_was_merged_or_repeated_is_not_missed() {
+        let noted = Lost { merged: 1_000, repeated: 7, after_ack: 7, ..Lost::default() };
+        let healthy = Snapshot { lost: noted, ..Snapshot::default() };
         let families = healthy.families();
         let lost = families.iter().find(|family| family.name == "wirelapse.lost").unwrap();
         assert!(lost.points.iter().all(|point| point.value == Value::Whole(0)));
-        assert_eq!(lost.points.len(), healthy.lost.entries().count() - 1);
+        assert!(lost.points.iter().any(|point| point.more == Some(("counter", "slots_full"))));
     }
 
     #[test]
@@ -379,6 +385,7 @@ pub(crate) mod tests {
                 "wirelapse_merged_sends_total",
                 "wirelapse_unacked_sends_total",
                 "wirelapse_vague_stages_total",
+                "wirelapse_sent_segments_total",
                 "wirelapse_retransmitted_segments_total",
                 "wirelapse_dropped_segments_total",
                 "wirelapse_waited_seconds_total",

@@ -56,7 +56,7 @@ pub use field::{Field, FieldFigures, Moment, Reading, ReadingsBy, Scale, Unit};
 pub use figures::{Figure, Figures};
 pub use http::{Head, Http, Label, Method, Protocol, Says};
 pub use leg::{LegName, LegPlace, TimedLeg};
-pub use lost::Lost;
+pub use lost::{Loss, Lost};
 pub use owner::{Comm, Owner};
 pub use packet::{Direction, DropReason, Dropped, Packet, PacketLeg, TcpFlags};
 pub use prefix::IpPrefix;

@@ -8,3 +8,4 @@ mod made_up;
 mod moto;
 mod packaging;
 mod prometheus;
+mod rules;

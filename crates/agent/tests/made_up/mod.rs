@@ -37,6 +37,7 @@ pub fn observed(looks: u64, peers: u32) -> Observed {
         legs: [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total].map(|leg| (leg, histogram.clone())).into(),
         sends: histogram.count(),
         bytes: 1_448 * histogram.count(),
+        sent_segments: 100 * looks,
         retransmitted_segments: looks,
         dropped_segments: looks,
         waited: {

@@ -41,6 +41,9 @@ pub struct Series {
     pub unacked: u64,
     /// Legs that are in no histogram because they are shorter than the bound on their error.
     pub vague: u64,
+    /// Segments with data that its connections sent, by TCP's own counters; those that were
+    /// retransmitted are among them.
+    pub sent_segments: u64,
     /// Segments that its connections retransmitted, by TCP's own counters.
     pub retransmitted_segments: u64,
     /// Segments that this host dropped.
@@ -105,26 +108,28 @@ impl Series {
         Some(since)
     }
 
-    fn counts(&self) -> [u64; 7] {
+    fn counts(&self) -> [u64; 8] {
         [
             self.sends,
             self.merged,
             self.bytes,
             self.unacked,
             self.vague,
+            self.sent_segments,
             self.retransmitted_segments,
             self.dropped_segments,
         ]
     }
 
     /// In the order of [`Self::counts`].
-    fn counts_mut(&mut self) -> [&mut u64; 7] {
+    fn counts_mut(&mut self) -> [&mut u64; 8] {
         [
             &mut self.sends,
             &mut self.merged,
             &mut self.bytes,
             &mut self.unacked,
             &mut self.vague,
+            &mut self.sent_segments,
             &mut self.retransmitted_segments,
             &mut self.dropped_segments,
         ]
@@ -140,6 +145,7 @@ mod tests {
             legs: [(Leg::Total, sends.iter().map(|ns| Nanos(*ns)).collect())].into(),
             sends: sends.len() as u64,
             bytes: 100 * sends.len() as u64,
+            sent_segments: 9,
             retransmitted_segments: 1,
             dropped_segments: 2,
             waited: [Nanos(sends.iter().sum()); WaitReason::ALL.len()],

@@ -310,6 +310,7 @@ struct tcp_sock {
 	__u32 srtt_us;
 	__u32 total_retrans;
 	__u32 segs_out;
+	__u32 data_segs_out;
 	__u64 bytes_sent;
 	__u64 bytes_retrans;
 	__u64 bytes_acked;

@@ -57,7 +57,8 @@ static __always_inline void totals_disarm(struct row *row, struct queue *queue, 
 static __always_inline void totals_series(const struct row *row, __u32 number, const struct tcp_sock *tp)
 {
 	if ((config.flags & CONFIG_HISTOGRAMS) && (row->used || !by_process()))
-		series_count(number, row->frozen ? row->bytes_written : written(row, tp) - row->position, tp->total_retrans);
+		series_count(number, row->frozen ? row->bytes_written : written(row, tp) - row->position, tp->total_retrans,
+			     tp->data_segs_out);
 }
 
 /* Brings the totals of row `number` up to now. */

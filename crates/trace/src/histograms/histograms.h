@@ -11,7 +11,7 @@
  * counts are added to by atomic operations: ACKs of several connections with one key come in on
  * several CPUs.
  *
- * Bytes and retransmitted segments are TCP's own counts, of stretches that are not looked at too:
+ * Bytes and segments are TCP's own counts, of stretches that are not looked at too:
  * what has come is added to the series when a send finishes, when a stretch ends, and at each pass
  * over the sockets. */
 #pragma once
@@ -142,6 +142,7 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 		return;
 	__builtin_memset(of, 0, sizeof(*of));
 	of->retransmitted = tp->total_retrans;
+	of->sent = tp->data_segs_out;
 	of->first_seq = tp->write_seq - (__u32)row->position;
 	key = &of->key;
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
@@ -224,8 +225,8 @@ static __always_inline __u32 series_of(__u32 number, const struct slot *slot)
 }
 
 /* Adds to the series of row `number` what is not in one yet: of `written` bytes since it was
- * followed, and of `retransmitted` segments since it began. */
-__noinline int series_count(__u32 number, __u64 written, __u32 retransmitted)
+ * followed, and of `retransmitted` segments and all that were `sent` since it began. */
+__noinline int series_count(__u32 number, __u64 written, __u32 retransmitted, __u32 sent)
 {
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
 	struct row *row = row_at(number);
@@ -238,7 +239,7 @@ __noinline int series_count(__u32 number, __u64 written, __u32 retransmitted)
 	if ((__s64)(written - of->bytes) > 0)
 		bytes = written - of->bytes;
 	segments = retransmitted - of->retransmitted;
-	if (!bytes && !segments && !row->dropped)
+	if (!bytes && !segments && sent == of->sent && !row->dropped)
 		return 0;
 	in = series_now(of, number);
 	to = bpf_map_lookup_elem(&figures, &in);
@@ -247,6 +248,8 @@ __noinline int series_count(__u32 number, __u64 written, __u32 retransmitted)
 	of->bytes += bytes;
 	of->retransmitted = retransmitted;
 	__sync_fetch_and_add(&to->bytes, bytes);
+	__sync_fetch_and_add(&to->sent, sent - of->sent);
+	of->sent = sent;
 	if (segments)
 		__sync_fetch_and_add(&to->retransmitted, segments);
 	if (row->dropped)

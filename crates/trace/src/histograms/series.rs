@@ -226,6 +226,7 @@ fn set_figures(series: &mut Series, raw: &RawSeriesFigures) {
     series.sends = raw.sends;
     series.merged = raw.merged;
     series.bytes = raw.bytes;
+    series.sent_segments = raw.sent;
     series.retransmitted_segments = raw.retransmitted;
     series.dropped_segments = raw.dropped;
     series.unacked = raw.unacked;
@@ -314,12 +315,12 @@ mod tests {
     fn each_figure_of_a_series_is_read_from_its_own_field() {
         let mut raw = RawSeriesFigures::zeroed();
         (raw.sends, raw.bytes, raw.merged, raw.retransmitted, raw.dropped) = (1, 2, 3, 4, 5);
-        (raw.unacked, raw.vague) = (6, 7);
+        (raw.unacked, raw.vague, raw.sent) = (6, 7, 40);
         raw.waited.iter_mut().zip(8..).for_each(|(waited, ns)| *waited = ns);
         let mut s = Series::default();
         set_figures(&mut s, &raw);
         assert_eq!((s.sends, s.bytes, s.merged, s.retransmitted_segments, s.dropped_segments), (1, 2, 3, 4, 5));
-        assert_eq!((s.unacked, s.vague), (6, 7));
+        assert_eq!((s.unacked, s.vague, s.sent_segments), (6, 7, 40));
         assert!(s.waited.into_iter().zip(8..).all(|(waited, ns)| waited == Nanos(ns)));
     }
 

@@ -77,6 +77,8 @@ struct row_series {
 	__u64 bytes; /* written since it was followed, as far as they are in a series */
 	__u32 retransmitted; /* segments since it began, likewise, and those of before */
 	__u32 first_seq; /* of its first byte */
+	__u32 sent; /* segments with data, with those that were retransmitted, likewise */
+	__u32 pad;
 };
 SHARED(struct row_series);
 
@@ -88,6 +90,7 @@ struct series_figures {
 	__u64 bytes;
 	__u64 sums[HISTOGRAM_LEGS]; /* ns, by the place of the leg */
 	__u64 merged;
+	__u64 sent; /* segments with data, with those that were retransmitted */
 	__u64 retransmitted; /* segments */
 	__u64 dropped; /* segments, on this host */
 	__u64 unacked;

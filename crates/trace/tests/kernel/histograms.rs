@@ -199,11 +199,15 @@ fn retransmitted_segments_and_reasons_are_those_of_the_kernel_and_of_the_records
         let series = &taken.series[0];
         assert!(retransmitted > 0, "{backend}: no packet was dropped");
         assert_eq!(series.retransmitted_segments, retransmitted, "{backend}: {series:?}");
+        // Every byte left in a segment, of at most 64 KiB.
+        let fewest = series.bytes.div_ceil(64 << 10) + retransmitted;
+        assert!((fewest..=series.bytes).contains(&series.sent_segments), "{backend}: {series:?}");
         // The short queue is the only place where anything is dropped.
         assert!((1..=dropped).contains(&series.dropped_segments), "{backend}: {series:?}, {dropped}");
         let of_records = Series {
             retransmitted_segments: series.retransmitted_segments,
             dropped_segments: series.dropped_segments,
+            sent_segments: series.sent_segments,
             ..series_of(sends.iter())
         };
         let legs = |series: &Series| Series { legs: BTreeMap::new(), ..series.clone() };

@@ -1,9 +1,9 @@
 //! How hours differ where nothing changed.
 //!
-//! Of each kind of group, what an hour has in common with the others at the same time, with the same
-//! hour of the week before, and with the hour before it: three shares between 0 and 1, found from
-//! all groups of the kind. With these an hour is turned into what is new in it, of which each is by
-//! itself. A slow-down is seen by how it begins and ends as well as by its height.
+//! What an hour of a group has in common with the others of its kind at the same time, with the
+//! same hour of the week before, and with the hour before it: three shares between 0 and 1, found
+//! from all groups of that kind. With these an hour is turned into what is new in it, of which each
+//! is by itself. A slow-down is seen by how it begins and ends as well as by its height.
 //!
 //! Where hours jump by themselves, further than a normal distribution has it, by as much less is a
 //! slow-down sure: Student's t with the tails that are found.
@@ -184,8 +184,8 @@ fn less_mean(series: &Hours) -> Hours {
     series.iter().map(|weeks| weeks.map(|value| value - mean)).collect()
 }
 
-/// How much neighbouring hours of a kind go together, and of how many hours that is known. What is
-/// found in short series is too low by about (1 + 3 r) / n.
+/// How much neighbouring hours go together in one kind, and of how many hours that is known. What
+/// is found in short series is too low by about (1 + 3 r) / n.
 fn neighbours(kind: &[[Hours; 3]]) -> (f64, f64) {
     let (mut pairs, mut values, mut squares) = (Pairs::default(), 0.0, 0.0);
     for [series, ..] in kind {

@@ -47,7 +47,7 @@ impl Fleet {
         Self { seed, groups: [30, 6, 3], memory: 0.6, spread: 0.1, heavy: false, planted: Vec::new() }
     }
 
-    /// Of each group of a kind, the logarithm of its hours in a week.
+    /// Of each group of one kind, the logarithm of its hours in a week.
     fn drift(&self, kind: u64, later: bool) -> Vec<Vec<f64>> {
         let of = |number: u64| {
             let draw = |at: u64| normal(&[self.seed, kind, number, u64::from(later), at]);
@@ -205,7 +205,6 @@ fn few_fleets_without_a_change_are_said_to_have_one_and_most_changes_are_named()
     });
     for (case, named) in CASES.iter().zip(&all) {
         let line = case.line(named);
-        println!("{line}");
         // 5 %, and what 16 fleets may be above it by chance.
         let above = if write { 0.0 } else { 2.0 };
         assert!(f64::from(named.falsely) <= 0.05 * fleets as f64 + above, "{line}");
