@@ -296,14 +296,16 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
         "over within one tick of the capture's clock".to_owned()
     } else if largest == Limit::Application {
         let (most, side) = case.idle.parts()[0];
-        let side = format!("{side} {}", quantity::percent(quantity::share(most.0.into(), duration.0.into())));
-        let slowed = costly.map_or(": TCP held nothing up that mattered", |_| "");
-        format!("{} {share} of {duration} ({side}){slowed}", largest.words())
+        let side = format!("{side}: {}", quantity::percent(quantity::share(most.0.into(), duration.0.into())));
+        let slowed = costly.map_or(": TCP was not the limit", |_| "");
+        format!("{} of the {duration} ({side}){slowed}", took(largest, &share))
     } else if largest == Limit::Unknown {
         let why = case.unclear().map_or(String::new(), |why| format!(": {}", why.reason()));
-        format!("what limited it is not known from here for {share} of {duration}{why}")
+        format!("what limited it is not known from here for {share} of the {duration}{why}")
+    } else if largest == Limit::LossRecovery {
+        format!("lost packets cost the most: {share} of the {duration} went into recovering them")
     } else {
-        format!("{} {share} of {duration}", largest.words())
+        format!("{} of the {duration}", took(largest, &share))
     };
     let (limited, finding) = match costly {
         Some(f) if f.cost_ns.0 < duration.0 / 20 => {
@@ -311,9 +313,18 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
             (limited, Some(format!("of the other {rest}, {words} took {}: {}", f.cost_ns, f.text)))
         }
         Some(f) => (limited, Some(in_words(f))),
-        None => (format!("{limited} ({bytes} bytes)"), None),
+        None => (format!("{limited} ({} transferred)", quantity::bytes(bytes)), None),
     };
     Verdict { limited, finding, step: None }
+}
+
+/// That a limit took a share of the time, without what it is a share of.
+fn took(limit: Limit, share: &str) -> String {
+    let verb = match limit {
+        Limit::CongestionWindow | Limit::ReceiveWindow | Limit::PathRate => "was the limit for",
+        _ => "took",
+    };
+    format!("{} {verb} {share}", limit.words())
 }
 
 fn in_words(f: &Finding) -> String {

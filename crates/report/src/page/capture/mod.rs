@@ -83,13 +83,13 @@ mod tests {
     #[test]
     fn a_verdict_is_a_clause_for_each_of_its_parts() {
         let verdict = Verdict {
-            limited: "slow start 56 % of 2.66 s".into(),
+            limited: "slow start took 56 % of the 2.66 s".into(),
             finding: Some("loss: 3 of 9 packets; 2 were retransmitted".into()),
             step: Some("look at the path".into()),
         };
         let clauses = clauses_of(&verdict);
         let said: Vec<_> = clauses.iter().map(|clause| clause.text.to_string()).collect();
-        assert_eq!(said, ["Slow start 56 % of 2.66 s.", "Loss: 3 of 9 packets; 2 were retransmitted."]);
+        assert_eq!(said, ["Slow start took 56 % of the 2.66 s.", "Loss: 3 of 9 packets; 2 were retransmitted."]);
         assert_eq!(clauses[1].next, Some("look at the path.".into()));
         assert_eq!(clauses_of(&Verdict { finding: None, ..verdict })[0].next, Some("look at the path.".into()));
     }
