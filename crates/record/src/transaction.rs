@@ -121,7 +121,7 @@ impl Transaction {
 }
 
 columns! {
-    Transaction: "transactions", "transaction", blank = Self::blank();
+    Transaction: "name_transactions", "transaction", blank = Self::blank();
     transaction = number, "its number, from 1 in the order of their beginnings";
     name = name, "the name, in small letters";
     certainty = certainty, "how it is known that the connection is to it: its TLS hello names it, it is the only name for which the client was given this address, or the latest of several";

@@ -1,5 +1,5 @@
 //! The run of a capture: `conversations` and `findings`, of DNS `lookups`, `name_servers` and
-//! `dns_findings`, of TLS `tls_handshakes` and `tls_findings`, and `transactions`.
+//! `dns_findings`, of TLS `tls_handshakes` and `tls_findings`, and `name_transactions`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
