@@ -1,27 +1,44 @@
 //! Series by the names they are published with, from series by the kernel's keys.
 //!
 //! Several keys can have the same names (short-lived cgroups fold into one), a key can leave and
-//! come back, and a name can need more room than there is. A published series only grows while it
-//! is there, and the sum over all of them is exact.
+//! come back, and a name can need more room than there is. The busiest names have series of their
+//! own; the others are folded into networks of peers, and what finds no room there either is in the
+//! series of the overflow. A published series only grows while it is there, and whatever is added is
+//! added to exactly one.
 
 use std::collections::HashMap;
 
 use metrics::Labelled;
 use record::ClockReading;
-use record::Nanos;
 use record::histogram::{Series, SeriesKey};
+use record::{IpPrefix, Nanos};
 
 /// The names that a series is published with.
 pub type Labels = Vec<(&'static str, String)>;
 
+/// Bits of the networks that what has no series of its own is folded into: of IPv4, of IPv6.
+const FOLDED_TO: (u8, u8) = (16, 48);
+/// Series of networks, for so many of those that have their own.
+const OWN_FOR_ONE_NETWORK: usize = 3;
+/// A series stays for so long before a busier one takes its place.
+const STAYS: Nanos = Nanos::from_secs(300);
+/// It takes its place if it has so many times as many sends.
+const BUSIER: f64 = 2.0;
+/// What was sent counts half after this time.
+const HALF: Nanos = Nanos::from_secs(300);
+
 /// All series.
 #[derive(Debug)]
 pub struct Accounts {
-    max_series: usize,
+    busiest: usize,
+    networks: usize,
     idle: Nanos,
     /// What the kernel said last, by its key.
     before: HashMap<SeriesKey, Series>,
-    totals: HashMap<Labels, Account>,
+    own: HashMap<Labels, Account>,
+    folded: HashMap<Labels, Account>,
+    /// How busy those are that have no series of their own.
+    waiting: HashMap<Labels, Busy>,
     overflow: Account,
 }
 
@@ -31,19 +48,58 @@ struct Account {
     since_ns: u64,
     changed_ns: u64,
     figures: Series,
+    busy: Busy,
+}
+
+/// How many sends there were of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    sends: f64,
+    at_ns: u64,
+}
+
+impl Busy {
+    fn at(self, now_ns: u64) -> f64 {
+        self.sends * (-(now_ns.saturating_sub(self.at_ns) as f64) / HALF.0 as f64).exp2()
+    }
+
+    fn add(&mut self, sends: u64, now_ns: u64) {
+        *self = Self { sends: self.at(now_ns) + sends as f64, at_ns: now_ns };
+    }
+}
+
+impl Account {
+    fn new(now_ns: u64) -> Self {
+        Self { since_ns: now_ns, changed_ns: now_ns, ..Self::default() }
+    }
+
+    fn add(&mut self, more: &Series, now_ns: u64) {
+        self.changed_ns = now_ns;
+        self.busy.add(more.sends, now_ns);
+        self.figures.merge(more);
+    }
 }
 
 impl Accounts {
-    /// At most `max_series` beside that of the overflow. A series that gets nothing for `idle`
-    /// leaves.
-    pub fn new(max_series: u32, idle: Nanos, now_ns: u64) -> Self {
+    /// So many series for the busiest, a third as many for networks, and that of the overflow. A
+    /// series that gets nothing for `idle` leaves.
+    pub fn new(busiest: u32, idle: Nanos, now_ns: u64) -> Self {
+        let busiest = busiest as usize;
         Self {
-            max_series: max_series as usize,
+            busiest,
+            networks: busiest.div_ceil(OWN_FOR_ONE_NETWORK),
             idle,
             before: HashMap::new(),
-            totals: HashMap::new(),
-            overflow: Account { since_ns: now_ns, changed_ns: now_ns, figures: Series::default() },
+            own: HashMap::new(),
+            folded: HashMap::new(),
+            waiting: HashMap::new(),
+            overflow: Account::new(now_ns),
         }
+    }
+
+    /// The most series that are published, without that of the overflow.
+    pub fn limit(&self) -> usize {
+        self.busiest + self.networks
     }
 
     /// Takes the kernel's series, cumulative as it gives them, and returns what was added to each
@@ -65,38 +121,66 @@ impl Accounts {
             if more == Series::new(more.key.clone()) {
                 continue;
             }
-            self.account(&more, now_ns, name).merge(&more);
+            self.account(&more, now_ns, name).add(&more, now_ns);
             added.push(more);
         }
         self.before = before;
         let idle = self.idle.0;
-        self.totals.retain(|_, account| now_ns.saturating_sub(account.changed_ns) <= idle);
+        let is_there = |_: &Labels, account: &mut Account| now_ns.saturating_sub(account.changed_ns) <= idle;
+        self.own.retain(is_there);
+        self.folded.retain(is_there);
+        self.waiting.retain(|_, busy| now_ns.saturating_sub(busy.at_ns) <= idle);
+        self.make_way(now_ns);
         added
     }
 
-    fn account(&mut self, more: &Series, now_ns: u64, name: &mut dyn FnMut(&SeriesKey) -> Labels) -> Figures<'_> {
-        let full = self.totals.len() >= self.max_series;
-        let account = if more.key.overflow {
-            &mut self.overflow
-        } else {
-            match self.totals.entry(name(&more.key)) {
-                std::collections::hash_map::Entry::Occupied(there) => there.into_mut(),
-                std::collections::hash_map::Entry::Vacant(_) if full => &mut self.overflow,
-                std::collections::hash_map::Entry::Vacant(free) => {
-                    free.insert(Account { since_ns: now_ns, ..Account::default() })
-                }
-            }
+    /// The account that this is added to.
+    fn account(&mut self, more: &Series, now_ns: u64, name: &mut dyn FnMut(&SeriesKey) -> Labels) -> &mut Account {
+        if more.key.overflow {
+            return &mut self.overflow;
+        }
+        let labels = name(&more.key);
+        if self.own.len() < self.busiest || self.own.contains_key(&labels) {
+            self.waiting.remove(&labels);
+            return self.own.entry(labels).or_insert_with(|| Account::new(now_ns));
+        }
+        self.waiting.entry(labels).or_default().add(more.sends, now_ns);
+        let Some(labels) = folded(&more.key).map(|key| name(&key)) else { return &mut self.overflow };
+        if self.folded.len() < self.networks || self.folded.contains_key(&labels) {
+            return self.folded.entry(labels).or_insert_with(|| Account::new(now_ns));
+        }
+        &mut self.overflow
+    }
+
+    /// Gives the places of those that are by far less busy than others without one to these.
+    fn make_way(&mut self, now_ns: u64) {
+        if self.own.len() < self.busiest || self.waiting.is_empty() {
+            return;
+        }
+        let stays = |account: &Account| now_ns.saturating_sub(account.since_ns) < STAYS.0;
+        let sorted = |mut of: Vec<(f64, Labels)>| {
+            of.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+            of
         };
-        account.changed_ns = now_ns;
-        Figures(&mut account.figures)
+        let own = self.own.iter().filter(|(_, account)| !stays(account));
+        let quiet = sorted(own.map(|(labels, account)| (account.busy.at(now_ns), labels.clone())).collect());
+        let waiting = sorted(self.waiting.iter().map(|(labels, busy)| (busy.at(now_ns), labels.clone())).collect());
+        let swaps = quiet.into_iter().zip(waiting.into_iter().rev());
+        for ((_, leaves), (_, comes)) in swaps.take_while(|(own, other)| other.0 > BUSIER * own.0 + 1.0) {
+            if let (Some(account), Some(busy)) = (self.own.remove(&leaves), self.waiting.remove(&comes)) {
+                self.waiting.insert(leaves, account.busy);
+                self.own.insert(comes, Account { busy, ..Account::new(now_ns) });
+            }
+        }
     }
 
     /// All series, in a fixed order; that of the overflow is the last, where anything is in it.
     /// Since when they count is told by `clock`, as nanoseconds of Unix time.
     pub fn published(&self, clock: ClockReading) -> Vec<Labelled> {
         let mut all: Vec<Labelled> = self
-            .totals
+            .own
             .iter()
+            .chain(&self.folded)
             .map(|(labels, account)| Labelled {
                 labels: labels.clone(),
                 since_ns: clock.realtime_ns(account.since_ns),
@@ -115,19 +199,19 @@ impl Accounts {
     }
 }
 
-/// The figures of an account, to add to.
-struct Figures<'a>(&'a mut Series);
-
-impl Figures<'_> {
-    fn merge(&mut self, more: &Series) {
-        self.0.merge(more);
-    }
+/// The key of the network that a peer is in, whatever its port; `None` where there is no peer, or
+/// no larger network.
+fn folded(key: &SeriesKey) -> Option<SeriesKey> {
+    let peer = key.peer?;
+    let bits = if peer.address().is_ipv4() { FOLDED_TO.0 } else { FOLDED_TO.1 };
+    let peer = (peer.bits() > bits).then(|| IpPrefix::new(peer.address(), bits))?;
+    Some(SeriesKey { peer: Some(peer), peer_port: None, ..key.clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::{IpPrefix, Leg};
+    use record::Leg;
 
     const CLOCK: ClockReading = ClockReading { realtime_offset_ns: 1_000, realtime_offset_error_ns: 0 };
 
@@ -149,21 +233,65 @@ mod tests {
         accounts.published(CLOCK).iter().map(|one| one.figures.sends).sum()
     }
 
+    fn of(accounts: &Accounts, peer: &str) -> Option<u64> {
+        let all = accounts.published(CLOCK);
+        all.iter().find(|one| one.labels[0].1 == peer).map(|one| one.figures.sends)
+    }
+
     #[test]
     fn a_hundred_thousand_peers_stay_within_the_bound_and_their_sum_is_exact() {
         let mut accounts = Accounts::new(100, Nanos::from_secs(60), 0);
         let mut all = 0;
-        // A kernel with room for 4,096 series, all of them new each time.
+        // A kernel with room for 4,096 series, all of them new each time, in two networks.
         for round in 0..25_u32 {
             let now: Vec<_> = (0..4_000).map(|i| series(round * 4_000 + i, 2)).collect();
             all += 2 * now.len() as u64;
             let added = accounts.take(now, u64::from(round), &mut by_peer);
             assert_eq!(added.iter().map(|one| one.sends).sum::<u64>(), 8_000);
-            assert!(accounts.published(CLOCK).len() <= 101);
+            assert!(accounts.published(CLOCK).len() <= accounts.limit() + 1);
         }
         assert_eq!(sends(&accounts), all);
-        assert_eq!(accounts.published(CLOCK).last().unwrap().labels, [(metrics::OVERFLOW, "true".to_owned())]);
+        assert_eq!((of(&accounts, "10.0.0.0/16"), of(&accounts, "10.1.0.0/16")), (Some(130_872), Some(68_928)));
         assert!(accounts.before.len() <= 4_000);
+    }
+
+    #[test]
+    fn what_finds_no_network_either_overflows_and_ports_are_folded_too() {
+        let mut accounts = Accounts::new(3, Nanos::from_secs(60), 0);
+        let wide =
+            |n: u32| Series { key: SeriesKey { peer_port: Some(80), ..series(n << 16, 1).key }, ..series(n << 16, 1) };
+        accounts.take((0..9).map(wide).collect(), 1, &mut |key| {
+            vec![("peer", key.peer.unwrap().to_string()), ("port", format!("{:?}", key.peer_port))]
+        });
+        let all = accounts.published(CLOCK);
+        assert_eq!((all.len(), sends(&accounts)), (accounts.limit() + 1, 9));
+        let last = all.last().unwrap();
+        assert_eq!((last.labels.clone(), last.figures.sends), (vec![(metrics::OVERFLOW, "true".to_owned())], 5));
+        assert!(all.iter().any(|one| one.labels[0].1.ends_with("/16") && one.labels[1].1 == "None"), "{all:?}");
+        assert_eq!(folded(&SeriesKey::default()), None);
+    }
+
+    #[test]
+    fn the_busiest_have_series_of_their_own_whoever_came_first() {
+        const MINUTE: u64 = 60_000_000_000;
+        let mut accounts = Accounts::new(2, Nanos::from_secs(6_000), 0);
+        // Two that hardly send come first; then one that sends a lot, and one that sends less.
+        let mut all = 0;
+        for minute in 1..=30 {
+            let now = vec![series(1, minute), series(2, minute), series(3, 100 * minute), series(4, 10 * minute)];
+            let was = accounts.published(CLOCK);
+            all += accounts.take(now, minute * MINUTE, &mut by_peer).iter().map(|one| one.sends).sum::<u64>();
+            // None of them shrinks while it is there.
+            for one in accounts.published(CLOCK) {
+                let before = was.iter().find(|of| of.labels == one.labels && of.since_ns == one.since_ns);
+                assert!(before.is_none_or(|before| one.figures.since(&before.figures).sends < one.figures.sends + 1));
+            }
+        }
+        assert_eq!(all, 111 * 30 + 30);
+        assert!(of(&accounts, "10.0.0.3") > Some(2_000), "{:?}", accounts.published(CLOCK));
+        assert!(of(&accounts, "10.0.0.4") > Some(200) && of(&accounts, "10.0.0.1").is_none());
+        // Those that gave way are in the network, beside what was there before.
+        assert!(of(&accounts, "10.0.0.0/16").is_some());
     }
 
     #[test]

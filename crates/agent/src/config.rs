@@ -67,8 +67,10 @@ pub struct Histograms {
     pub cgroup: bool,
     /// Whether by program.
     pub program: bool,
-    /// The most series.
+    /// The most series that the kernel counts, and the store keeps.
     pub max_series: u32,
+    /// How many of these are published by themselves, those with most sends.
+    pub busiest: u32,
     /// How long a series without sends stays.
     pub idle: Nanos,
 }
@@ -94,6 +96,8 @@ pub struct Prometheus {
     pub token_file: Option<PathBuf>,
     /// The certificate chain and the key, PEM files.
     pub tls: Option<Tls>,
+    /// The exponential buckets with upper bounds that classic ones have, in their order.
+    pub buckets: Vec<i32>,
 }
 
 /// What a TLS server shows.
@@ -193,6 +197,7 @@ impl Default for Histograms {
             cgroup: true,
             program: false,
             max_series: 4096,
+            busiest: 80,
             idle: Nanos::from_secs(600),
         }
     }
@@ -201,15 +206,16 @@ impl Default for Histograms {
 impl Config {
     /// What a running agent cannot take over from `new`, section and key: it needs a restart.
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
-        let listen =
-            |config: &Self| config.prometheus.as_ref().map(|p| (p.listen, p.token_file.clone(), p.tls.clone()));
+        let listen = |config: &Self| {
+            config.prometheus.as_ref().map(|p| (p.listen, p.token_file.clone(), p.tls.clone(), p.buckets.clone()))
+        };
         let port = |config: &Self| config.otlp.as_ref().map(|otlp| read::port(&otlp.endpoint));
         let place = |config: &Self| config.store.as_ref().map(|store| (store.place.clone(), store.sample.is_some()));
         [
             ("host", self.host != new.host),
             ("[target]", self.target != new.target),
             ("[histograms]", self.histograms != new.histograms),
-            ("[prometheus] listen, token_file and tls", listen(self) != listen(new)),
+            ("[prometheus] listen, token_file, tls and buckets", listen(self) != listen(new)),
             ("[otlp] the port of endpoint", port(self) != port(new)),
             ("[store] url, spool, and whether there is a sample", place(self) != place(new)),
         ]

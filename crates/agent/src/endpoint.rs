@@ -401,7 +401,12 @@ mod tests {
     }
 
     fn settings() -> Prometheus {
-        Prometheus { listen: "127.0.0.1:0".parse().unwrap(), token_file: None, tls: None }
+        Prometheus {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            token_file: None,
+            tls: None,
+            buckets: text::usual_bounds(),
+        }
     }
 
     fn get(address: SocketAddr, request: &str) -> String {

@@ -107,7 +107,7 @@ impl Agent {
         let client = config.otlp.as_ref().map(|_| Push::client());
         let begin = WallInstant::now();
         Ok(Self {
-            accounts: Accounts::new(config.histograms.max_series, config.histograms.idle, now.at.as_nanos()),
+            accounts: Accounts::new(config.histograms.busiest, config.histograms.idle, now.at.as_nanos()),
             naming: Naming::new(root),
             presence: Presence::default(),
             due: Due { push: client.as_ref().map(|_| begin), keep: keeper.as_ref().map(|_| begin), idle: begin },
@@ -224,7 +224,8 @@ impl Agent {
             time_ns: now.unix_ns(),
             since_ns: now.clock.realtime_ns(self.since.as_nanos()),
             series: self.accounts.published(now.clock),
-            max_series: self.config.histograms.max_series.into(),
+            max_series: self.accounts.limit() as u64,
+            bounds: self.config.prometheus.as_ref().map(|prometheus| prometheus.buckets.clone()).unwrap_or_default(),
             lost: observed.lost,
             coverage: observed.coverage,
             targets: self.presence.rules().to_vec(),

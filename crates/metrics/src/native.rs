@@ -130,12 +130,12 @@ pub struct BucketSpan {
 /// Those of `out`.
 pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
     for family in snapshot.families().iter().filter(|family| !family.points.is_empty()) {
-        out.write_all(&message(family).encode_length_delimited_to_vec())?;
+        out.write_all(&message(family, &snapshot.bounds).encode_length_delimited_to_vec())?;
     }
     Ok(())
 }
 
-fn message(family: &Family<'_>) -> MetricFamily {
+fn message(family: &Family<'_>, bounds: &[i32]) -> MetricFamily {
     let kind = match family.kind {
         Kind::Counter => 0,
         Kind::Gauge => 1,
@@ -150,7 +150,7 @@ fn message(family: &Family<'_>) -> MetricFamily {
             Value::Whole(n) => n as f64,
             Value::Real(x) => x,
             Value::Histogram(histogram) => {
-                metric.histogram = Some(native(histogram));
+                metric.histogram = Some(native(histogram, bounds));
                 return metric;
             }
         };
@@ -170,11 +170,11 @@ fn message(family: &Family<'_>) -> MetricFamily {
     }
 }
 
-fn native(histogram: &Histogram) -> NativeHistogram {
+fn native(histogram: &Histogram, bounds: &[i32]) -> NativeHistogram {
     let mut native = NativeHistogram {
         sample_count: Some(histogram.count()),
         sample_sum: Some(histogram.sum.as_secs_f64()),
-        bucket: text::classic(histogram)
+        bucket: text::classic(histogram, bounds)
             .map(|(bound, n)| ClassicBucket { cumulative_count: Some(n), upper_bound: Some(bound) })
             .collect(),
         schema: Some(histogram::SCHEMA),
@@ -258,7 +258,7 @@ mod tests {
         #[test]
         fn buckets_read_back(values in proptest::collection::vec(prop_oneof![0..5_000_u64, 0..50_000_000_000_u64], 0..80)) {
             let histogram: Histogram = values.iter().map(|ns| Nanos(*ns)).collect();
-            let native = native(&histogram);
+            let native = native(&histogram, &text::usual_bounds());
             prop_assert_eq!(buckets(&native), histogram.buckets);
             // Only the first stretch may begin below another one's end.
             prop_assert!(native.positive_span.iter().skip(1).all(|span| span.offset() > 2));

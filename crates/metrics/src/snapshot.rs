@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub series: Vec<Labelled>,
     /// The most series that are published, without that of the overflow.
     pub max_series: u64,
+    /// The exponential buckets with upper bounds that classic ones have, in their order.
+    pub bounds: Vec<i32>,
     /// What was missed.
     pub lost: Lost,
     /// How much was observed.
@@ -346,6 +348,7 @@ pub(crate) mod tests {
                 series(vec![(crate::OVERFLOW, "true".into())], &[3]),
             ],
             max_series: 2,
+            bounds: crate::text::usual_bounds(),
             lost: Lost { slots_full: 7, ..Lost::default() },
             targets: vec![Rule {
                 labels: vec![("kind", "unit".into()), ("name", "nginx.service".into())],

@@ -1,7 +1,6 @@
 //! Prometheus' text format, version 0.0.4, with classic buckets.
 //!
-//! Classic buckets are of factor 2: a bound of 2^k seconds is the bound of every eighth exponential
-//! bucket, so their counts are exact.
+//! The bounds of classic buckets are bounds of exponential ones, so their counts are exact.
 
 use std::io::{self, Write};
 
@@ -12,19 +11,22 @@ use crate::{Family, Kind, Point, Snapshot, Value, name};
 /// The media type.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The powers of two that are bounds of classic buckets, in seconds: from 2^-20 (1 µs) to 2^5 (32
-/// s).
-pub(crate) const CLASSIC: std::ops::RangeInclusive<i32> = -20..=5;
+/// The exponential buckets with bounds that classic ones have where nothing else is chosen: powers
+/// of two from 2^-16 (15 µs) to 2^3 seconds.
+pub fn usual_bounds() -> Vec<i32> {
+    (-16..=3).map(|power| power * 8).collect()
+}
 
-/// How many durations are at most 2^k seconds, for each k of [`CLASSIC`].
-pub(crate) fn classic(histogram: &Histogram) -> impl Iterator<Item = (f64, u64)> {
+/// How many durations are at most as long as the upper bound of each of these exponential buckets,
+/// which is in seconds.
+pub(crate) fn classic<'a>(histogram: &'a Histogram, bounds: &'a [i32]) -> impl Iterator<Item = (f64, u64)> + 'a {
     let mut below = histogram.zero;
     let mut buckets = histogram.buckets.iter().peekable();
-    CLASSIC.map(move |power| {
-        while let Some((_, n)) = buckets.next_if(|(bucket, _)| **bucket <= power * 8) {
+    bounds.iter().map(move |bound| {
+        while let Some((_, n)) = buckets.next_if(|(bucket, _)| *bucket <= bound) {
             below = below.saturating_add(*n);
         }
-        (2_f64.powi(power), below)
+        (2_f64.powf(f64::from(*bound) / 8.0), below)
     })
 }
 
@@ -34,12 +36,12 @@ pub(crate) fn classic(histogram: &Histogram) -> impl Iterator<Item = (f64, u64)>
 /// Those of `out`.
 pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
     for family in snapshot.families().iter().filter(|family| !family.points.is_empty()) {
-        write_family(family, out)?;
+        write_family(family, &snapshot.bounds, out)?;
     }
     Ok(())
 }
 
-fn write_family(family: &Family<'_>, out: &mut impl Write) -> io::Result<()> {
+fn write_family(family: &Family<'_>, bounds: &[i32], out: &mut impl Write) -> io::Result<()> {
     let name = name::metric(family);
     let kind = match family.kind {
         Kind::Counter => "counter",
@@ -58,7 +60,7 @@ fn write_family(family: &Family<'_>, out: &mut impl Write) -> io::Result<()> {
             Value::Real(x) => writeln!(out, "{name}{} {x}", braces(&labels))?,
             Value::Histogram(histogram) => {
                 let comma = if labels.is_empty() { "" } else { "," };
-                for (bound, n) in classic(histogram) {
+                for (bound, n) in classic(histogram, bounds) {
                     writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n}")?;
                 }
                 let count = histogram.count();
@@ -157,11 +159,11 @@ mod tests {
         assert_eq!(value(&format!("{duration}_bucket"), &of_total("+Inf")), 3.0);
         assert_eq!(value(&format!("{duration}_sum"), &[cgroup, ("stage", "total")]), 1.001_000_001);
         assert_eq!(
-            value(&format!("{duration}_bucket"), &[cgroup, ("stage", "tcp"), ("le", "0.00000095367431640625")]),
+            value(&format!("{duration}_bucket"), &[cgroup, ("stage", "tcp"), ("le", "0.0000152587890625")]),
             2.0
         );
         let wide = ("network_peer_address", "2001:db8::/48");
-        assert_eq!(value(&format!("{duration}_bucket"), &[wide, ("stage", "total"), ("le", "32")]), 1.0);
+        assert_eq!(value(&format!("{duration}_bucket"), &[wide, ("stage", "total"), ("le", "8")]), 1.0);
         assert_eq!(value(&format!("{duration}_count"), &[wide, ("stage", "total")]), 2.0);
         assert_eq!(value("wirelapse_sends_total", &[("otel_metric_overflow", "true")]), 1.0);
         assert_eq!(value("wirelapse_waited_seconds_total", &[cgroup, ("reason", "nagle")]), 0.04);
@@ -182,12 +184,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn classic_buckets_are_exact(values in proptest::collection::vec(0..100_000_000_000_u64, 0..50)) {
+        fn classic_buckets_are_exact(
+            values in proptest::collection::vec(0..100_000_000_000_u64, 0..50),
+            bounds in proptest::collection::btree_set(-160..50_i32, 0..20),
+        ) {
             let histogram: Histogram = values.iter().map(|ns| Nanos(*ns)).collect();
-            for (bound, n) in classic(&histogram) {
-                // 2^k seconds in half nanoseconds is exact in f64 for all values here.
-                let at_most = values.iter().filter(|ns| **ns as f64 <= bound * 1e9).count();
-                prop_assert_eq!(n, at_most as u64, "{}", bound);
+            let bounds: Vec<i32> = bounds.into_iter().collect();
+            prop_assert_eq!(classic(&histogram, &bounds).count(), bounds.len());
+            for ((seconds, n), bound) in classic(&histogram, &bounds).zip(&bounds) {
+                let upper = record::histogram::upper_bound_ns(*bound);
+                prop_assert_eq!(n, values.iter().filter(|ns| **ns <= upper).count() as u64, "{}", bound);
+                prop_assert!((seconds * 1e9 - upper as f64).abs() <= 1.0, "{} {}", seconds, upper);
             }
         }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use record::histogram::bucket_of;
 use record::{Leg, Nanos, Ratio};
 use settings::{Table, Value, Wrong};
 
@@ -12,6 +13,8 @@ use super::{Config, Histograms, Otlp, Place, Port, Prometheus, Store, Target, Tl
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9956);
 const SPOOL: &str = "/var/lib/wirelapse/spool";
 
+/// Classic buckets at most.
+const MOST_BUCKETS: usize = 100;
 /// The shortest duration that any setting takes.
 const LEAST: Nanos = Nanos::from_secs(1);
 
@@ -116,6 +119,9 @@ fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), W
     if let Some(most) = keys.take("max_series") {
         histograms.max_series = most.whole(1..=65_536)?;
     }
+    if let Some(most) = keys.take("busiest") {
+        histograms.busiest = most.whole(1..=65_536)?;
+    }
     if let Some(idle) = keys.take("idle") {
         histograms.idle = idle.duration(LEAST)?;
     }
@@ -144,7 +150,8 @@ fn stages(value: Value<'_>) -> Result<Vec<Leg>, Wrong> {
 }
 
 fn prometheus(keys: &mut Table<'_>) -> Result<Prometheus, Wrong> {
-    let mut prometheus = Prometheus { listen: LISTEN, token_file: None, tls: None };
+    let mut prometheus =
+        Prometheus { listen: LISTEN, token_file: None, tls: None, buckets: metrics::text::usual_bounds() };
     if let Some(value) = keys.take("listen") {
         let text = value.name()?;
         prometheus.listen = text.parse().map_err(|_| {
@@ -160,6 +167,20 @@ fn prometheus(keys: &mut Table<'_>) -> Result<Prometheus, Wrong> {
             let certificate = keys.need("certificate", BOTH)?.name()?.into();
             Ok::<_, Wrong>(Tls { certificate, key: keys.need("key", BOTH)?.name()?.into() })
         })?);
+    }
+    if let Some(value) = keys.take("buckets") {
+        let at = value.at();
+        let values = value.list_or_one();
+        let bounds = values.iter().map(|value| {
+            let bound = value.duration(Nanos(1))?;
+            bucket_of(bound).ok_or_else(|| value.wrong("a bound is longer than 0"))
+        });
+        prometheus.buckets = bounds.collect::<Result<_, Wrong>>()?;
+        prometheus.buckets.sort_unstable();
+        prometheus.buckets.dedup();
+        if !(1..=MOST_BUCKETS).contains(&prometheus.buckets.len()) {
+            return Err(at.wrong(format!("give 1 to {MOST_BUCKETS} bounds, as [\"100us\", \"1ms\", \"10ms\"]")));
+        }
     }
     Ok(prometheus)
 }
@@ -268,9 +289,11 @@ peer = true
 ipv4_prefix = 24
 port = "listening"
 max_series = 100
+busiest = 50
 idle = "5m"
 [prometheus]
 listen = "127.0.0.1:9999"
+buckets = ["1s", "125ms", "1ms", "1001us"]
 token_file = "/etc/wirelapse/token"
 tls = { certificate = "/a.pem", key = "/b.pem" }
 [otlp]
@@ -293,7 +316,10 @@ sample = "1/1000"
         assert_eq!(config.target.max_connections, Some(5000));
         assert_eq!(config.histograms.stages, [Leg::Tcp, Leg::Total]);
         assert_eq!((config.histograms.ipv4_prefix, config.histograms.port), (24, Port::Listening));
-        assert_eq!(config.prometheus.as_ref().unwrap().listen.port(), 9999);
+        let prometheus = config.prometheus.as_ref().unwrap();
+        // A millisecond is below 2^(-79/8) s.
+        assert_eq!((prometheus.listen.port(), &prometheus.buckets[..]), (9999, &[-79, -24, 0][..]));
+        assert_eq!((config.histograms.max_series, config.histograms.busiest), (100, 50));
         let otlp = config.otlp.as_ref().unwrap();
         assert_eq!((otlp.endpoint.as_str(), config.otlp_port()), ("http://127.0.0.1:4318/v1/metrics", Some(4318)));
         assert!(!format!("{config:?}").contains("Bearer"), "a secret in a message");
@@ -361,6 +387,6 @@ sample = "1/1000"
         assert_eq!(changed("10GiB", "1GiB"), [""; 0]);
         assert_eq!(changed("4318", "4319"), ["[otlp] the port of endpoint"]);
         assert_eq!(changed("max_series = 100", "max_series = 101"), ["[histograms]"]);
-        assert_eq!(changed(":9999", ":9998"), ["[prometheus] listen, token_file and tls"]);
+        assert_eq!(changed(":9999", ":9998"), ["[prometheus] listen, token_file, tls and buckets"]);
     }
 }

@@ -121,6 +121,27 @@ fn every_panel_and_every_rule_finds_data() {
 }
 
 #[test]
+fn a_scrape_is_below_two_megabytes_however_many_peers_there_are() {
+    let agent = AtWork::start("[prometheus]\nlisten = \"127.0.0.1:0\"\n", 4_096);
+    let url = format!("http://{}/metrics", agent.address.unwrap());
+    let mut text = String::new();
+    tier::until("figures", || {
+        text = get(&url);
+        text.contains("wirelapse_send_duration_seconds_bucket")
+    });
+    let series = text.lines().filter(|line| line.starts_with("wirelapse_sends_total{")).count();
+    println!("{series} series, {} lines, {} bytes", text.lines().count(), text.len());
+    assert!(text.len() < 2_000_000 && series == 81, "{} bytes, {series} series", text.len());
+    // All that is not by itself is in the network.
+    let sends = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    let of = |label: &str| {
+        text.lines().find(|line| line.starts_with("wirelapse_sends_total{") && line.contains(label)).map(sends)
+    };
+    assert!(of("\"10.0.0.0/16\"") > Some(4_000.0 * 1_000.0 / 2.0) && of("otel_metric_overflow").is_none());
+    agent.finish();
+}
+
+#[test]
 fn native_histograms_are_within_one_percent() {
     needs!(Need::Program("prometheus"));
     let agent = AtWork::start("[prometheus]\nlisten = \"127.0.0.1:0\"\n", 2);
