@@ -3,8 +3,8 @@
 //! Several keys can have the same names (short-lived cgroups fold into one), a key can leave and
 //! come back, and a name can need more room than there is. The busiest names have series of their
 //! own; the others are folded into networks of peers, and what finds no room there either is in the
-//! series of the overflow. A published series only grows while it is there, and whatever is added is
-//! added to exactly one.
+//! series of the overflow. A published series only grows while it is there, and whatever is added
+//! is added to exactly one.
 
 use std::collections::HashMap;
 
