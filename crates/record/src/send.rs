@@ -307,7 +307,9 @@ impl Send {
         let since = match leg {
             Leg::Total => Some(self.stamps.send),
             // What has left and gave no stamp has no reason for waiting.
-            Leg::Tcp if self.stamps.sched.is_none() && self.stamps.driver.is_none() => self.wait.map(|_| self.stamps.send),
+            Leg::Tcp if self.stamps.sched.is_none() && self.stamps.driver.is_none() => {
+                self.wait.map(|_| self.stamps.send)
+            }
             Leg::Network => self.stamps.at(Stage::Nic).or(self.stamps.driver),
             _ => None,
         };

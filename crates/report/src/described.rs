@@ -108,9 +108,9 @@ impl Described for Send {
 
     fn missing(&self) -> Option<&'static str> {
         match (self.stamps.sched, self.stamps.driver) {
-            (None, None) if self.unacknowledged.is_some() => self.wait.is_none().then_some(
-                "No legs: it has left TCP, and gave no stamp on its way.",
-            ),
+            (None, None) if self.unacknowledged.is_some() => {
+                self.wait.is_none().then_some("No legs: it has left TCP, and gave no stamp on its way.")
+            }
             (None, _) => Some(
                 "No legs: the packet with its last byte gave no stamp, because TCP had moved the byte from another packet, and no packet \
                  near it was stamped.",

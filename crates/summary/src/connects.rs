@@ -63,7 +63,8 @@ impl SetUps {
         self.outcomes.iter().sum()
     }
 
-    /// How many came to nothing, by their outcome: not those that had just begun when tracing ended.
+    /// How many came to nothing, by their outcome: not those that had just begun when tracing
+    /// ended.
     pub fn failures(&self) -> Vec<(Outcome, u64)> {
         let of = |outcome| match outcome {
             Outcome::Established | Outcome::Found => 0,

@@ -65,7 +65,7 @@ impl LegFigures {
         self.so_far.merge(&other.so_far);
     }
 
-    /// Sends with a time in this leg, be it over or not.
+    /// Sends with a time in this leg, whether it is over or not.
     pub const fn n(&self) -> u64 {
         self.times.n() + self.so_far.n()
     }

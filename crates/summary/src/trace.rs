@@ -205,7 +205,9 @@ impl TraceSummary {
             Some(c) => {
                 c.sends.add(send, &legs);
                 c.last = self.events;
-                if send.unacknowledged.is_some() && c.unacknowledged.is_none_or(|old| send.stamps.send < old.stamps.send) {
+                if send.unacknowledged.is_some()
+                    && c.unacknowledged.is_none_or(|old| send.stamps.send < old.stamps.send)
+                {
                     c.unacknowledged = Some(*send);
                 }
                 for (sum, passed) in self.clock.iter_mut().zip(c.passed(send)) {

@@ -69,8 +69,9 @@ pub struct Config {
     /// room in the send buffer. With the timestamping backend this takes a program on every TCP
     /// write of the machine.
     pub calls: bool,
-    /// The most sends of one connection that can be on their way and be distinguished; rounded up to
-    /// a power of two, 16 to 65,536. It has as much of the memory of all as it has sends on their way.
+    /// The most sends of one connection that can be on their way and be distinguished; rounded up
+    /// to a power of two, 16 to 65,536. It has as much of the memory of all as it has sends on
+    /// their way.
     pub slots_per_connection: u32,
     /// How many sends of all connections together can be on their way and be distinguished; `None`
     /// for a number that goes by that of the connections and by the sampling.

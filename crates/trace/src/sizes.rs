@@ -20,7 +20,7 @@ pub(crate) struct Sizes {
     pub slots: u32,
     /// How many chunks of slots there are for all of them together.
     pub chunks: u32,
-    /// How many directories there are for those that have more of them than a queue has room to name.
+    /// How many directories there are, for those that have more of them than a queue can name.
     pub directories: u32,
     pub ring: u32,
 }

@@ -77,7 +77,14 @@ fn stuck(summary: &TraceSummary) -> Option<Clause> {
                   sets TCP_USER_TIMEOUT.");
         (why, next)
     };
-    Some(Clause::finding(format!("{} of {of} connections {have} been stuck for {up_to}{}: {why}.", quantity::count(n), show(idle))).with_next(Some(next)))
+    Some(
+        Clause::finding(format!(
+            "{} of {of} connections {have} been stuck for {up_to}{}: {why}.",
+            quantity::count(n),
+            show(idle)
+        ))
+        .with_next(Some(next)),
+    )
 }
 
 /// Where attempts went to: the one service, where there is one.
@@ -149,7 +156,7 @@ fn spread(times: &Distribution) -> String {
     }
 }
 
-/// The time of the sends themselves, which set-up is held against.
+/// The time of the sends themselves, which that of set-up is compared with.
 fn sends(summary: &TraceSummary) -> u128 {
     summary.total().leg(Leg::Total).sum()
 }
@@ -169,15 +176,18 @@ fn accepted_late(summary: &TraceSummary, of: &SetUps, facts: &Facts) -> Option<(
         _ => {
             let waited = format!("{} waited {} in ", quantity::counted(waits.n(), "connection"), spread(waits));
             let text = Text::from(waited).and(queue);
-            if drops > 0 { text.and(format!(", and {} dropped because it was full", were_dropped(drops))) } else { text }
+            if drops > 0 {
+                text.and(format!(", and {} dropped because it was full", were_dropped(drops)))
+            } else {
+                text
+            }
         }
     };
     let next = Text::from(
         "the program calls accept() too late: it is busy, or blocked. A longer queue (the backlog of listen(), net.core.somaxconn) only \
          lets more of them wait.",
     );
-    let answer =
-        waits.sum() >= sends(summary) && quantity::share(late.max(drops).into(), of.n().max(1).into()) >= MANY;
+    let answer = waits.sum() >= sends(summary) && quantity::share(late.max(drops).into(), of.n().max(1).into()) >= MANY;
     Some((answer, Clause::finding(text.and(".")).with_next(Some(next))))
 }
 
@@ -188,7 +198,7 @@ fn were_dropped(n: u64) -> String {
     }
 }
 
-/// Connections whose SYN had to be sent again, and whether setting them up took most of the time.
+/// Connections with a retransmitted SYN, and whether setting them up took most of the time.
 fn retried(summary: &TraceSummary, of: &SetUps, facts: &Facts) -> Option<(bool, Clause)> {
     let retried = of.retried.min(of.outcome(Outcome::Established));
     let most = of.handshake.max().filter(|&most| most >= NOTICED)?;
@@ -196,7 +206,7 @@ fn retried(summary: &TraceSummary, of: &SetUps, facts: &Facts) -> Option<(bool, 
         return None;
     }
     let text = format!(
-        "Connecting took up to {}: {} of {} were set up with a SYN that had to be sent again.",
+        "Connecting took up to {}: {} of {} were set up with a retransmitted SYN.",
         show(Nanos(most)),
         quantity::count(retried),
         quantity::counted(of.n(), "connection")
@@ -314,7 +324,10 @@ mod tests {
         summary.add(&Event::Send(hung(2, 1_000, 7_600, 6_600, 5)));
         let said = said(&summary, &facts(0));
         assert_eq!(said[0], "1 of 3 connections has been stuck for 6.60 s: 5 retransmissions without an ACK.");
-        assert!(said[1].contains("of the time of 91 sends (this leg: median 20.0 ms, the longest over 6.60 s)"), "{said:?}");
+        assert!(
+            said[1].contains("of the time of 91 sends (this leg: median 20.0 ms, the longest over 6.60 s)"),
+            "{said:?}"
+        );
         assert_eq!(summary.total().leg(Leg::Total).max(), Some(6_600 * MS));
         assert_eq!(summary.slowest().sorted()[0].total, Nanos(6_600 * MS));
     }
@@ -348,15 +361,14 @@ mod tests {
     fn attempts_that_all_fail_are_the_headline() {
         let mut summary = TraceSummary::new(Limits::default(), at(0));
         (0..10).for_each(|_| summary.add(&tried(Outcome::Refused, 10, 0)));
-        assert_eq!(
-            said(&summary, &facts(0)),
-            ["10 of 10 attempts to connect to 10.0.0.2:80 failed: 10 refused."]
-        );
+        assert_eq!(said(&summary, &facts(0)), ["10 of 10 attempts to connect to 10.0.0.2:80 failed: 10 refused."]);
         let mut summary = TraceSummary::new(Limits::default(), at(0));
         (0..2).for_each(|_| summary.add(&tried(Outcome::Abandoned, 4_000, 3)));
         assert_eq!(
             said(&summary, &facts(0)),
-            ["2 of 2 attempts to connect to 10.0.0.2:80 failed: 2 given up by the program without an answer, after up to 4.00 s."]
+            [
+                "2 of 2 attempts to connect to 10.0.0.2:80 failed: 2 given up by the program without an answer, after up to 4.00 s."
+            ]
         );
     }
 
@@ -376,13 +388,11 @@ mod tests {
         (0..3).for_each(|_| summary.add(&tried(Outcome::Established, 10, 0)));
         (1..4).for_each(|i| summary.add(&tried(Outcome::Established, i * 2_377, 3)));
         let first = said(&summary, &facts(0));
-        assert_eq!(
-            first[0],
-            "Connecting took up to 7.13 s: 3 of 6 connections were set up with a SYN that had to be sent again."
-        );
+        assert_eq!(first[0], "Connecting took up to 7.13 s: 3 of 6 connections were set up with a retransmitted SYN.");
         // From the end that listens, with both ends traced.
         for i in 1..4 {
-            let mut accepted = Connect { local: "10.0.0.2:80".parse().unwrap(), ..connect(Outcome::Established, 10, 0) };
+            let mut accepted =
+                Connect { local: "10.0.0.2:80".parse().unwrap(), ..connect(Outcome::Established, 10, 0) };
             (accepted.opening, accepted.stamps.accepted) = (Opening::Accepted, Some(at(10 + i * 2_000)));
             summary.add(&Event::Connect(Box::new(accepted)));
         }

@@ -7,8 +7,7 @@ use record::{
     Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
     Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Merged,
     Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request,
-    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Wait,
-    WaitReason,
+    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Wait, WaitReason,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.

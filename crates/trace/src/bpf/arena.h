@@ -135,7 +135,8 @@ enum pool_of { POOL_CHUNKS = 0, POOL_DIRECTORIES = 1, POOL_ROWS = 2, POOL_QUEUES
 SHARED(enum pool_of);
 
 struct pool {
-	__u64 taken; /* of chunks and directories: that queues have; of the others it is not counted */
+	/* of chunks and directories: that queues have; of the others it is not counted */
+	__u64 taken;
 	/* that were ever taken: numbers above that are in no use, nor in a list of free ones */
 	__u64 fresh;
 };

@@ -3,7 +3,9 @@
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 
 use crate::Error;
-use crate::layout::{CHUNK, PLACES, POOL_CHUNKS, POOL_DIRECTORIES, POOL_ROWS, Plain, RawPools, RawQueue, RawSend, RawSlot};
+use crate::layout::{
+    CHUNK, PLACES, POOL_CHUNKS, POOL_DIRECTORIES, POOL_ROWS, Plain, RawPools, RawQueue, RawSend, RawSlot,
+};
 use crate::object;
 
 const TAKE_BACK: &str = "cannot take slots back";
@@ -46,8 +48,8 @@ impl Pool {
     }
 
     /// Takes back the queue with this number, 0 for none, of a row that the kernel part does not
-    /// give back itself any more; the row is to be freed then. Gives its sends as they are `now`. To
-    /// be called while no program runs.
+    /// give back itself any more; the row is to be freed then. Gives its sends as they are `now`.
+    /// To be called while no program runs.
     pub fn take_back(&self, number: u32, now: u64) -> Result<Vec<RawSend>, Error> {
         let Some(at) = number.checked_sub(1) else { return Ok(Vec::new()) };
         let bytes = self.queues.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(TAKE_BACK))?;

@@ -101,6 +101,9 @@ fn a_program_that_accepts_late_is_the_headline() {
         }
         let out = child.wait_with_output().unwrap();
         let said = headline(&text(&out.stdout));
-        assert!(said.starts_with("4 connections waited up to ") && said.contains("in the accept queue of"), "{backend}: {said}");
+        assert!(
+            said.starts_with("4 connections waited up to ") && said.contains("in the accept queue of"),
+            "{backend}: {said}"
+        );
     }
 }

@@ -13,7 +13,9 @@ use crate::view;
 use crate::view::capital;
 use paper::document::{Bar, Cell, Column, Histograms, Row, Series, Table, Text, Waterfall, Waterfalls};
 use paper::plot::{Axis, Boxed, Hue, Layer, Plot, Span, Unit, tidy};
-use summary::{Attribution, Divided, FlowFigures, LegPlace, SendFigures, TimedFigures, TimedKind, TimedLeg, TraceSummary, divided};
+use summary::{
+    Attribution, Divided, FlowFigures, LegPlace, SendFigures, TimedFigures, TimedKind, TimedLeg, TraceSummary, divided,
+};
 
 /// Connections with shares that are drawn.
 const SHARES: usize = 10;
@@ -61,7 +63,9 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
         });
         table.push(Row::of(row).in_hue((leg.place != LegPlace::Total).then(|| hue_of(leg))));
     }
-    if let Some(undivided) = of_sends.map(|sends| sends.time() - sends.divided()).filter(|&time| time * 1_000 >= whole.max(1)) {
+    if let Some(undivided) =
+        of_sends.map(|sends| sends.time() - sends.divided()).filter(|&time| time * 1_000 >= whole.max(1))
+    {
         let mut row = vec![Cell::from("not known")];
         row.resize(table.columns.len() - 1, Cell::default());
         row.push(Cell::share(quantity::share(undivided, whole)));
