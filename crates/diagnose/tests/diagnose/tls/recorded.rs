@@ -1,11 +1,11 @@
 //! A capture of openssl, curl and Python's ssl over a path of 40 ms: each field is tshark's, and
 //! each cause is named.
 //!
-//! `tests/captures/tls.pcap.zst` was recorded at the client; what is encrypted was then written over
-//! with zeros. Among the servers, one takes P-384 only, one has a certificate of 20 KB, two speak
-//! TLS 1.2, of which one forgets sessions, one accepts 300 ms late, and one closes. Two clients wait
-//! 250 ms for nothing, and two trust nobody. `lost.example.com` is answered on the second try, an
-//! address of `dual.example.com` is dead, and 10.77.0.2:5005 thinks for 400 ms.
+//! `tests/captures/tls.pcap.zst` was recorded at the client; what is encrypted was then written
+//! over with zeros. Among the servers, one takes P-384 only, one has a certificate of 20 KB, two
+//! speak TLS 1.2, of which one forgets sessions, one accepts 300 ms late, and one closes. Two
+//! clients wait 250 ms for nothing, and two trust nobody. `lost.example.com` is answered on the
+//! second try, an address of `dual.example.com` is dead, and 10.77.0.2:5005 thinks for 400 ms.
 
 use record::Nanos;
 use record::tls::{Outcome, TlsFindingKind as Kind};
@@ -109,8 +109,8 @@ fn the_time_of_each_name_is_that_of_curl() {
         let near = |ours: Nanos, theirs: u64, by: u64| ours.0.abs_diff(theirs * 1_000_000) < by * 1_000_000;
         let to_the_answer = Nanos(t.took_ns.0 - t.answer_ns.0);
         assert_eq!(t.certainty, certainty, "{t:#?}");
-        // curl has the first byte once a record is there whole, and Nagle's algorithm keeps the end of
-        // it back for a round trip.
+        // curl has the first byte once a record is there whole, and Nagle's algorithm keeps the end
+        // of it back for a round trip.
         assert!(near(t.name_ns, looked_up, 25) && near(to_the_answer, started, 60), "{t:#?}");
         assert!(t.withheld.is_some() || near(t.took_ns, total, 25), "{t:#?}");
     }

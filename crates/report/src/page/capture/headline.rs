@@ -1,5 +1,5 @@
-//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS and what hosts did
-//! to reach a name.
+//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS and what hosts
+//! did to reach a name.
 
 use std::cmp::Reverse;
 

@@ -36,7 +36,7 @@ pub(super) struct Worst<'a> {
 }
 
 impl<'a> Worst<'a> {
-    /// `None` where it took long for nothing but the answer itself, a program that paused, or
+    /// `None` where it took long only for the answer itself, a program that paused, or
     /// several parts alike.
     pub(super) fn of(all: &'a [Transaction]) -> Option<Self> {
         let t = all.iter().max_by_key(|t| (t.took_ns, Reverse(t.number)))?;
