@@ -199,7 +199,8 @@ impl Rtt {
     #[inline(always)]
     pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
-        let rise = if self.last == NONE { 0 } else { (rtt.saturating_sub(self.last) >> 14).min(u16::MAX.into()) as u16 };
+        let rise =
+            if self.last == NONE { 0 } else { (rtt.saturating_sub(self.last) >> 14).min(u16::MAX.into()) as u16 };
         if rise == 0 || rise / 2 > self.rise {
             (self.rise, self.rises) = (rise, 0);
         } else if rise >= self.rise / 2 {
