@@ -135,7 +135,12 @@ impl Truth {
     pub(crate) fn of(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2], at: End) -> Self {
         let mut truth = Self::default();
         let later = if at == End::Server { plan.path.least_delay(End::Client).0 } else { 0 };
-        let established = seen.established.map(|open| open + later);
+        let mut established = seen.established.map(|open| open + later);
+        if at == End::Server {
+            // The client's ACK may be lost, and then its first data open the connection.
+            let accepted = seen.ticks.iter().find(|t| t.ends[End::Server as usize].is_some());
+            established = established.map(|open| open.max(accepted.map_or(0, |t| t.at)));
+        }
         let lossy = End::ALL.map(|end| recovering(&seen.ticks, end));
         let mut counted = [Counted::default(); 2];
         for (place, pair) in seen.ticks.windows(2).enumerate() {
