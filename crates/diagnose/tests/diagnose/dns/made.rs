@@ -210,8 +210,8 @@ pub struct Read {
     pub totals: diagnose::dns::Totals,
 }
 
-pub fn read(file: &[u8], options: Options) -> Read {
-    let mut packets = PacketReader::from_bytes(file).unwrap();
+/// All of a capture, followed.
+pub fn follow(mut packets: PacketReader<'_>, options: Options) -> Follower {
     let mut follower = Follower::new(options);
     while let Some(packet) = packets.next_packet().unwrap() {
         if let Packet::Tcp(segment) = packet {
@@ -222,7 +222,11 @@ pub fn read(file: &[u8], options: Options) -> Read {
             follower.take_payload(payload);
         }
     }
-    of(&follower)
+    follower
+}
+
+pub fn read(file: &[u8], options: Options) -> Read {
+    of(&follow(PacketReader::from_bytes(file).unwrap(), options))
 }
 
 pub fn of(follower: &Follower) -> Read {

@@ -5,9 +5,9 @@ use std::net::SocketAddrV4;
 use diagnose::{Follower, Options};
 use record::tls::{Handshake, TlsFinding, TlsFindingKind};
 use record::transaction::Transaction;
-use wire::{Flags, Packet, PacketReader};
+use wire::{Flags, PacketReader};
 
-use crate::dns::made::{CLIENT, Made};
+use crate::dns::made::{CLIENT, Made, follow};
 
 pub const TLS12: u16 = 0x0303;
 pub const TLS13: u16 = 0x0304;
@@ -131,20 +131,6 @@ impl Read {
     pub fn kinds(&self) -> Vec<TlsFindingKind> {
         self.findings.iter().map(|f| f.kind).collect()
     }
-}
-
-pub fn follow(mut packets: PacketReader<'_>, options: Options) -> Follower {
-    let mut follower = Follower::new(options);
-    while let Some(packet) = packets.next_packet().unwrap() {
-        if let Packet::Tcp(segment) = packet {
-            follower.take(segment);
-            follower.dns.reaches(segment.at.as_nanos());
-        }
-        if let Some(payload) = packets.payload() {
-            follower.take_payload(payload);
-        }
-    }
-    follower
 }
 
 pub fn of(follower: &Follower) -> Read {

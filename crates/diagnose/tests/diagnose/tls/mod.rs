@@ -7,13 +7,13 @@ mod recorded;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use diagnose::{Follower, Options};
-use made::{Call, Read, TLS12, TLS13, change, client_hello, data, follow, message, of, read, record, server_hello};
+use made::{Call, Read, TLS12, TLS13, change, client_hello, data, message, of, read, record, server_hello};
 use record::Nanos;
 use record::conversation::Side;
 use record::tls::{Outcome, TlsFindingKind as Kind};
 use wire::{Flags, PacketReader, Shard};
 
-use crate::dns::made::{MS, Made};
+use crate::dns::made::{MS, Made, follow};
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 7), 443);
 const NAME: &str = "www.example.com";

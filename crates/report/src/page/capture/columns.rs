@@ -4,8 +4,9 @@
 use record::Nanos;
 use record::conversation::{ConversationRow, FindingKind, FindingRow, Way};
 
-use super::{Names, ends};
-use paper::document::{Cell, Column, Table};
+use super::{Names, ends, sentence};
+use crate::view::capital;
+use paper::document::{Cell, Column, Row, Table};
 
 /// Makes the cell of a row.
 type CellOf<T> = fn(&T, &Names) -> Cell;
@@ -49,6 +50,53 @@ pub(super) fn cells<T>(columns: &[ColumnOf<T>], row: &T, names: &Names) -> Vec<C
     columns.iter().map(|c| (c.cell)(row, names)).collect()
 }
 
+/// Findings of the protocols beside TCP that a terminal shows.
+const FINDINGS_SHOWN: usize = 5;
+
+/// The findings of a protocol beside TCP: under each row what was found, what to do next, and the
+/// packets, as `said` gives them.
+pub(super) fn findings<T>(columns: &[ColumnOf<T>], all: &[T], names: &Names, said: impl Fn(&T) -> [&str; 3]) -> Table {
+    let mut found = table(if all.len() > 1 { "The costliest findings first" } else { "" }, columns);
+    for f in all {
+        let [text, next, packets] = said(f);
+        let packets = packets.replace(' ', ", ");
+        let notes = [sentence(text), format!("Next: {next}."), format!("Packets: {packets}.")];
+        found.push(Row::of(cells(columns, f, names)).noted(notes));
+    }
+    found.shown = Some(FINDINGS_SHOWN);
+    found.elsewhere = "`--json` or a page shows them".into();
+    found
+}
+
+/// Those of `all` things, so called with a small letter, that took longest, of which a terminal
+/// shows so many; under a row why something of it is not known.
+pub(super) fn longest<T>(
+    columns: &[ColumnOf<T>],
+    (slowest, all, things): (&[T], u64, &str),
+    shown: usize,
+    names: &Names,
+    withheld: impl Fn(&T) -> Option<&String>,
+) -> Table {
+    let title = match all {
+        0 | 1 => String::new(),
+        n if n > slowest.len() as u64 => {
+            format!("The {} of {} {things} that took longest", slowest.len(), quantity::count(n))
+        }
+        _ => format!("{}, the longest first", capital(things)),
+    };
+    let mut rows = table(title, columns);
+    rows.extend(slowest.iter().map(|one| {
+        let row = Row::of(cells(columns, one, names));
+        match withheld(one) {
+            Some(why) => row.noted([sentence(&format!("not known: {why}"))]),
+            None => row,
+        }
+    }));
+    rows.shown = Some(shown);
+    rows.elsewhere = format!("`analyze --rows {all}` or a page shows them");
+    rows
+}
+
 /// Of a connection; its verdict stands under the row.
 pub(super) const CONNECTION: &[ColumnOf<ConversationRow>] = &[
     ColumnOf::<ConversationRow>::figures("no.", |c, _| Cell::figure(c.number.to_string())),
@@ -85,7 +133,7 @@ pub(super) const FINDING: &[ColumnOf<FindingRow>] = &[
 
 /// What stands under a finding.
 pub(super) fn finding_notes(f: &FindingRow) -> Vec<String> {
-    let mut notes = vec![super::sentence(&f.text)];
+    let mut notes = vec![sentence(&f.text)];
     if !f.worth.is_empty() {
         notes.push(format!("Worth: {}.", f.worth));
     }

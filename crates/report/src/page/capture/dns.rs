@@ -7,12 +7,9 @@ use diagnose::dns::Analysis;
 use record::Nanos;
 use record::dns::{Answered, DnsFinding, Lookup, Protocol, Server, names};
 
-use super::columns::{ColumnOf, cells, table};
+use super::columns::{ColumnOf, cells, findings, longest, table};
 use super::{Names, sentence};
 use paper::document::{Cell, Clause, Row, Section, Text};
-
-/// Findings that a terminal shows.
-const FINDINGS_SHOWN: usize = 5;
 
 /// What a document shows of DNS.
 #[derive(Clone, Debug, Default)]
@@ -90,33 +87,9 @@ pub(super) fn calm(dns: &Dns) -> String {
 
 pub(super) fn section(dns: &Dns, shown: usize, names: &Names) -> Section {
     let mut section = Section::new("DNS");
-    let mut found = table(if dns.findings.len() > 1 { "The costliest findings first" } else { "" }, FINDING);
-    for f in &dns.findings {
-        let notes =
-            [sentence(&f.text), format!("Next: {}.", f.next), format!("Packets: {}.", f.packets.replace(' ', ", "))];
-        found.push(Row::of(cells(FINDING, f, names)).noted(notes));
-    }
-    found.shown = Some(FINDINGS_SHOWN);
-    found.elsewhere = "`--json` or a page shows them".into();
-    section.table(found);
-    let title = match dns.lookups {
-        0 | 1 => String::new(),
-        n if n > dns.slowest.len() as u64 => {
-            format!("The {} of {} lookups that took longest", dns.slowest.len(), quantity::count(n))
-        }
-        _ => "Lookups, the longest first".into(),
-    };
-    let mut lookups = table(title, LOOKUP);
-    lookups.extend(dns.slowest.iter().map(|l| {
-        let row = Row::of(cells(LOOKUP, l, names));
-        match &l.withheld {
-            Some(why) => row.noted([sentence(&format!("not known: {why}"))]),
-            None => row,
-        }
-    }));
-    lookups.shown = Some(shown);
-    lookups.elsewhere = format!("`analyze --rows {}` or a page shows them", dns.lookups);
-    section.table(lookups);
+    section.table(findings(FINDING, &dns.findings, names, |f| [&f.text, &f.next, &f.packets]));
+    let slowest = (&dns.slowest[..], dns.lookups, "lookups");
+    section.table(longest(LOOKUP, slowest, shown, names, |one| one.withheld.as_ref()));
     let mut servers = table("Who was asked", SERVER);
     servers.extend(dns.servers.iter().map(|s| Row::of(cells(SERVER, s, names))));
     section.table(servers);

@@ -9,12 +9,9 @@ use record::Nanos;
 use record::dns::names;
 use record::tls::{Handshake, Outcome, TlsFinding};
 
-use super::columns::{ColumnOf, cells, table};
+use super::columns::{ColumnOf, findings, longest};
 use super::{Names, sentence};
-use paper::document::{Cell, Clause, Row, Section, Text};
-
-/// Findings that a terminal shows.
-const FINDINGS_SHOWN: usize = 5;
+use paper::document::{Cell, Clause, Section, Text};
 
 /// What a document shows of TLS.
 #[derive(Clone, Debug, Default)]
@@ -59,33 +56,9 @@ pub(super) fn clause(f: &TlsFinding) -> Clause {
 
 pub(super) fn section(tls: &Tls, shown: usize, names: &Names) -> Section {
     let mut section = Section::new("TLS");
-    let mut found = table(if tls.findings.len() > 1 { "The costliest findings first" } else { "" }, FINDING);
-    for f in &tls.findings {
-        let notes =
-            [sentence(&f.text), format!("Next: {}.", f.next), format!("Packets: {}.", f.packets.replace(' ', ", "))];
-        found.push(Row::of(cells(FINDING, f, names)).noted(notes));
-    }
-    found.shown = Some(FINDINGS_SHOWN);
-    found.elsewhere = "`--json` or a page shows them".into();
-    section.table(found);
-    let title = match tls.handshakes {
-        0 | 1 => String::new(),
-        n if n > tls.slowest.len() as u64 => {
-            format!("The {} of {} handshakes that took longest", tls.slowest.len(), quantity::count(n))
-        }
-        _ => "Handshakes, the longest first".into(),
-    };
-    let mut handshakes = table(title, HANDSHAKE);
-    handshakes.extend(tls.slowest.iter().map(|h| {
-        let row = Row::of(cells(HANDSHAKE, h, names));
-        match &h.withheld {
-            Some(why) => row.noted([sentence(&format!("not known: {why}"))]),
-            None => row,
-        }
-    }));
-    handshakes.shown = Some(shown);
-    handshakes.elsewhere = format!("`analyze --rows {}` or a page shows them", tls.handshakes);
-    section.table(handshakes);
+    section.table(findings(FINDING, &tls.findings, names, |f| [&f.text, &f.next, &f.packets]));
+    let slowest = (&tls.slowest[..], tls.handshakes, "handshakes");
+    section.table(longest(HANDSHAKE, slowest, shown, names, |one| one.withheld.as_ref()));
     section
 }
 
