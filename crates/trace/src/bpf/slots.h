@@ -43,7 +43,8 @@ static __always_inline __u32 directory_take(void)
 	return number;
 }
 
-static __always_inline void directory_give_back(__u32 *where)
+/* Gives the number at `where` back to the list of its pool, if there is one. */
+static __always_inline void number_give_back(__u32 *where, void *free, enum pool_of which)
 {
 	__u32 number;
 
@@ -51,8 +52,13 @@ static __always_inline void directory_give_back(__u32 *where)
 		return;
 	number = *where;
 	*where = 0;
-	bpf_map_push_elem(&free_directories, &number, BPF_ANY);
-	__sync_fetch_and_sub(&pools.of[POOL_DIRECTORIES].taken, 1);
+	bpf_map_push_elem(free, &number, BPF_ANY);
+	__sync_fetch_and_sub(&pools.of[which].taken, 1);
+}
+
+static __always_inline void directory_give_back(__u32 *where)
+{
+	number_give_back(where, &free_directories, POOL_DIRECTORIES);
 }
 
 /* Sees to it that a counter has a directory for its place; 0 where there is none left. */
@@ -138,14 +144,7 @@ static __always_inline struct slot *slot_next(struct queue *queue, __u32 number)
 
 static __always_inline void chunk_give_back(__u32 *chunk)
 {
-	__u32 number;
-
-	if (!chunk || !*chunk)
-		return;
-	number = *chunk;
-	*chunk = 0;
-	bpf_map_push_elem(&free_chunks, &number, BPF_ANY);
-	__sync_fetch_and_sub(&pools.of[POOL_CHUNKS].taken, 1);
+	number_give_back(chunk, &free_chunks, POOL_CHUNKS);
 }
 
 /* Gives back all chunks of a queue that has no sends. */
