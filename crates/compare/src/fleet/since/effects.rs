@@ -113,16 +113,11 @@ impl Cells {
     /// Whether a group was slower as a whole, and not few of its sends.
     pub fn is_whole(&self, of: Option<(usize, usize)>, window: &Window, by: f64) -> bool {
         let is_of = |cell: &&Cell| of.is_none_or(|(kind, number)| cell.of[kind] == Some(number));
-        let mut each: Vec<(f64, f64)> =
+        let each: Vec<(f64, f64)> =
             self.cells.iter().filter(is_of).filter_map(|cell| Some((cell.slower(window)?, cell.sends))).collect();
-        each.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let half = each.iter().map(|(_, sends)| sends).sum::<f64>() / 2.0;
-        let mut upto = 0.0;
-        let middle = each.iter().find(|(_, sends)| {
-            upto += sends;
-            upto >= half
-        });
-        each.len() < ENOUGH || middle.is_some_and(|(slower, _)| *slower >= by * WHOLE)
+        let all: f64 = each.iter().map(|(_, sends)| sends).sum();
+        let slow: f64 = each.iter().filter(|(slower, _)| *slower >= by * WHOLE).map(|(_, sends)| sends).sum();
+        each.len() < ENOUGH || slow >= all / 2.0
     }
 
     /// What is in common.
