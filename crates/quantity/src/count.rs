@@ -73,6 +73,16 @@ pub fn counted(n: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(n))
 }
 
+/// A place in a row, from 1: `first`, `second`, …, `11th`.
+pub fn ordinal(n: usize) -> String {
+    const WORDS: [&str; 10] =
+        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+    match n.checked_sub(1).and_then(|i| WORDS.get(i)) {
+        Some(word) => (*word).to_owned(),
+        None => format!("{n}th"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +101,11 @@ mod tests {
             assert_eq!(parse(text), Ok(n), "{text}");
         }
         assert_eq!(within(1..=10)("10"), Ok(10));
+    }
+
+    #[test]
+    fn places_are_words_up_to_ten() {
+        assert_eq!([1, 2, 10, 11].map(ordinal), ["first", "second", "tenth", "11th"]);
     }
 
     #[test]

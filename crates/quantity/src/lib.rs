@@ -37,7 +37,7 @@ pub use address::Address;
 pub use axis::AxisUnit;
 pub use bit_rate::{bit_rate, bit_rate_to};
 pub use bytes::{bytes, bytes_to};
-pub use count::{count, counted};
+pub use count::{count, counted, ordinal};
 pub use duration::{exact_duration, time_to};
 pub use error::{Kind, Problem, Wrong};
 pub use name::{near, nearest};

@@ -25,7 +25,6 @@ use crate::key::Key;
 pub use analysis::Analysis;
 pub(crate) use analysis::Resolved;
 use exchange::{Answer, Exchange};
-pub use findings::ordinal;
 pub(crate) use lookup::joined;
 use stream::Streams;
 

@@ -172,16 +172,6 @@ fn host(server: SocketAddr) -> String {
     }
 }
 
-/// `second`, `third`, ….
-pub fn ordinal(n: usize) -> String {
-    const WORDS: [&str; 10] =
-        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
-    match n.checked_sub(1).and_then(|i| WORDS.get(i)) {
-        Some(word) => (*word).to_owned(),
-        None => format!("{n}th"),
-    }
-}
-
 /// What a resolver's file has for a server that answers late or not.
 const BOUND: &str = "`options timeout:1 attempts:2` in resolv.conf bounds the wait";
 

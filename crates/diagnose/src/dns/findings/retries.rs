@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use record::Nanos;
 use record::dns::DnsFinding;
 
-use super::{Asked, BOUND, Shown, View, host, ordinal};
+use super::{Asked, BOUND, Shown, View, host};
 use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
@@ -34,9 +34,13 @@ fn text(case: &Case<'_>, server: SocketAddr) -> String {
     } else if by.repeats {
         // The same message: which of the two was answered is not to be seen.
         let answered = Nanos(by.took().unwrap_or_default());
-        format!("{} answered {answered} after the {} try, {after} after the first", host(server), ordinal(i + 1))
+        format!(
+            "{} answered {answered} after the {} try, {after} after the first",
+            host(server),
+            quantity::ordinal(i + 1)
+        )
     } else {
-        format!("{} answered only the {} try, {after} after the first", host(server), ordinal(i + 1))
+        format!("{} answered only the {} try, {after} after the first", host(server), quantity::ordinal(i + 1))
     };
     format!("{} took {took} to resolve: {what}", case.name())
 }

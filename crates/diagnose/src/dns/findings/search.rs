@@ -61,7 +61,7 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let text = format!(
         "{} was found by the {} question, {} after the first: with {} behind it there is no such name ({} in the capture)",
         worst.name(),
-        super::ordinal(chain.len()),
+        quantity::ordinal(chain.len()),
         Nanos(waited),
         vain.join(", "),
         quantity::counted(wasted as u64, "such question"),

@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 
-use diagnose::dns::ordinal;
 use record::Nanos;
 use record::transaction::Transaction;
 
@@ -55,7 +54,7 @@ impl<'a> Worst<'a> {
         let Self { transaction: t, took, .. } = self;
         let what = match self.part {
             Part::Name if t.tries > 1 => {
-                format!("waiting for a DNS answer that came on the {} try", ordinal(t.tries as usize))
+                format!("waiting for a DNS answer that came on the {} try", quantity::ordinal(t.tries as usize))
             }
             Part::Name => "waiting for a DNS answer".to_owned(),
             Part::Connect if t.earlier_attempts > 0 => {
