@@ -323,8 +323,19 @@ impl Connection {
             self.halves[way].anomalies.reset_ttl = s.network.ttl;
         }
         let released = data == Data::New && self.halves[way].late.as_ref().is_some_and(|l| now - l.at <= at_once(lag));
-        let facts = Facts { data, advanced, opens_hole, was_filled, knows_lag, ids_skipped, held_up, released };
+        let mut facts = Facts {
+            data,
+            advanced,
+            opens_hole,
+            was_filled,
+            knows_lag,
+            ids_skipped,
+            lost_before: false,
+            held_up,
+            released,
+        };
         if self.was_lost_before(way, s, &facts) {
+            facts.lost_before = true;
             self.halves[way].anomalies.lost_before += u32::from(ids_skipped);
         }
         self.conclude(way, s, now, lag, &facts);

@@ -41,6 +41,8 @@ pub(crate) struct Facts {
     /// So many packets its sender sent before it that the capture has not, as its IPv4
     /// identification shows.
     pub(crate) ids_skipped: u16,
+    /// It comes so late because it, or what went before it, was lost before the capture.
+    pub(crate) lost_before: bool,
     /// The path held it up, or the ACKs before it: the silence before it was not its sender's.
     pub(crate) held_up: bool,
     /// Its direction's late ACK had held it back.

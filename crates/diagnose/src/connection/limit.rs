@@ -381,7 +381,7 @@ impl Connection {
         if self.was_queued(way, s) {
             return Limit::PathRate;
         }
-        if self.was_lost_before(way, s, facts) {
+        if facts.lost_before {
             return Limit::LossRecovery;
         }
         // Near the receiver, what was sent and lost looks like nothing sent.

@@ -117,6 +117,7 @@ impl Connection {
             was_filled,
             knows_lag: true,
             ids_skipped: 0,
+            lost_before: false,
             held_up,
             released: false,
         };
