@@ -101,14 +101,11 @@ fn failed(summary: &TraceSummary, of: &SetUps, way: Opening) -> Option<(bool, Cl
     let (most, _) = *failures.iter().max_by_key(|(_, n)| *n)?;
     let what: Vec<String> =
         failures.iter().map(|(outcome, n)| format!("{} {}", quantity::count(*n), came_to(*outcome))).collect();
-    let (to, end) = match way {
-        Opening::Accepted => ("connect to", "connect here"),
-        _ => ("connect to", "connect"),
-    };
-    let mut text = Text::from(format!("{} of {} to ", quantity::count(n), quantity::counted(of.n(), "attempt")));
-    text = match service(summary, way) {
-        Some(service) => text.and(format!("{} ", to)).and(service),
-        None => text.and(end),
+    let tried = format!("{} of {} to connect", quantity::count(n), quantity::counted(of.n(), "attempt"));
+    let mut text = match service(summary, way) {
+        Some(service) => Text::from(format!("{tried} to ")).and(service),
+        None if way == Opening::Accepted => Text::from(format!("{tried} here")),
+        None => Text::from(tried),
     };
     text = text.and(format!(" failed: {}", what.join(", ")));
     if let Some(longest) = of.failed.max().filter(|&longest| longest >= NOTICED) {
