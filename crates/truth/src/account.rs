@@ -4,7 +4,7 @@
 //! at a moment:
 //!
 //! 1. **Handshake**: the client's `connect` has not returned; at the server, its ACK has not come.
-//! 2. **The path's rate**: the sender has data, and 85 % of what the bottleneck can carry over
+//! 2. **The path's rate**: the sender has data, or what it sent drains from a queue, and 85 % of what the bottleneck can carry over
 //!    the round trip around this moment (`tcpi_rtt`) was in use. The lab says what it
 //!    can carry, and the capture behind it what it did. It goes first because a larger window or
 //!    fewer losses would not make the transfer faster; while losses are repaired, or a window, a
@@ -143,10 +143,12 @@ impl Truth {
         }
         let lossy = End::ALL.map(|end| recovering(&seen.ticks, end));
         let mut counted = [Counted::default(); 2];
+        let mut draining = [false; 2];
         for (place, pair) in seen.ticks.windows(2).enumerate() {
             let [before, tick] = [pair[0], pair[1]];
             for end in End::ALL {
                 counted[end as usize].add(&before, &tick, end);
+                drain(&mut draining[end as usize], tick.ends[end as usize].as_ref());
             }
             let (mut from, to) = (before.at, tick.at);
             if established.is_none_or(|open| to <= open) {
@@ -178,7 +180,12 @@ impl Truth {
             let buffer = counted[end as usize].send_buffer.take(to - from - window);
             let waits = waiting(plan, &sample, end, blocked);
             let held = lossy || window + buffer > 0 || waits == Cause::Nagle;
-            let limited = path(&sample, blocked, (lossy, held), (end, seen.client.port()), middle, capacity);
+            let has_data = blocked || sample.unsent > 0 || draining[end as usize];
+            let limited = if has_data && sample.is_busy() {
+                path(&sample, (lossy, held), (end, seen.client.port()), middle, capacity)
+            } else {
+                None
+            };
             let cause = if let Some(cause) = limited {
                 cause
             } else if lossy {
@@ -307,21 +314,22 @@ fn recovering(ticks: &[Tick], end: End) -> Vec<bool> {
     lossy
 }
 
+/// Whether what an end has sent may drain from a queue: more than a few segments, up to the last of
+/// them.
+fn drain(draining: &mut bool, now: Option<&Sample>) {
+    let few = |s: &Sample| s.in_flight() < 4 * u64::from(s.segment.max(1));
+    *draining = now.is_some_and(|s| s.unacked > 0 && (*draining || !few(s)));
+}
+
 /// Whether the path's rate limits what an end of the connection with this port sends, which may be
 /// losing and be `held` back by something else as well.
 fn path(
     s: &Sample,
-    blocked: bool,
     (lossy, held): (bool, bool),
     (end, port): (End, u16),
     at: u64,
     capacity: &[Capacity; 2],
 ) -> Option<Cause> {
-    // What drains from a queue is the path's as well, where it is more than a few segments.
-    let has_data = s.unsent > 0 || blocked || s.in_flight() >= 4 * u64::from(s.segment.max(1));
-    if !s.is_busy() || !has_data {
-        return None;
-    }
     let round_trip = u64::from(s.round_trip_us) * 1_000;
     let [there, back] = [&capacity[end as usize], &capacity[end.other() as usize]];
     if there.is_full(at, round_trip) && (!held || there.has_its_share(port, at, round_trip)) {
@@ -371,6 +379,19 @@ mod tests {
         assert_eq!(truth.causes(120, 260)[&Cause::SlowStart], 110);
         assert_eq!(truth.causes(0, 400)[&Cause::Handshake], 150);
         assert_eq!(truth.causes(0, 400)[&Cause::Application], 100);
+    }
+
+    #[test]
+    fn a_flight_of_several_segments_drains_up_to_the_last() {
+        let out =
+            |unacked: u32| Sample { unacked, segment: 1_000, sent: u64::from(unacked) * 1_000, ..Sample::default() };
+        let mut draining = false;
+        let mut seen = Vec::new();
+        for unacked in [3, 4, 2, 1, 0, 1] {
+            drain(&mut draining, Some(&out(unacked)));
+            seen.push(draining);
+        }
+        assert_eq!(seen, [false, true, true, true, false, false]);
     }
 
     #[test]
