@@ -35,6 +35,53 @@ struct Interval {
     bytes: u64,
 }
 
+/// A piece that waits for the path's rate to be known.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Its rate without silences, kB/s, and how much of that time was given to loss recovery, ns.
+    rate: f64,
+    lost: u64,
+    /// All of it: bytes, how long it took, and how much of that was given to loss recovery.
+    bytes: u64,
+    took: u64,
+    all_lost: u64,
+}
+
+/// How fast deliveries followed one another, kB/s: the three highest such rates.
+///
+/// Nothing follows another packet sooner than the slowest link lets it, so the path's rate is not
+/// above the highest of them if any two were sent together. What comes in a bunch raises it, so the
+/// highest is left out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spaced([f64; 3]);
+
+impl Spaced {
+    /// So many bytes were delivered `took` after those before, on a path of which the handshake took
+    /// `round`. They may have been sent when the ones before were acknowledged, and then the round
+    /// trip is no time of the link's; where it is as long as theirs, that cannot be told.
+    fn take(&mut self, bytes: u64, took: u64, round: u64) {
+        const SHORT: u64 = 4;
+        let link = if took <= round {
+            took
+        } else if round <= took / SHORT {
+            took - round
+        } else {
+            return;
+        };
+        let mut rate = bytes as f64 * 1e6 / link.max(1) as f64;
+        for place in &mut self.0 {
+            if rate > *place {
+                std::mem::swap(place, &mut rate);
+            }
+        }
+    }
+
+    /// A rate that the path's is not above, kB/s; 0 where that is not known.
+    fn bound(&self) -> f64 {
+        if self.0[2] > 0.0 { self.0[1] } else { 0.0 }
+    }
+}
+
 /// One direction's repairs, in pieces of a round trip.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repairing {
@@ -53,8 +100,8 @@ pub(crate) struct Repairing {
     excess: [Option<u64>; 2],
     /// What a delivery took in the piece before, ns.
     usual: u64,
-    /// Rates, kB/s, and times of recovery of earlier pieces, ns.
-    waiting: Vec<(f64, u64)>,
+    spaced: Spaced,
+    waiting: Vec<Piece>,
 }
 
 /// How far data have come.
@@ -76,6 +123,9 @@ pub(crate) struct Path {
     pub(crate) rate: u32,
     /// More than one segment is out: no delivery waits for the one before to be acknowledged.
     pub(crate) several: bool,
+    /// The round trip at rest of packets without payload, as the handshake shows; 0 where it was
+    /// not seen.
+    pub(crate) handshake: u64,
 }
 
 impl Repairing {
@@ -114,10 +164,13 @@ impl Repairing {
     }
 
     /// Data may have been delivered.
-    pub(crate) fn take(&mut self, at: Progress) {
+    pub(crate) fn take(&mut self, at: Progress, path: Path) {
         if at.delivered > self.delivered {
             let took = at.now.saturating_sub(self.last_at);
             self.length += took;
+            if path.handshake > 0 {
+                self.spaced.take(at.delivered - self.delivered, took, path.handshake);
+            }
             self.intervals.push(Interval {
                 took,
                 lost: at.lost.saturating_sub(self.lost),
@@ -141,34 +194,56 @@ impl Repairing {
         // A silence shows beside others only.
         let usual = if took.len() > 1 { took[took.len() / 4] } else { self.usual };
         self.usual = usual;
+        let all = |of: fn(&Interval) -> u64| self.intervals.iter().map(of).sum::<u64>();
+        let (all_bytes, all_took, all_lost) = (all(|i| i.bytes), all(|i| i.took), all(|i| i.lost));
         let (mut time, mut bytes, mut lost) = (0, 0, 0);
-        let (mut quickest, mut slowest, mut count) = (f64::MAX, 0.0_f64, 0);
+        let mut each: Vec<f64> = Vec::new();
         for i in self.intervals.drain(..).filter(|i| i.took <= usual.saturating_mul(SILENCE)) {
             (time, bytes, lost) = (time + i.took, bytes + i.bytes, lost + i.lost);
-            let each = i.took as f64 / i.bytes as f64;
-            (quickest, slowest, count) = (quickest.min(each), slowest.max(each), count + 1);
+            each.push(i.took as f64 / i.bytes as f64);
         }
-        if path.several && count >= FEWEST && slowest <= quickest * EVEN {
+        if path.several && each.len() >= FEWEST && never_rests(&each) {
             return lost;
         }
         if self.excess.iter().flatten().sum::<u64>() > least_queue(path.rest) {
             return lost;
         }
-        if self.waiting.len() < WAITING && lost > 0 {
-            self.waiting.push((bytes as f64 * 1e6 / time.max(1) as f64, lost));
+        if self.waiting.len() < WAITING && all_lost > 0 {
+            let rate = bytes as f64 * 1e6 / time.max(1) as f64;
+            self.waiting.push(Piece { rate, lost, bytes: all_bytes, took: all_took, all_lost });
+        }
+        if path.rate == 0 {
+            return 0;
         }
         let full = self.at_paths_rate(path.rate);
-        if path.rate > 0 {
-            self.waiting.clear();
-        }
+        self.waiting.clear();
         full
     }
 
     /// How much of the time of the pieces that wait was the path's, whose rate this is.
     pub(crate) fn at_paths_rate(&self, path: u32) -> u64 {
-        let full = |rate: f64| path > 0 && rate >= f64::from(path) * FULL;
-        self.waiting.iter().filter(|(rate, _)| full(*rate)).map(|(_, time)| time).sum()
+        if path > 0 {
+            let full = |p: &&Piece| p.rate >= f64::from(path) * FULL;
+            return self.waiting.iter().filter(full).map(|p| p.lost).sum();
+        }
+        let bound = self.spaced.bound();
+        let used = |p: &Piece| (p.bytes as f64 * 1e6 / (bound * p.took.max(1) as f64)).min(1.0);
+        let divided = |p: &Piece| if bound > 0.0 { (p.all_lost as f64 * used(p)) as u64 } else { 0 };
+        self.waiting.iter().map(divided).sum()
     }
+}
+
+/// Whether deliveries, of which each byte took so long, follow one another through a bottleneck that
+/// never rests: one as the other, or with as many packets of other connections between them.
+fn never_rests(each: &[f64]) -> bool {
+    /// So many others at most, and how near they are to a whole number.
+    const OTHERS: f64 = 4.0;
+    const NEAR: f64 = 0.06;
+    let quickest = each.iter().copied().fold(f64::MAX, f64::min);
+    each.iter().map(|e| e / quickest).all(|times| {
+        let whole = times.round();
+        times <= EVEN || whole <= OTHERS && (times - whole).abs() <= NEAR
+    })
 }
 
 #[cfg(test)]
@@ -188,7 +263,7 @@ mod tests {
             if let Some(excess) = excess {
                 repairing.longer_beyond(excess * MS);
             }
-            repairing.take(at);
+            repairing.take(at, path);
         }
         assert!(repairing.is_whole(40 * MS));
         let full = repairing.close(path);
@@ -197,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_repair_at_the_paths_rate_is_the_paths_time() {
-        let path = Path { rest: 20 * MS, rate: 100, several: false };
+        let path = Path { rest: 20 * MS, rate: 100, several: false, handshake: 0 };
         assert_eq!(of_path(&[10, 10, 10, 10], path, None), 40);
         assert_eq!(of_path(&[20, 20, 20, 20], path, None), 0);
         assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 40, "the timer's time is the loss's");
@@ -205,15 +280,31 @@ mod tests {
 
     #[test]
     fn even_deliveries_show_a_path_that_never_rests() {
-        let path = Path { rest: 20 * MS, rate: 0, several: true };
+        let path = Path { rest: 20 * MS, rate: 0, several: true, handshake: 0 };
         assert_eq!(of_path(&[30, 31, 30, 33], path, None), 124);
         assert_eq!(of_path(&[30, 45, 30, 33], path, None), 0);
         assert_eq!(of_path(&[30, 31, 30, 33], Path { several: false, ..path }, None), 0, "each waited for an ACK");
     }
 
     #[test]
+    fn packets_of_others_between_them_show_it_too() {
+        let path = Path { rest: 20 * MS, rate: 0, several: true, handshake: 0 };
+        assert_eq!(of_path(&[27, 55, 27, 82], path, None), 191);
+        assert_eq!(of_path(&[27, 41, 27, 82], path, None), 0, "half a packet");
+    }
+
+    #[test]
+    fn a_path_of_unknown_rate_has_the_time_in_which_its_slowest_link_was_in_use() {
+        // A handshake of 1 ms and a segment each 10 ms: it takes 9 ms at least.
+        let path = Path { rest: 20 * MS, rate: 0, several: false, handshake: MS };
+        assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 45);
+        // Of rates near the handshake's round trip it cannot be told whose time it is.
+        assert_eq!(of_path(&[10, 10, 10, 300, 10], Path { handshake: 8 * MS, ..path }, None), 0);
+    }
+
+    #[test]
     fn a_queue_shows_in_round_trips_where_no_rate_is_known() {
-        let path = Path { rest: 20 * MS, rate: 0, several: false };
+        let path = Path { rest: 20 * MS, rate: 0, several: false, handshake: 0 };
         assert_eq!(of_path(&[30, 30, 30, 30], path, Some(7)), 120);
         assert_eq!(of_path(&[30, 30, 30, 30], path, Some(5)), 0);
         assert_eq!(of_path(&[30, 30, 30, 30], path, None), 0);

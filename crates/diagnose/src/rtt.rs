@@ -146,6 +146,11 @@ impl Rtt {
         known(self.base)
     }
 
+    /// Whether the handshake's round trip is known, which is that of packets without payload.
+    pub(crate) fn saw_handshake(&self) -> bool {
+        self.handshake != NONE
+    }
+
     pub(crate) fn smoothed(&self) -> Option<u64> {
         known(self.smoothed).or(self.base())
     }

@@ -180,12 +180,17 @@ pub(super) fn advance(
     let acked = p.flight.acknowledge(ack);
     let clean = !acked.retransmitted && !p.scoreboard.is_disordered();
     let mut late = None;
+    let mut queued = 0;
     let handshake = p.space.una() <= START && p.offered.seen;
     if let Some(last) = acked.last.filter(|_| clean) {
         let rtt = now - last.at.min(now);
         if handshake && last.end == START + 1 {
             p.rtt.take_handshake(rtt);
         } else if !handshake || pure {
+            // An ACK is held back for no longer than since the one before, which would have
+            // acknowledged this segment too. Something nearer may have answered the handshake.
+            let (since, least) = (now - p.una_at.min(now), p.rtt.samples.min().map_or(rtt, |r| r.0));
+            queued = rtt.saturating_sub(least).saturating_sub(since);
             let loaded = u64::from(last.flight) >= 4 * u64::from(p.sizes.largest());
             let standstill = silence >= SHORTEST && loaded || p.rtt.may_stand_still();
             let held_up =
@@ -210,6 +215,7 @@ pub(super) fn advance(
     }
     if let Some(bursts) = &mut p.bursts {
         bursts.acknowledged(now, advanced, p.sizes.largest().max(1), p.rtt.base().unwrap_or(0));
+        bursts.queued = queued;
     }
     p.space.acknowledge(ack);
     p.una_at = now;

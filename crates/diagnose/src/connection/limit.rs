@@ -48,7 +48,12 @@ impl Connection {
         if !self.established {
             return (State::Known(Limit::Handshake), Way::ToServer);
         }
-        let out = |way: Way| self.halves[way].space.out();
+        // Where one side has closed and the other goes on, nothing waits for the FIN's ACK.
+        let goes_on = |way: Way| self.halves[way].fin.is_none();
+        let out = |way: Way| {
+            let h = &self.halves[way];
+            if goes_on(!way) && !h.outstanding_data() { 0 } else { h.space.out() }
+        };
         let way = if out(Way::ToClient) >= out(Way::ToServer) { Way::ToClient } else { Way::ToServer };
         let h = &self.halves[way];
         let p = &self.halves[!way];
@@ -259,6 +264,7 @@ impl Connection {
                     (Limit::Application, None)
                 };
                 let silence = self.silence(way, s, facts);
+                let bulk = if silence == Limit::PathRate { (silence, None) } else { bulk };
                 self.charge(way, bulk, travel);
                 self.budgets[way].add(silence, elapsed - travel);
                 self.take_back(way, bulk, under_way - travel);
@@ -280,6 +286,7 @@ impl Connection {
             State::Answered => {
                 let knows_lag = if way == of { facts.knows_lag } else { self.knows_lag(of) };
                 let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
+                let in_queue = way == of && silence == Limit::PathRate;
                 let beyond = self.halves[!of].rtt.base().unwrap_or(0);
                 let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
                 // What comes sooner after the ACK than the way to its sender and back takes was
@@ -294,7 +301,7 @@ impl Connection {
                 } else {
                     lag + lag / 4 + PROMPT + h.crossing(s.payload.min(h.sizes.full()))
                 };
-                let at_once = new && way == of && elapsed <= by_then && !crossed;
+                let at_once = new && way == of && elapsed <= by_then && !crossed && !in_queue;
                 let waited = at_once && (full || !h.rounds.nagle_is_off());
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
@@ -319,8 +326,11 @@ impl Connection {
                     (false, _) if way == of => budget.add(silence, handed_over + elapsed),
                     (false, _) => {
                         // What is answered had to be there first, and came through a queue.
-                        let queued = if new { h.rtt.draining(beyond).unwrap_or(0) } else { 0 };
-                        let queued = queued.min(handed_over + elapsed);
+                        let least = least_queue(h.rtt.base().unwrap_or(0).saturating_add(beyond));
+                        let last = h.bursts.as_ref().map_or(0, |b| b.queued);
+                        let several = h.rounds.recent_peak() / 4 >= h.sizes.full();
+                        let shown = h.rtt.draining(beyond).unwrap_or(if several && last > least { last } else { 0 });
+                        let queued = if new { shown.min(handed_over + elapsed) } else { 0 };
                         budget.add(Limit::PathRate, queued);
                         budget.add(Limit::Application, handed_over + elapsed - queued);
                     }
@@ -378,7 +388,7 @@ impl Connection {
         }
         // What stood in a queue for as long as nothing came was under way, and its sender did not
         // pause.
-        if self.was_queued(way, s) {
+        if self.was_queued(way, s) || self.is_queued(way, s) {
             return Limit::PathRate;
         }
         if facts.lost_before {
@@ -427,14 +437,32 @@ impl Connection {
             && elapsed < timers.saturating_mul(2 * h.timeout(self.lag(way)))
     }
 
-    /// Whether a queue on the way from its sender held a full segment up for as long as nothing
-    /// came before it: at rest, its sender would have received an ACK that it had not.
+    /// Whether a queue on the way from its sender held a segment up for as long as nothing came
+    /// before it: at rest, its sender would have received an ACK that it had not.
     fn was_queued(&self, way: Way, s: &Segment) -> bool {
-        let h = &self.halves[way];
-        let (Some(sender), Some((_, Some(echo)))) = (h.sender.as_ref(), s.options.timestamps) else { return false };
         let (now, lag) = (s.at.as_nanos(), self.lag(way));
-        let longer = sender.unaware_for(echo, now).saturating_sub(lag);
-        h.sizes.is_full(s.payload) && lag > 0 && longer > least_queue(lag).max(now.saturating_sub(self.last_at))
+        let longer = self.unaware_for(way, s).saturating_sub(lag);
+        lag > 0 && longer > least_queue(lag).max(now.saturating_sub(self.last_at))
+    }
+
+    /// How long ago the first ACK passed that the sender of a segment had not received when it sent
+    /// that, as the segment's echo says; 0 where it had all of them, or that is not known.
+    fn unaware_for(&self, way: Way, s: &Segment) -> u64 {
+        let (Some(sender), Some((_, Some(echo)))) = (self.halves[way].sender.as_ref(), s.options.timestamps) else {
+            return 0;
+        };
+        // A sender that misses something goes on echoing what came before that (RFC 7323, section
+        // 4.3).
+        if self.halves[!way].outstanding() { 0 } else { sender.unaware_for(echo, s.at.as_nanos()) }
+    }
+
+    /// Whether what is out of a direction still waits in the queue that the latest ACK has shown.
+    fn is_queued(&self, way: Way, s: &Segment) -> bool {
+        let h = &self.halves[way];
+        let since = s.at.as_nanos().saturating_sub(h.una_at);
+        let rest = h.rtt.base().unwrap_or(0).saturating_add(self.lag(way));
+        let queued = h.bursts.as_ref().map_or(0, |b| b.queued);
+        queued > since.max(least_queue(rest)) && h.space.out() > u64::from(s.payload)
     }
 
     /// Gives the time in which losses were repaired to the path's rate where the path was full all
@@ -454,7 +482,12 @@ impl Connection {
             };
             let there = h.rtt.base().unwrap_or(0);
             let several = h.in_flight() > h.sizes.largest();
-            let path = Path { rest: there.saturating_add(beyond), rate: h.rounds.paths_rate(), several };
+            let path = Path {
+                rest: there.saturating_add(beyond),
+                rate: h.rounds.paths_rate(),
+                several,
+                handshake: if h.rtt.saw_handshake() { there.saturating_add(beyond) } else { 0 },
+            };
             let highest = h.scoreboard.highest().unwrap_or(0);
             let took = h.sender.as_ref().filter(|_| of == way && s.payload > 0).and_then(|s| s.took());
             let h = &mut self.halves[of];
@@ -471,7 +504,7 @@ impl Connection {
                 if let Some(took) = took {
                     repairing.longer_before(took.saturating_sub(beyond));
                 }
-                repairing.take(at);
+                repairing.take(at, path);
                 if !repaired || repairing.is_whole(path.rest) {
                     let full = repairing.close(path);
                     self.budgets[of].shift(Limit::LossRecovery, Limit::PathRate, full);

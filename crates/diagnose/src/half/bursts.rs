@@ -79,6 +79,8 @@ pub(crate) struct Bursts {
     delivered: Burst,
     arrived_in_second: Second,
     delivered_in_second: Second,
+    /// How long the data that the latest ACK acknowledged waited in a queue, at least, ns.
+    pub(crate) queued: u64,
 }
 
 impl Bursts {

@@ -14,6 +14,7 @@ mod moments;
 mod partial;
 mod places;
 mod properties;
+mod queues;
 mod real_captures;
 mod short_way;
 mod snapshot;
