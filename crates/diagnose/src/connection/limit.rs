@@ -141,9 +141,20 @@ impl Connection {
             Queue::Possible if !rounds.is_one_burst() => State::Unclear(Unclear::Bunches),
             _ if rounds.is_by_itself() => State::Unclear(Unclear::ByItself),
             _ if !beside && !self.shows_window(way) => State::Known(Limit::Unknown),
+            _ if !beside && self.comes_evenly(way) => State::Unclear(Unclear::Pace),
             _ if rounds.past_slow_start => State::Known(Limit::CongestionWindow),
             _ => State::Known(Limit::SlowStart),
         }
+    }
+
+    /// Whether data of a sender that is away have come evenly through round trip after round trip:
+    /// slow start doubles what comes in each.
+    fn comes_evenly(&self, way: Way) -> bool {
+        const ROUNDS: u64 = 4;
+        let h = &self.halves[way];
+        let round = h.rtt.base().unwrap_or(0).saturating_add(self.lag(way));
+        let even = h.bursts.as_ref().map_or(0, |b| b.even_for());
+        self.distance(way) != Distance::Near && even > ROUNDS.saturating_mul(round).max(2 * PROMPT)
     }
 
     /// Whether data of direction `way` wait on the path: both parts of it under load against both

@@ -34,6 +34,26 @@ impl Burst {
     }
 }
 
+/// How long packets have come evenly, one as long after the other as that after the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Even {
+    since: u64,
+    last: u64,
+    gap: u64,
+}
+
+impl Even {
+    /// A packet came at `now`.
+    #[inline(always)]
+    fn add(&mut self, now: u64) {
+        let gap = now - self.last.min(now);
+        if gap.abs_diff(self.gap) > self.gap / 4 {
+            self.since = now;
+        }
+        (self.last, self.gap) = (now, gap);
+    }
+}
+
 /// A second's quarters.
 const QUARTER: u64 = 250_000_000;
 
@@ -79,6 +99,7 @@ pub(crate) struct Bursts {
     delivered: Burst,
     arrived_in_second: Second,
     delivered_in_second: Second,
+    even: Even,
     /// How long the data that the latest ACK acknowledged waited in a queue, at least, ns.
     pub(crate) queued: u64,
 }
@@ -89,6 +110,7 @@ impl Bursts {
     pub(crate) fn arrived(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.arrivals.add(now, bytes, size, rtt);
         self.arrived_in_second.add(now, bytes);
+        self.even.add(now);
     }
 
     /// `bytes` were acknowledged at `now`.
@@ -96,6 +118,11 @@ impl Bursts {
     pub(crate) fn acknowledged(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.delivered.add(now, bytes, size, rtt);
         self.delivered_in_second.add(now, bytes);
+    }
+
+    /// For how long data have come evenly, ns.
+    pub(crate) fn even_for(&self) -> u64 {
+        self.even.last - self.even.since.min(self.even.last)
     }
 
     /// The highest rate that was held for a second, in bytes a second, by both ways.

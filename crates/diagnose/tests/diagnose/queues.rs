@@ -152,3 +152,29 @@ fn data_that_come_after_the_peers_fin_are_judged_as_before_it() {
     let lost = after_a_fin(true);
     assert!(share(&lost, Limit::PathRate) < 0.3, "{}", lost.verdict);
 }
+
+/// 2,000 full segments and their ACKs as the client sees them, without timestamps: one each 330 µs,
+/// over a round trip of 500 µs, with a pause of `pause` after every four.
+fn without_stamps(pause: u64) -> Report {
+    let mut s = Script::new();
+    (s.client.stamps, s.server.stamps) = (false, false);
+    let mut t = s.open(0, 500 * US);
+    s.data(t, By::Client, 100);
+    s.server.expects = s.client.next;
+    t += 500 * US;
+    for n in 0..2_000 {
+        t += 330 * US + if n % 4 == 3 { pause } else { 0 };
+        s.data(t, By::Server, 1460);
+        s.ack(t + 10 * US, By::Client);
+    }
+    s.report()
+}
+
+#[test]
+fn data_that_come_evenly_through_many_round_trips_show_no_window() {
+    let window = |r: &Report| share(r, Limit::SlowStart) + share(r, Limit::CongestionWindow);
+    let even = without_stamps(0);
+    assert!(window(&even) < 0.1 && share(&even, Limit::Unknown) > 0.8, "{}", even.verdict);
+    let paused = without_stamps(400 * US);
+    assert!(share(&paused, Limit::Unknown) < 0.5, "{}", paused.verdict);
+}
