@@ -56,11 +56,27 @@ impl Link {
     /// Frames to be sent that it has dropped since it was made (`tx_dropped`); 0 where it does not
     /// say.
     pub fn dropped_sending(&self) -> u64 {
+        // Eight figures of receiving come first; the drops are the fourth of sending.
+        self.counted(11)
+    }
+
+    /// The same of frames that arrived: no room in the queue of a CPU, or in the NIC's.
+    pub fn dropped_receiving(&self) -> u64 {
+        self.counted(3)
+    }
+
+    /// A figure of the kernel's table of devices.
+    fn counted(&self, place: usize) -> u64 {
         // The table of this thread's network namespace: the process's may be another.
         let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
         let figures = table.lines().find_map(|line| line.trim().strip_prefix(self.name.as_str())?.strip_prefix(':'));
-        // Eight figures of receiving come first; the drops are the fourth of sending.
-        figures.and_then(|figures| figures.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
+        figures.and_then(|figures| figures.split_whitespace().nth(place)?.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether its driver takes frames from hardware. What is made of software hands them over, and
+    /// whoever takes them does so later.
+    pub fn has_hardware(&self) -> bool {
+        device::is_on_a_bus(&c_name(&self.name)).unwrap_or(false)
     }
 
     /// Whether it is there and up; all interfaces together always are.
@@ -87,7 +103,7 @@ mod tests {
     #[test]
     fn loopback_is_ethernet_with_a_queue_and_no_interface_is_named() {
         let lo = Link::by_name("lo").unwrap();
-        assert!(lo.is_ethernet() && lo.queues >= 1 && lo.index >= 1 && lo.loops_back);
+        assert!(lo.is_ethernet() && lo.queues >= 1 && lo.index >= 1 && lo.loops_back && !lo.has_hardware());
         assert!(matches!(Link::by_name("nosuch0"), Err(Error::NoInterface(n)) if n == "nosuch0"));
     }
 }

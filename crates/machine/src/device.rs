@@ -53,6 +53,16 @@ struct EthtoolChannels {
     combined: u32,
 }
 
+/// `struct ethtool_drvinfo` (include/uapi/linux/ethtool.h).
+#[repr(C)]
+struct EthtoolDriver {
+    command: u32,
+    driver: [u8; 32],
+    versions: [[u8; 32]; 2],
+    bus: [u8; 32],
+    rest: [u8; 64],
+}
+
 /// `struct ethtool_value` (include/uapi/linux/ethtool.h).
 #[repr(C)]
 struct EthtoolValue {
@@ -60,6 +70,8 @@ struct EthtoolValue {
     data: u32,
 }
 
+// 4 + 5 × 32 bytes, 12 that are reserved, and five numbers.
+const _: () = assert!(size_of::<EthtoolDriver>() == 196);
 const _: () = assert!(size_of::<Request<Flags>>() >= size_of::<libc::ifreq>());
 const _: () = assert!(size_of::<Request<Pointer<EthtoolValue>>>() >= size_of::<libc::ifreq>());
 
@@ -123,6 +135,23 @@ pub fn receive_queues(name: &CStr) -> io::Result<u32> {
     // over the call.
     unsafe { make::<{ libc::SIOCETHTOOL as Opcode }, _>(&socket, &mut request) }?;
     Ok(channels.receive + channels.combined)
+}
+
+/// Whether a device's driver serves something on a bus, such as a NIC in its slot or a paravirtual
+/// one, and not a device that is made of software alone (`ETHTOOL_GDRVINFO`).
+///
+/// # Errors
+/// The kernel's: there is no such device, or its driver does not say.
+pub fn is_on_a_bus(name: &CStr) -> io::Result<bool> {
+    const GET_DRIVER: u32 = 0x3;
+    let mut info =
+        EthtoolDriver { command: GET_DRIVER, driver: [0; 32], versions: [[0; 32]; 2], bus: [0; 32], rest: [0; 64] };
+    let mut request = Request::about(name, Pointer { to: &raw mut info, rest: [0; 16] });
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: this command of SIOCETHTOOL fills an ethtool_drvinfo behind the pointer, which lives
+    // over the call.
+    unsafe { make::<{ libc::SIOCETHTOOL as Opcode }, _>(&socket, &mut request) }?;
+    Ok(info.bus[0] != 0)
 }
 
 /// Work on segments that the kernel or the NIC does many at a time, by the number of the ethtool

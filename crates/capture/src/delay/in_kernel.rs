@@ -1,8 +1,14 @@
-//! Matching inside the kernel, for rates that no socket takes: an XDP program at each tap, and
-//! figures instead of frames.
+//! Matching inside the kernel, for rates that no socket takes: a program at each tap, and figures
+//! instead of frames.
+//!
+//! Both taps stamp at the same kind of place. Where both interfaces have hardware, XDP programs read
+//! the clock as the driver takes a frame from it. Else tc programs take the kernel's receive
+//! timestamp, which is made when a frame is handed over: an XDP program of a veth pair runs later,
+//! by what the softirq waits, which would be in every delay with either sign.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use clock::Nanos;
@@ -14,7 +20,7 @@ use super::live::SoFar;
 use super::series::{CONFIDENCE, STANDS_OUT, mean_about};
 use super::{Account, Bin, Change, Figures, QUANTILES, Stretch};
 use crate::link::Link;
-use crate::xdp::{Attached, Mode, attach_to, load_failed, system};
+use crate::xdp::{Attached, Hook, Mode, attach, attach_to, load_failed, system};
 use crate::{Error, Technique};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/delay.bpf.o"));
@@ -24,7 +30,11 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/delay.bpf.o"));
 pub const WAITING: u64 = 1 << 22;
 const BUCKETS: usize = 512;
 /// Words of `struct figures` in front of its buckets.
-const WORDS: usize = 16;
+const WORDS: usize = 18;
+
+/// How long the kernel may take to begin stamping what arrives, once a socket has asked for it
+/// (`net_enable_timestamp()` leaves it to a worker).
+const STAMPING_BEGINS: Duration = Duration::from_millis(50);
 
 /// How often the figures are read for the series.
 const TURN: Duration = Duration::from_millis(10);
@@ -32,17 +42,31 @@ const TURN: Duration = Duration::from_millis(10);
 /// Two interfaces with the programs on them; they leave when this value is dropped, or its process
 /// ends.
 pub struct InKernel {
-    _attached: [Attached; 2],
+    programs: Programs,
     _object: Object,
     figures: MapHandle,
     links: [Link; 2],
+    dropped: [u64; 2],
     remarks: Vec<String>,
+}
+
+/// The programs on both interfaces.
+enum Programs {
+    /// In the drivers or, where these have no XDP, in the stack.
+    Xdp { _attached: [Attached; 2] },
+    /// In the stack, with the kernel's receive timestamps, which a socket asks for.
+    Stack { _attached: [OwnedFd; 2], _stamping: UdpSocket },
 }
 
 /// What the programs saw.
 pub struct Seen {
     /// The figures.
     pub figures: Figures,
+    /// What each interface dropped meanwhile, as far as it says, and the frames there without a
+    /// timestamp, which are in no other count.
+    pub dropped: [u64; 2],
+    /// See `dropped`.
+    pub unstamped: [u64; 2],
     /// How long frames were counted.
     pub lasted: Nanos,
     /// Why it ended, where that was not asked for.
@@ -67,35 +91,27 @@ impl InKernel {
         libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
         let links = [Link::by_name(interfaces[0])?, Link::by_name(interfaces[1])?];
         let mut object =
-            ObjectBuilder::default().open_memory(OBJECT).map_err(|e| system("open the XDP programs", &e))?;
+            ObjectBuilder::default().open_memory(OBJECT).map_err(|e| system("open the programs of the taps", &e))?;
         for mut map in object.maps_mut() {
             if map.name() == OsStr::new(".rodata.settings") {
                 let settings = u32::from(drop).to_ne_bytes();
-                map.set_initial_value(&settings).map_err(|e| system("configure the XDP programs", &e))?;
+                map.set_initial_value(&settings).map_err(|e| system("configure the programs of the taps", &e))?;
             }
         }
         let object = object.load().map_err(|error| load_failed(Technique::Xdp, &links[0], &error))?;
-        let missing = || Error::System { what: "find the XDP programs", source: std::io::ErrorKind::NotFound.into() };
-        let program = |name: &str| -> Result<RawFd, Error> {
-            let found = object.progs().find(|p| p.name() == OsStr::new(name));
-            Ok(found.ok_or_else(missing)?.as_fd().as_raw_fd())
-        };
-        // Behind the device first: a frame that leaves has not entered before the programs were
-        // there.
-        let after = attach_to(Technique::Xdp, &links[1], program("after")?)?;
-        let before = attach_to(Technique::Xdp, &links[0], program("before")?)?;
+        let (programs, remarks) = put(&object, &links)?;
         let map = object.maps().find(|m| m.name() == OsStr::new("figures")).ok_or_else(missing)?;
         let figures = MapHandle::try_from(&map).map_err(|e| system("hold a BPF map", &e))?;
-        let generic = links.iter().zip([&before, &after]).filter(|(_, attached)| attached.mode == Mode::Generic);
-        let remarks = generic
-            .map(|(link, _)| {
-                format!(
-                    "{}: the driver has no XDP: the program runs in the network stack (generic mode), later and slower",
-                    link.name
-                )
-            })
-            .collect();
-        Ok(Self { _attached: [before, after], _object: object, figures, links, remarks })
+        let dropped = links.each_ref().map(Link::dropped_receiving);
+        Ok(Self { programs, _object: object, figures, links, dropped, remarks })
+    }
+
+    /// What the programs are, for a report.
+    pub fn method(&self) -> &'static str {
+        match self.programs {
+            Programs::Xdp { .. } => "XDP programs that match in the kernel, software timestamps",
+            Programs::Stack { .. } => "tc programs that match in the kernel, software timestamps",
+        }
     }
 
     /// What to know of it.
@@ -135,15 +151,68 @@ impl InKernel {
             std::thread::sleep(TURN);
             end = self.counted()?;
         }
-        Ok(Seen { figures: end.figures(series), lasted, failed })
+        // An interface may count as dropped what an XDP program drops, which was asked for.
+        let dropped = match self.programs {
+            Programs::Xdp { .. } => [0; 2],
+            Programs::Stack { .. } => {
+                [0, 1].map(|tap: usize| self.links[tap].dropped_receiving().saturating_sub(self.dropped[tap]))
+            }
+        };
+        let unstamped = [end.words[UNSTAMPED_BEFORE], end.words[UNSTAMPED_AFTER]];
+        Ok(Seen { figures: end.figures(series), dropped, unstamped, lasted, failed })
     }
 
     /// The sum over all CPUs.
     fn counted(&self) -> Result<Counted, Error> {
         let read = self.figures.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let all = read.map_err(|e| system("read the figures of the XDP programs", &e))?.unwrap_or_default();
+        let all = read.map_err(|e| system("read the figures of the programs", &e))?.unwrap_or_default();
         Ok(Counted::of(&all))
     }
+}
+
+fn missing() -> Error {
+    Error::System { what: "find the programs of a tap", source: std::io::ErrorKind::NotFound.into() }
+}
+
+/// Puts programs of one kind on both interfaces, with what to know of it.
+fn put(object: &Object, links: &[Link; 2]) -> Result<(Programs, Vec<String>), Error> {
+    let program = |name: &str| -> Result<RawFd, Error> {
+        let found = object.progs().find(|p| p.name() == OsStr::new(name));
+        Ok(found.ok_or_else(missing)?.as_fd().as_raw_fd())
+    };
+    let mut remarks = Vec::new();
+    if let Some(soft) = links.iter().find(|link| !link.has_hardware()) {
+        match put_in_stack(program("before_in_stack")?, program("after_in_stack")?, links) {
+            Ok(programs) => return Ok((programs, remarks)),
+            Err(error) => remarks.push(format!(
+                "{} is made of software, and this kernel takes no tc program there that ends with its process ({error}; Linux 6.6 \
+                 does): XDP programs read the clock when a softirq runs them, so that each delay may be off by what that waits, either way. \
+                 Without --in-kernel it is not",
+                soft.name
+            )),
+        }
+    }
+    // Behind the device first: a frame that leaves has not entered before the programs were there.
+    let after = attach_to(Technique::Xdp, &links[1], program("after")?)?;
+    let before = attach_to(Technique::Xdp, &links[0], program("before")?)?;
+    let generic = links.iter().zip([&before, &after]).filter(|(_, attached)| attached.mode == Mode::Generic);
+    remarks.extend(generic.map(|(link, _)| {
+        format!(
+            "{}: the driver has no XDP: the program runs in the network stack (generic mode), later and slower",
+            link.name
+        )
+    }));
+    Ok((Programs::Xdp { _attached: [before, after] }, remarks))
+}
+
+/// The tc programs, once the kernel stamps what arrives.
+fn put_in_stack(before: RawFd, after: RawFd, links: &[Link; 2]) -> std::io::Result<Programs> {
+    let stamping = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"))?;
+    machine::option::set(stamping.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
+    std::thread::sleep(STAMPING_BEGINS);
+    let after = attach(after, links[1].index, Hook::Arrival)?;
+    let before = attach(before, links[0].index, Hook::Arrival)?;
+    Ok(Programs::Stack { _attached: [before, after], _stamping: stamping })
 }
 
 // Words of `struct figures` of `delay.bpf.c`.
@@ -163,6 +232,8 @@ const LEAST: usize = 12;
 const MOST: usize = 13;
 const ENTERED: usize = 14;
 const NEGATIVE: usize = 15;
+const UNSTAMPED_BEFORE: usize = 16;
+const UNSTAMPED_AFTER: usize = 17;
 
 impl Counted {
     /// Of the values of each CPU.
@@ -329,6 +400,8 @@ mod tests {
             ("most", MOST),
             ("entered", ENTERED),
             ("negative", NEGATIVE),
+            ("unstamped_before", UNSTAMPED_BEFORE),
+            ("unstamped_after", UNSTAMPED_AFTER),
             ("buckets", WORDS),
         ];
         assert_eq!(fields, words.map(|(name, word)| (name.to_owned(), word * 8)));

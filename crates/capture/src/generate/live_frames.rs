@@ -11,7 +11,7 @@ use super::template::{Layout, Template};
 use super::{GapSums, Sender};
 use crate::Error;
 use crate::link::Link;
-use crate::xdp::attach;
+use crate::xdp::{Hook, attach};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
@@ -51,7 +51,7 @@ impl Dispatched {
         let put = || {
             machine::enter_new_network().ok()?;
             let namespace = std::fs::File::open("/proc/thread-self/ns/net").ok()?;
-            let attached = attach(program, LOOPBACK, libbpf_sys::XDP_FLAGS_SKB_MODE).ok()?;
+            let attached = attach(program, LOOPBACK, Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE)).ok()?;
             Some(Self { _attached: attached, _namespace: namespace })
         };
         // The namespace is that of a thread that ends here.

@@ -133,13 +133,13 @@ pub(crate) fn attach_to(technique: Technique, link: &Link, program: RawFd) -> Re
         let reason = "it has an XDP program already, and takes one: `ip link` shows it; rx-ring works beside it";
         refused(technique, link, reason.into())
     };
-    let native = unless_busy(PROGRAM_LEAVES, || attach(program, link.index, libbpf_sys::XDP_FLAGS_DRV_MODE));
+    let native = unless_busy(PROGRAM_LEAVES, || attach(program, link.index, Hook::Xdp(libbpf_sys::XDP_FLAGS_DRV_MODE)));
     let refused_by_driver = match native {
         Ok(attached) => return Ok(Attached { _link: attached, mode: Mode::Native }),
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(busy()),
         Err(error) => error,
     };
-    match attach(program, link.index, libbpf_sys::XDP_FLAGS_SKB_MODE) {
+    match attach(program, link.index, Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE)) {
         Ok(attached) => Ok(Attached { _link: attached, mode: Mode::Generic }),
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(busy()),
         Err(error) => Err(refused(
@@ -207,14 +207,29 @@ fn load_raw(code: &[Instruction]) -> io::Result<OwnedFd> {
     })
 }
 
+/// Where on an interface a program runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hook {
+    /// As an XDP program, with the flags that say in which mode.
+    Xdp(u32),
+    /// As a tc program for what arrives (tcx, Linux 6.6).
+    Arrival,
+}
+
 /// Puts a program on the interface with this index, until the descriptor is closed.
-pub(crate) fn attach(program: RawFd, index: u32, flags: u32) -> io::Result<OwnedFd> {
+pub(crate) fn attach(program: RawFd, index: u32, hook: Hook) -> io::Result<OwnedFd> {
     // SAFETY: all zeroes are valid options of this size.
     let mut options: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
     options.sz = size_of_val(&options) as u64;
-    options.flags = flags;
+    let place = match hook {
+        Hook::Xdp(flags) => {
+            options.flags = flags;
+            libbpf_sys::BPF_XDP
+        }
+        Hook::Arrival => libbpf_sys::BPF_TCX_INGRESS,
+    };
     // SAFETY: a program's descriptor, an interface's index, and options that live over the call.
-    let fd = unsafe { libbpf_sys::bpf_link_create(program, index as i32, libbpf_sys::BPF_XDP, &raw const options) };
+    let fd = unsafe { libbpf_sys::bpf_link_create(program, index as i32, place, &raw const options) };
     owned(fd)
 }
 

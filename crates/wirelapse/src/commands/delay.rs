@@ -68,8 +68,8 @@ pub struct Args {
     /// Memory at each tap for frames that are waiting to be read
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB", help_heading = heading::COST)]
     buffer: u32,
-    /// Match frames in the kernel, with XDP programs on both interfaces: for rates that no socket
-    /// can keep up with. Frames need an increasing id; quantiles are accurate to 1/8
+    /// Match frames in the kernel, with XDP programs on both interfaces (tc programs where one is
+    /// made of software, such as veth): for rates that no socket can keep up with. Frames need an increasing id; quantiles are accurate to 1/8
     #[arg(long, conflicts_with_all = ["calibrate", "calibration", "different_clocks", "method", "filter", "incoming"], help_heading = heading::METHOD)]
     in_kernel: bool,
     /// With --in-kernel: drop frames at the taps. For taps that get copies which nothing else needs
@@ -340,14 +340,16 @@ fn in_kernel(args: &Args) -> anyhow::Result<(Delay, Option<::capture::Error>)> {
         say!("Matching the frames of {} and {} inside the kernel.", args.before, args.after);
         taps.remarks().iter().for_each(|remark| say!("Note: {remark}."));
     }
-    let pressure = CpuPressure::begin();
+    let (pressure, method) = (CpuPressure::begin(), taps.method());
     let seen = taps.watch(watching(args, &interrupt))?;
     let delay = Delay {
         before: args.before.clone(),
         after: args.after.clone(),
-        method: "XDP programs that match in the kernel, software timestamps".into(),
+        method: method.into(),
         matched_by: named(Identity::Id).into(),
         lasted: seen.lasted,
+        dropped: seen.dropped,
+        unstamped: seen.unstamped,
         figures: Some(Box::new(seen.figures)),
         cpu_waited: pressure.and_then(|p| p.share()),
         ..Delay::default()

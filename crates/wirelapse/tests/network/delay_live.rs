@@ -290,15 +290,11 @@ fn inside_the_kernel_every_frame_is_matched_too_and_in_one_count() {
     let lab = Lab::up_testbed(&Config { a_to_b: direction, ..Config::default() }, Device::Path).unwrap();
     let mut command = tier::limit(lab.command_in(Place::Measuring, WIRELAPSE).unwrap());
     command.args(["delay", "--before", "before", "--after", "after", "--in-kernel", "--for", "6s", "--json"]);
-    let running = Process::from(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    let attached = || {
-        let shown = tier::limit(lab.command_in(Place::Measuring, "ip").unwrap())
-            .args(["link", "show", "before"])
-            .output()
-            .unwrap();
-        String::from_utf8(shown.stdout).unwrap().contains("xdp")
-    };
-    tier::until("the program to be attached", attached);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    tier::until("the programs to be attached", || {
+        lab::program_pid(&child).is_some_and(|pid| crate::bpf_links(pid) == 2)
+    });
+    let running = Process::from(child);
     send(&lab, "5000", &[]);
     let (lines, status) = ended(running);
     let path = lab.path().report().a_to_b.achieved.unwrap();
@@ -309,7 +305,15 @@ fn inside_the_kernel_every_frame_is_matched_too_and_in_one_count() {
     assert_eq!((of("matched"), of("duplicated")), (path.delivered, path.duplicated), "{path:?}");
     let median = line["delay_p50_ns"].as_f64().unwrap();
     assert!((800_000.0..1_500_000.0).contains(&median), "{line}");
-    assert!(!attached(), "a program is left");
+    // Both stamps are made as the frames are handed over, and the path delivers none too early: not
+    // what a softirq waits before the first tap, which made the least of 2 ms 1.87 of them.
+    let least = line["delay_min_ns"].as_f64().unwrap();
+    let own = lab.path().report().a_to_b.overhead.unwrap().0 as f64;
+    assert!((1_000_000.0 - own..=median).contains(&least), "{line}");
+    assert_eq!(
+        (of("before_dropped"), of("after_dropped"), of("before_unstamped"), of("after_unstamped")),
+        (0, 0, 0, 0)
+    );
 }
 
 #[test]
@@ -341,7 +345,8 @@ fn attached(lab: &Lab, words: &[&str]) -> Child {
         let shown = shown(lab, tap);
         shown.contains("xdp") || shown.contains("promiscuity 1")
     };
-    tier::until("both taps to be on", || TAPS.iter().all(is_on));
+    let holds_both = || lab::program_pid(&child).is_some_and(|pid| crate::bpf_links(pid) == 2);
+    tier::until("both taps to be on", || TAPS.iter().all(is_on) || holds_both());
     child
 }
 

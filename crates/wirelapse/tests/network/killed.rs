@@ -171,11 +171,7 @@ fn a_measurement_of_delay_that_is_killed_leaves_nothing_at_either_tap() {
         for method in ["recvmmsg", "rx-ring", "af-xdp", "xdp"] {
             killed(&[&taps[..], &["--method", method]].concat(), method.contains("xdp"), is_ready);
         }
-        let on_both = |_| {
-            ["right", "sink"].iter().all(|tap| {
-                text(&Command::new("ip").args(["link", "show", tap]).output().unwrap().stdout).contains("xdp")
-            })
-        };
+        let on_both = |pid| crate::bpf_links(pid) == 2;
         killed(&[&taps[..], &["--in-kernel"]].concat(), true, on_both);
         killed(&[&taps[..], &["--in-kernel", "--drop-frames"]].concat(), true, on_both);
     });
