@@ -19,15 +19,17 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     let worst = stalls.costliest()?;
     let (held, released) = (worst.detail >> 32, worst.detail & 0xffff_ffff);
     let what = if released == 0 { "the FIN".to_owned() } else { format!("the next {released} bytes") };
-    let path = case.sender(way).rtt.recent().unwrap_or(0);
+    // Of the receiver's ACKs that were not held back, as they passed here: at the receiver's host
+    // that is its own time, and nothing of the path's.
+    let quickest = case.sender(way).rtt.recent().unwrap_or(0);
     Some(Drawn {
         text: format!(
-            "{}: the {} acknowledged packet {} ({held} bytes) {} later than the path's {} (a delayed ACK, packet {}), and Nagle's algorithm let {what} (packet {}) go only then; {} in all",
+            "{}: the {} acknowledged packet {} ({held} bytes) {} later than its quickest ACK, which came {} after the data here (packet {} is a delayed ACK), and Nagle's algorithm let {what} (packet {}) go only then; {} in all",
             times(stalls.count),
             way.receiver(),
             worst.packets[0],
             super::precise(record::Nanos(worst.cost)),
-            record::Nanos(path),
+            record::Nanos(quickest),
             worst.packets[1],
             worst.packets[2],
             stalls.total,
