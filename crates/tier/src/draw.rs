@@ -2,7 +2,7 @@
 //! asks.
 
 /// A number from 0 to below 1 (SplitMix64).
-fn uniform(of: &[u64]) -> f64 {
+pub fn uniform(of: &[u64]) -> f64 {
     let mixed = of.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |state, value| {
         let mut z = (state ^ value.wrapping_mul(0xbf58_476d_1ce4_e5b9)).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -75,6 +75,9 @@ pub(crate) struct UdpRequest {
     pub datagram_bytes: u32,
     /// Bits a second; 0 for as fast as it goes.
     pub bits_per_second: u64,
+    /// Datagrams that leave in a row. Earlier versions know of none, and send them one by one.
+    #[serde(default = "crate::sending::no_burst")]
+    pub burst: u32,
     /// Width of the receiver's series.
     #[serde(rename = "interval_ns")]
     pub interval: Nanos,

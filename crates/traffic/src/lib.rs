@@ -45,6 +45,7 @@ pub use error::{Error, WireError};
 pub use limits::{Bounded, Limits, Refusal};
 pub use options::{SetCongestion, SocketOptions, set_congestion_by};
 pub use progress::Progress;
+pub use sending::MOST_BURST;
 pub use server::{Server, ServerConfig};
 pub use target::{Target, first_that_connects};
 pub use tcp_info::{TcpInfo, congestion_control};

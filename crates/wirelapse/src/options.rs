@@ -44,6 +44,41 @@ pub const FORCE: &str = "Overwrite existing files";
 /// `--resolve` in every command that shows addresses.
 pub const RESOLVE: &str = "Show host names instead of addresses, where the resolver knows them within 3 seconds";
 
+/// A rate of datagrams, and how many leave in a row: `RATE` or `RATE/BURST`, as iperf3 has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paced {
+    /// 0 for as fast as possible.
+    pub bits_per_second: u64,
+    /// 1 to [`traffic::MOST_BURST`].
+    pub burst: u32,
+}
+
+impl Paced {
+    /// From the command line.
+    ///
+    /// # Errors
+    /// What is wrong with either number, and what to write.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        // Units of a rate have a slash, too: 10Mbit/s.
+        let parts = text.rsplit_once('/').filter(|(_, burst)| burst.starts_with(|c: char| c.is_ascii_digit()));
+        let (rate, burst) = parts.map_or((text, None), |(rate, burst)| (rate, Some(burst)));
+        let bits_per_second = parse::bit_rate(rate).map_err(|error| error.to_string())?;
+        let most = traffic::MOST_BURST;
+        let burst = match burst {
+            None => 1,
+            Some(text) => text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| {
+                format!(
+                    "after the slash comes how many datagrams leave in a row, 1 to {most}, not {text:?}; write 10M/20"
+                )
+            })?,
+        };
+        if bits_per_second == 0 && burst > 1 {
+            return Err("what goes as fast as possible has no bursts: give a rate, such as 10M/20".into());
+        }
+        Ok(Self { bits_per_second, burst })
+    }
+}
+
 /// The text of a small file that the caller names; it may be a pipe, and a device that never ends
 /// is not read to its end.
 ///
@@ -161,5 +196,21 @@ impl Measure {
     /// The width of an interval.
     pub fn interval(&self) -> Nanos {
         self.interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_may_have_a_burst() {
+        assert_eq!(Paced::parse("10M"), Ok(Paced { bits_per_second: 10_000_000, burst: 1 }));
+        assert_eq!(Paced::parse("1Gbit/s"), Ok(Paced { bits_per_second: 1_000_000_000, burst: 1 }));
+        assert_eq!(Paced::parse("1Gbit/s/7"), Ok(Paced { bits_per_second: 1_000_000_000, burst: 7 }));
+        assert_eq!(Paced::parse("2.5M/20"), Ok(Paced { bits_per_second: 2_500_000, burst: 20 }));
+        for text in ["10M/0", "10M/1001", "10M/", "10M/many", "0/4", "horse/4"] {
+            assert!(Paced::parse(text).is_err(), "{text}");
+        }
     }
 }

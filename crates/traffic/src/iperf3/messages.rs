@@ -124,6 +124,9 @@ pub struct Parameters {
     /// Bits a second of each flow, paced by the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fqrate: Option<u64>,
+    /// Writes or datagrams that leave in a row at that rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u64>,
     /// The whole byte of `IP_TOS`.
     #[serde(rename = "TOS", skip_serializing_if = "Option::is_none")]
     pub tos: Option<u64>,

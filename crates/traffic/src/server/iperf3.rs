@@ -131,6 +131,7 @@ pub(crate) fn agreed(p: &Parameters, limits: &Limits) -> Result<Agreed, Refusal>
                 (method, _) => method,
             },
             pace_bits_per_second: program.or(kernel),
+            burst: p.burst.map_or(1, |burst| burst.clamp(1, crate::MOST_BURST.into()) as u32),
             pacing: own.pacing.unwrap_or(if program.is_some() { Pacing::Program } else { Pacing::Kernel }),
             bytes: crate::stream::shares((p.num > 0).then_some(p.num), parallel).collect(),
             cpu: own.cpu,

@@ -59,7 +59,8 @@ pub(crate) fn carry(
             let before = CpuTime::of_this_thread();
             if flow.down {
                 let until = timing::now().after(request.duration);
-                let sent = send(socket, flow.datagram_bytes, flow.bits_per_second, until, stop, done)?;
+                let rate = (flow.bits_per_second, flow.burst);
+                let sent = send(socket, flow.datagram_bytes, rate, until, stop, done)?;
                 Ok(Report::Sent(sent, CpuTime::of_this_thread().since(before)))
             } else {
                 // The client reports the delays where it receives; here the server does, on the

@@ -61,6 +61,7 @@ pub(crate) fn run_from(
         write_bytes: config.write_bytes as usize,
         method: config.method,
         pace_bits_per_second: config.pace_bits_per_second,
+        burst: config.burst,
         pacing: config.pacing,
         bytes: shares(config.bytes, config.flows.into()).collect(),
         cpu: config.cpu,
@@ -188,6 +189,7 @@ fn parameters(config: &Config) -> Parameters {
             config.pace_bits_per_second.filter(|_| !paced_by_kernel || server_sends)
         },
         fqrate: config.pace_bits_per_second.filter(|_| paced_by_kernel),
+        burst: (config.burst > 1).then_some(config.burst.into()),
         tos: o.dscp.map(|d| u64::from(d) << 2),
         congestion: o.congestion_control.clone(),
         zerocopy: (config.method == Method::Sendfile).then_some(1),

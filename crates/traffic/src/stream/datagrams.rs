@@ -25,7 +25,7 @@ pub(super) fn send(
     let mut buffer = vec![0u8; plan.write_bytes.max(UdpHeader::BYTES)];
     let rate = plan.pace_bits_per_second.unwrap_or(DEFAULT_BITS_PER_SECOND);
     // A rate of 0 is iperf3's word for as fast as it goes.
-    let mut pacer = (rate > 0).then(|| Pacer::new(rate));
+    let mut pacer = (rate > 0).then(|| Pacer::new(rate).in_bursts(plan.burst));
     let end = bytes.unwrap_or(u64::MAX);
     let (mut total, mut number) = (0u64, 0u64);
     while total < end && !stop.load(Ordering::Relaxed) {

@@ -66,6 +66,10 @@ pub struct Config {
     pub write_bytes: u32,
     /// Bits a second of each flow; without it TCP goes as fast as it can and UDP at 1 Mbit/s.
     pub pace_bits_per_second: Option<u64>,
+    /// Datagrams that leave in a row, 1 to [`MOST_BURST`](crate::MOST_BURST): the rate is kept from
+    /// one such burst to the next.
+    #[serde(default = "crate::sending::no_burst")]
+    pub burst: u32,
     /// Who keeps that pace, for TCP.
     pub pacing: Pacing,
     /// How bytes are handed to the kernel.
@@ -98,6 +102,7 @@ impl Config {
             warm_up_s: 0,
             write_bytes: 128 << 10,
             pace_bits_per_second: None,
+            burst: 1,
             pacing: Pacing::Kernel,
             method: Method::Write,
             interval: Nanos::from_secs(1),

@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub write_bytes: usize,
     pub method: Method,
     pub pace_bits_per_second: Option<u64>,
+    /// Datagrams that leave in a row.
+    pub burst: u32,
     pub pacing: Pacing,
     /// Bytes of each sending flow.
     pub bytes: Vec<Option<u64>>,

@@ -106,6 +106,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
                 down,
                 datagram_bytes: config.datagram_bytes,
                 bits_per_second: config.bits_per_second,
+                burst: config.burst,
                 interval: config.interval,
             }),
         },
@@ -128,7 +129,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
                 let received = receive(socket, early, shared_clock, config.interval, stop, done).map_err(failed)?;
                 Report::Received(Box::new(received), CpuTime::of_this_thread().since(before))
             } else {
-                let (bytes, rate) = (config.datagram_bytes, config.bits_per_second);
+                let (bytes, rate) = (config.datagram_bytes, (config.bits_per_second, config.burst));
                 let sent = send(socket, bytes, rate, until, stop, done).map_err(failed)?;
                 Report::Sent(sent, CpuTime::of_this_thread().since(before))
             };

@@ -75,17 +75,17 @@ fn may_retry(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// Sends at a rate until `until`, or until asked to stop.
+/// Sends at a rate, so many in a row, until `until`, or until asked to stop.
 pub(crate) fn send(
     socket: &UdpSocket,
     datagram_bytes: u32,
-    bits_per_second: u64,
+    (bits_per_second, burst): (u64, u32),
     until: Instant<Monotonic>,
     stop: &AtomicBool,
     done: &AtomicU64,
 ) -> io::Result<Sent> {
     let mut buffer = vec![0u8; (datagram_bytes as usize).max(Header::BYTES)];
-    let mut pacer = (bits_per_second > 0).then(|| Pacer::new(bits_per_second));
+    let mut pacer = (bits_per_second > 0).then(|| Pacer::new(bits_per_second).in_bursts(burst));
     let start = timing::now();
     let mut sent = Sent::default();
     let mut offered = 0u64;

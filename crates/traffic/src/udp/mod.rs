@@ -43,6 +43,10 @@ pub struct Config {
     pub datagram_bytes: u32,
     /// Bits of datagrams a second, 0 for as fast as it goes.
     pub bits_per_second: u64,
+    /// Datagrams that leave in a row, 1 to [`MOST_BURST`](crate::MOST_BURST): the rate is kept from
+    /// one such burst to the next.
+    #[serde(default = "crate::sending::no_burst")]
+    pub burst: u32,
     /// How long to send.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
@@ -61,6 +65,7 @@ impl Config {
             direction: Direction::Up,
             datagram_bytes: 1200,
             bits_per_second: 10_000_000,
+            burst: 1,
             duration: Nanos::from_secs(10),
             interval: Nanos::from_secs(1),
             cpu: None,

@@ -9,9 +9,10 @@ use traffic::stream::{Config, Direction, Method, Pacing};
 use quantity::parse;
 use report::page::workload as page;
 
+use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::login::AsUser;
-use crate::options::{Json, Measure, Output, heading};
+use crate::options::{Json, Measure, Output, Paced, heading};
 use crate::output::{self, say};
 use crate::server::Server;
 use crate::workload;
@@ -46,9 +47,10 @@ pub struct Args {
     /// Bytes of a write [default: 128K], or of a datagram [default: 1448]
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, help_heading = "Traffic")]
     write_size: Option<u32>,
-    /// Bits a second of each flow, such as 10M; 0 for as fast as possible [default for UDP: 1M]
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate, help_heading = "Traffic")]
-    rate: Option<u64>,
+    /// Bits a second of each flow, such as 10M; 0 for as fast as possible [default for UDP: 1M]. With
+    /// -u and a burst, so many datagrams leave in a row: 10M/20
+    #[arg(short = 'b', long, value_name = "RATE[/BURST]", value_parser = Paced::parse, help_heading = "Traffic")]
+    rate: Option<Paced>,
     /// Pace in the program instead of with SO_MAX_PACING_RATE
     #[arg(long, requires = "rate", help_heading = "Traffic")]
     pace_in_program: bool,
@@ -88,6 +90,9 @@ fn whole_seconds(text: &str) -> Result<u64, String> {
 
 impl Args {
     fn request(&self) -> anyhow::Result<Config> {
+        if !self.udp && self.rate.is_some_and(|rate| rate.burst > 1) {
+            return Err(BadInput("a burst is of datagrams: give -u too, or leave /BURST out".into()).into());
+        }
         Ok(Config {
             direction: match (self.down, self.both) {
                 (true, _) => Direction::Down,
@@ -100,7 +105,8 @@ impl Args {
             bytes: self.bytes,
             warm_up_s: self.warm_up,
             write_bytes: self.write_size.unwrap_or(if self.udp { 1448 } else { 128 << 10 }),
-            pace_bits_per_second: self.rate.filter(|r| self.udp || *r > 0),
+            pace_bits_per_second: self.rate.map(|rate| rate.bits_per_second).filter(|r| self.udp || *r > 0),
+            burst: self.rate.map_or(1, |rate| rate.burst),
             pacing: if self.pace_in_program { Pacing::Program } else { Pacing::Kernel },
             method: match (self.zerocopy, self.sendfile) {
                 (true, _) => Method::Zerocopy,

@@ -5,7 +5,7 @@ use traffic::kept::Run;
 use traffic::udp::{Config, Direction};
 
 use crate::interrupt::Interrupt;
-use crate::options::{Json, Measure, Output};
+use crate::options::{Json, Measure, Output, Paced};
 use crate::server::Server;
 use crate::workload;
 
@@ -22,9 +22,10 @@ pub struct Args {
     /// Bytes of each datagram, 24 to 65507
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1200", help_heading = "Traffic")]
     size: u32,
-    /// Bits a second, such as 10M; 0 for as fast as possible
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = parse::bit_rate, default_value = "10M", help_heading = "Traffic")]
-    rate: u64,
+    /// Bits a second, such as 10M; 0 for as fast as possible. With a burst, so many datagrams leave in
+    /// a row: 10M/20
+    #[arg(short = 'b', long, value_name = "RATE[/BURST]", value_parser = Paced::parse, default_value = "10M", help_heading = "Traffic")]
+    rate: Paced,
     #[command(flatten)]
     measure: Measure,
     #[command(flatten)]
@@ -38,7 +39,8 @@ impl Args {
         Ok(Config {
             direction: if self.down { Direction::Down } else { Direction::Up },
             datagram_bytes: self.size,
-            bits_per_second: self.rate,
+            bits_per_second: self.rate.bits_per_second,
+            burst: self.rate.burst,
             duration: self.measure.duration(),
             interval: self.measure.interval(),
             cpu: self.measure.cpu,

@@ -5,6 +5,7 @@ mod agent;
 mod capture;
 mod delay_live;
 mod doctor;
+mod drawn;
 mod hostile;
 mod killed;
 mod lab;
