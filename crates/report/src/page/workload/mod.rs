@@ -6,6 +6,7 @@ mod load;
 mod responsiveness;
 mod rr;
 mod serve;
+mod spread;
 mod stream;
 mod udp;
 
@@ -25,6 +26,11 @@ pub use rr::{document as transactions, progress as transactions_progress, silenc
 pub use serve::{document as served, line as server_event};
 pub use stream::{document as stream, interval as stream_interval};
 pub use udp::document as udp;
+
+/// Which way a flow of a stream carries data.
+const fn way(client_sends: bool) -> &'static str {
+    if client_sends { "up" } else { "down" }
+}
 
 /// What a workload showed, as it ended and from its run alike.
 pub fn document(run: &Run) -> Document {

@@ -1,9 +1,10 @@
 //! Bulk transfer.
 
 use quantity::{bit_rate, bytes, count, counted, share};
+use record::Nanos;
 use traffic::stream::{Config, Direction, FlowOutcome, Outcome, Pacing, Sample, Total, paced_write_bytes};
 
-use super::{ended_early, flows};
+use super::{ended_early, flows, spread, way};
 use crate::page::facts;
 use paper::document::{Block, Cell, Column, Document, Section, Table, Text, clauses, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Unit, tidy};
@@ -32,10 +33,6 @@ fn congestion(outcome: &Outcome) -> Option<String> {
         (Some(ours), Some(theirs)) if ours != theirs => Some(format!("{ours} here, {theirs} at the server")),
         (ours, theirs) => ours.or(theirs),
     }
-}
-
-const fn way(client_sends: bool) -> &'static str {
-    if client_sends { "up" } else { "down" }
 }
 
 /// What the transfer showed.
@@ -76,6 +73,10 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
     each.plot(over_time("cwnd", "Congestion window over time", Axis::linear("window", Unit::Bytes), outcome, |s| {
         Some(s.tcp.filter(|_| s.sends)?.snd_cwnd_bytes() as f64)
     }));
+    each.plot(spread::boxes(&outcome.series));
+    if let Some(gaps) = spread::gaps(&outcome.series) {
+        each.say(gaps);
+    }
     let mut sections = vec![each, settings(config, outcome)];
     if let Some(text) = &outcome.server_output {
         let mut section = Section::new("The server's own report");
@@ -125,7 +126,7 @@ fn faster_than_asked(way: &str, config: &Config, total: &Total) -> Option<String
 fn table(config: &Config, outcome: &Outcome) -> Table {
     let figures: &[&str] = match config.udp {
         true => &["goodput", "lost", "of", "share", "reordered", "duplicated", "jitter"],
-        false => &["goodput", "received", "retransmitted", "last RTT"],
+        false => &["goodput", "received", "retransmitted", "mean RTT", "max RTT", "last RTT"],
     };
     let columns = [Column::figures("flow"), Column::text("direction")].into_iter();
     let mut table = Table::new("", columns.chain(figures.iter().map(|name| Column::figures(*name))));
@@ -149,8 +150,13 @@ fn table(config: &Config, outcome: &Outcome) -> Table {
         } else {
             row.push(Cell::or(f.received_bytes, Cell::bytes, "the receiver did not say what arrived"));
             row.push(Cell::or(f.retransmitted_segments, Cell::count, "the sender's kernel was not asked"));
-            let rtt = f.tcp.filter(|_| f.client_sends).map(|t| t.srtt);
-            row.push(Cell::time_or(rtt, "only this host's sending side knows it"));
+            let unknown = "only this host's sending side knows it";
+            let sampled = || outcome.series.iter().filter(|s| s.sends && (s.flow, s.sends) == (f.flow, f.client_sends));
+            let rtts: Vec<Nanos> = sampled().filter_map(|s| Some(s.tcp?.srtt)).collect();
+            let n = (rtts.len() as u64).max(1);
+            let mean = rtts.iter().copied().reduce(|sum, rtt| sum + rtt).map(|sum| Nanos(sum.0 / n));
+            row.extend([mean, rtts.iter().copied().max()].map(|rtt| Cell::time_or(rtt, unknown)));
+            row.push(Cell::time_or(f.tcp.filter(|_| f.client_sends).map(|t| t.srtt), unknown));
         }
         table.push(row);
     }
