@@ -1,12 +1,13 @@
 //! How the workloads compare with their peers, interleaved:
-//! `peers stream|rr loopback|veth|path [ROUNDS]`.
+//! `peers stream|streams|udp|rr loopback|veth|path [ROUNDS]`.
 //!
-//! A bulk transfer against iperf3 (goodput, and CPU seconds a gigabyte of the client's and the
-//! server's process together), 14 bytes each way (sockperf's smallest message) against sockperf and
-//! qperf (transactions a second). There clients run on the first CPU and servers on the second,
-//! whoever's they are: left to the scheduler, an exchange of ten microseconds is twice as fast or
-//! as slow by where the two happen to meet. Each round runs every contestant once, in an order that
-//! turns with the rounds; what is printed is the median of the rounds' ratios with its
+//! A bulk transfer of one stream, of four, and of datagrams of 64 bytes against iperf3 (goodput,
+//! and CPU seconds a gigabyte of the client's and the server's process together), 14 bytes each way
+//! (sockperf's smallest message) against sockperf and qperf (transactions a second; round trips and
+//! CPU time a transaction beside sockperf's). There clients run on the first CPU and servers on the
+//! second, whoever's they are: left to the scheduler, an exchange of ten microseconds is twice as
+//! fast or as slow by where the two happen to meet. Each round runs every contestant once, in an
+//! order that turns with the rounds; what is printed is the median of the rounds' ratios with its
 //! distribution-free interval (second lowest to second highest of nine: 96 %). A run that fails is
 //! reported and its round excluded.
 
@@ -162,24 +163,32 @@ impl Run<'_> {
     }
 
     /// Bits a second, and CPU seconds a gigabyte.
-    fn transfer(&self, ours: bool) -> Result<(f64, f64), Failure> {
+    fn transfer(&self, what: &str, ours: bool) -> Result<(f64, f64), Failure> {
         let (port, seconds, server) = (self.port.to_string(), SECONDS.to_string(), self.place.server);
         let me = std::env::current_exe()?.display().to_string();
         let (text, cpu) = if ours {
-            self.pair((&me, &["serve", server, &port]), (&me, &["client", "stream", server, &port]))?
+            self.pair((&me, &["serve", server, &port]), (&me, &["client", what, server, &port]))?
         } else {
-            let client = ["-c", server, "-p", &port, "-t", &seconds, "--json"];
+            let more: &[&str] = match what {
+                "streams" => &["-P", "4"],
+                "udp" => &["-u", "-b", "0", "-l", "64"],
+                _ => &[],
+            };
+            let client = [&["-c", server, "-p", &port, "-t", &seconds, "--json"], more].concat();
             self.pair(("iperf3", &["-s", "-1", "-p", &port]), ("iperf3", &client))?
         };
         let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?;
-        let received = &json["end"]["sum_received"];
+        let end = &json["end"];
+        let received = if what == "udp" { &end["sum"] } else { &end["sum_received"] };
         let (rate, bytes) = (received["bits_per_second"].as_f64(), received["bytes"].as_f64());
         let (rate, bytes) = rate.zip(bytes).ok_or_else(|| format!("no result in {text}"))?;
-        Ok((rate, cpu / bytes * 1e9))
+        // Of datagrams the sum is what was sent.
+        let came = 1.0 - if what == "udp" { received["lost_percent"].as_f64().unwrap_or(0.0) / 100.0 } else { 0.0 };
+        Ok((rate * came, cpu / (bytes * came) * 1e9))
     }
 
-    /// Transactions a second of 14 bytes each way.
-    fn transactions(&self, peer: &str) -> Result<f64, Failure> {
+    /// Exchanges of 14 bytes each way.
+    fn transactions(&self, peer: &str) -> Result<Exchanges, Failure> {
         let (port, seconds, server) = (self.port.to_string(), SECONDS.to_string(), self.place.server);
         let me = std::env::current_exe()?.display().to_string();
         let number = |text: &str, before: &str| -> Result<f64, Failure> {
@@ -192,8 +201,13 @@ impl Run<'_> {
             "sockperf" => {
                 let serve = ["server", "--tcp", "-i", server, "-p", &port];
                 let client = ["ping-pong", "--tcp", "-i", server, "-p", &port, "-t", &seconds, "-m", "14"];
-                let (text, _) = self.pair(("sockperf", &serve), ("sockperf", &client))?;
-                Ok(number(&text, "ReceivedMessages=")? / number(&text, "RunTime=")?)
+                let (text, cpu) = self.pair(("sockperf", &serve), ("sockperf", &client))?;
+                let messages = number(&text, "ReceivedMessages=")?;
+                // It gives halves of round trips, in microseconds.
+                let percentile = |share| Ok::<_, Failure>(2.0 * number(&text, share)?);
+                let round_trips = [percentile("percentile 50.000")?, percentile("percentile 99.000")?];
+                let per_second = messages / number(&text, "RunTime=")?;
+                Ok(Exchanges { per_second, round_trips_us: round_trips, cpu_us: cpu / messages * 1e6 })
             }
             "qperf" => {
                 let client = [server, "-lp", &port, "-t", &seconds, "-m", "14", "-v", "-uu", "tcp_lat"];
@@ -201,15 +215,30 @@ impl Run<'_> {
                 // It gives half a round trip, in whole nanoseconds with -uu.
                 let latency = number(&text, "latency")?;
                 let to_ns = if text.contains(" us") { 1e3 } else { 1.0 };
-                Ok(1e9 / (2.0 * latency * to_ns))
+                let round_trip = 2.0 * latency * to_ns;
+                Ok(Exchanges { per_second: 1e9 / round_trip, round_trips_us: [f64::NAN; 2], cpu_us: f64::NAN })
             }
             _ => {
                 let client = ["client", "rr", server, &port];
-                let (text, _) = self.pair((&me, &["serve", server, &port]), (&me, &client))?;
-                Ok(text.trim().parse().map_err(|e| format!("{e}: {text}"))?)
+                let (text, cpu) = self.pair((&me, &["serve", server, &port]), (&me, &client))?;
+                let figures: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+                let [transactions, per_second, p50, p99] = figures[..] else {
+                    return Err(format!("no result in {text}").into());
+                };
+                Ok(Exchanges { per_second, round_trips_us: [p50, p99], cpu_us: cpu / transactions * 1e6 })
             }
         }
     }
+}
+
+/// What an exchange of small messages takes.
+#[derive(Clone, Copy)]
+struct Exchanges {
+    per_second: f64,
+    /// The median and p99.
+    round_trips_us: [f64; 2],
+    /// CPU time of both processes for each, from their start to their end.
+    cpu_us: f64,
 }
 
 /// The median of the ratios, and its interval.
@@ -218,7 +247,7 @@ fn show(what: &str, mut ratios: Vec<f64>, ours: f64, theirs: f64, unit: &str) {
     let n = ratios.len();
     let edge = usize::from(n >= 9);
     println!(
-        "{what:<34} {:.3} [{:.3}, {:.3}]  n = {n}, medians {ours:.4} and {theirs:.4} {unit}",
+        "{what:<44} {:.3} [{:.3}, {:.3}]  n = {n}, medians {ours:.4} and {theirs:.4} {unit}",
         ratios[n / 2],
         ratios[edge],
         ratios[n - 1 - edge]
@@ -242,20 +271,25 @@ fn main() -> Result<(), Failure> {
             Ok(())
         }
         ["client", what, address, port] => client(what, &format!("{address}:{port}")),
-        [what @ ("stream" | "rr"), place @ ("loopback" | "veth" | "path"), ref rest @ ..] => {
+        [what @ ("stream" | "streams" | "udp" | "rr"), place @ ("loopback" | "veth" | "path"), ref rest @ ..] => {
             let rounds: usize = rest.first().map_or(Ok(9), |r| r.parse())?;
             let place = Place::new(place)?;
-            if what == "stream" { streams(&place, rounds.max(1)) } else { round_trips(&place, rounds.max(1)) }
+            if what == "rr" { round_trips(&place, rounds.max(1)) } else { transfers(&place, what, rounds.max(1)) }
         }
-        _ => Err("peers stream|rr loopback|veth|path [ROUNDS]".into()),
+        _ => Err("peers stream|streams|udp|rr loopback|veth|path [ROUNDS]".into()),
     }
 }
 
 fn client(what: &str, server: &str) -> Result<(), Failure> {
     let server: std::net::SocketAddr = server.parse()?;
     let duration = Nanos::from_secs(SECONDS);
-    if what == "stream" {
-        let config = stream::Config { duration, ..stream::Config::new(server) };
+    if what != "rr" {
+        let mut config = stream::Config { duration, ..stream::Config::new(server) };
+        match what {
+            "streams" => config.flows = 4,
+            "udp" => (config.udp, config.write_bytes, config.pace_bits_per_second) = (true, 64, Some(0)),
+            _ => {}
+        }
         let outcome = stream::run(&config, &mut |_| ControlFlow::Continue(()))?;
         println!("{}", stream::iperf3_report(&config, &outcome));
     } else {
@@ -263,7 +297,9 @@ fn client(what: &str, server: &str) -> Result<(), Failure> {
         let exchange = rr::Exchange { request_bytes: 14, response_bytes: 14, ..rr::Config::new(server).exchange };
         let mut config = rr::Config { duration, exchange, ..rr::Config::new(server) };
         config.target.options.nodelay = Some(true);
-        println!("{}", rr::run(&config, &mut |_| ControlFlow::Continue(()))?.transactions_per_second);
+        let outcome = rr::run(&config, &mut |_| ControlFlow::Continue(()))?;
+        let [p50, p99] = [outcome.latency.p50, outcome.latency.p99].map(|time| time.0 as f64 / 1e3);
+        println!("{} {} {p50} {p99}", outcome.transactions, outcome.transactions_per_second);
     }
     Ok(())
 }
@@ -291,36 +327,30 @@ fn rounds<const N: usize, T>(
     if all[0].is_empty() { Err("no round was whole".into()) } else { Ok(all) }
 }
 
-fn streams(place: &Place, n: usize) -> Result<(), Failure> {
-    let [ours, theirs] = rounds(n, |which| place.next(false).transfer(which == 0))?;
-    let pairs = || ours.iter().zip(&theirs);
-    let of = |v: &[(f64, f64)], f: fn(&(f64, f64)) -> f64| median(v.iter().map(f));
-    let rate = |r: &(f64, f64)| r.0 / 1e9;
-    show(
-        "goodput, ours over iperf3",
-        pairs().map(|(a, b)| a.0 / b.0).collect(),
-        of(&ours, rate),
-        of(&theirs, rate),
-        "Gbit/s",
-    );
-    let cpu = |r: &(f64, f64)| r.1;
-    show(
-        "CPU a byte, ours over iperf3",
-        pairs().map(|(a, b)| a.1 / b.1).collect(),
-        of(&ours, cpu),
-        of(&theirs, cpu),
-        "s/GB",
-    );
+fn transfers(place: &Place, what: &str, n: usize) -> Result<(), Failure> {
+    let [ours, theirs] = rounds(n, |which| place.next(false).transfer(what, which == 0))?;
+    let beside = |name: &str, of: fn(&(f64, f64)) -> f64, unit: &str| {
+        let ratios = ours.iter().zip(&theirs).map(|(a, b)| of(a) / of(b)).collect();
+        let [mine, peer] = [&ours, &theirs].map(|all| median(all.iter().map(of)));
+        show(&format!("{what}: {name}, ours over iperf3"), ratios, mine, peer, unit);
+    };
+    beside("goodput", |r| r.0 / 1e9, "Gbit/s");
+    beside("CPU a byte", |r| r.1, "s/GB");
     Ok(())
 }
 
 fn round_trips(place: &Place, n: usize) -> Result<(), Failure> {
     let names = ["ours", "sockperf", "qperf"];
-    let all: [Vec<f64>; 3] = rounds(n, |which| place.next(true).transactions(names[which]))?;
-    for peer in 1..3 {
-        let ratios = all[0].iter().zip(&all[peer]).map(|(a, b)| a / b).collect();
-        let of = |v: &[f64]| median(v.iter().copied());
-        show(&format!("transactions, ours over {}", names[peer]), ratios, of(&all[0]), of(&all[peer]), "a second");
-    }
+    let all: [Vec<Exchanges>; 3] = rounds(n, |which| place.next(true).transactions(names[which]))?;
+    let beside = |peer: usize, name: &str, of: fn(&Exchanges) -> f64, unit: &str| {
+        let ratios = all[0].iter().zip(&all[peer]).map(|(a, b)| of(a) / of(b)).collect();
+        let [mine, theirs] = [0, peer].map(|which: usize| median(all[which].iter().map(of)));
+        show(&format!("rr: {name}, ours over {}", names[peer]), ratios, mine, theirs, unit);
+    };
+    beside(1, "transactions", |e| e.per_second, "a second");
+    beside(2, "transactions", |e| e.per_second, "a second");
+    beside(1, "median round trip", |e| e.round_trips_us[0], "µs");
+    beside(1, "p99 round trip", |e| e.round_trips_us[1], "µs");
+    beside(1, "CPU a transaction", |e| e.cpu_us, "µs");
     Ok(())
 }
