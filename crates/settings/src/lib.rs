@@ -34,10 +34,27 @@ pub fn read<T, E: From<Wrong>>(
 ) -> Result<T, E> {
     let start = At::new(file, text, 0);
     let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map_or(start, |span| start.moved(span.start));
-        at.wrong(error.message())
+        let byte = error.span().map_or(0, |span| span.start);
+        let rest = text.get(byte..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        start.moved(byte).wrong(in_toml(error.message(), rest))
     })?;
     Table::new(start, what, table.into_inner()).read(take)
+}
+
+/// What is no TOML, and what people who write other formats would write here; `rest` is what is
+/// left of the line.
+fn in_toml(message: &str, rest: &str) -> String {
+    let value = rest.split('#').next().unwrap_or_default().trim();
+    if message.starts_with("string values must be quoted") && !value.is_empty() {
+        return format!("text is in quotation marks in TOML: \"{value}\"");
+    }
+    if message.starts_with("key with no value") {
+        return format!("{message}: a line of TOML is `name = value`, with text in quotation marks");
+    }
+    if message.starts_with("unexpected key or value") && value.starts_with(',') {
+        return "a line of TOML ends without a comma".to_owned();
+    }
+    message.to_owned()
 }
 
 #[cfg(test)]
@@ -83,9 +100,16 @@ mod tests {
             ("wait = '1ms'", "s.toml:1:8: \"1ms\" is too short: at least 1s"),
             ("wait = '1 horse'", "s.toml:1:8: \"1 horse\": "),
             ("port = [1, 99]", "s.toml:1:12: a whole number from 1 to 9 is needed here"),
-            ("inner = 5", "s.toml:1:9: [inner] is a table"),
+            ("inner = 5", "s.toml:1:9: [inner] is a table: write [inner] once, and its keys in lines below it"),
             ("wait = true", "s.toml:1:8: text or a number is needed here, not boolean"),
             ("wait = 1\n= 2", "s.toml:2:1: "),
+            ("wait = 1ms # short", "s.toml:1:8: text is in quotation marks in TOML: \"1ms\""),
+            ("name: x", "s.toml:1:7: key with no value, expected `=`: a line of TOML is `name = value`"),
+            ("name = 'x',", "s.toml:1:11: a line of TOML ends without a comma"),
+            (
+                "name = [1, 22]",
+                "s.toml:1:8: text or a number is needed here, not array: several numbers are one text, \"1 22\"",
+            ),
         ] {
             assert!(said(text).starts_with(wrong), "{text:?}: {}", said(text));
         }

@@ -52,7 +52,11 @@ impl<'a> Value<'a> {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) => Ok(number.to_string()),
             DeValue::Float(number) => Ok(number.to_string()),
-            other => Err(self.wrong(format!("text or a number is needed here, not {}", other.type_str()))),
+            other => {
+                let instead = numbers(other).map(|all| format!(": several numbers are one text, {all:?}"));
+                let kind = other.type_str();
+                Err(self.wrong(format!("text or a number is needed here, not {kind}{}", instead.unwrap_or_default())))
+            }
         }
     }
 
@@ -162,7 +166,17 @@ impl<'a> Value<'a> {
         let (named_at, at) = (self.named_at, self.at);
         match self.value {
             DeValue::Table(table) => Table::new(named_at, what, table).read(take),
-            _ => Err(at.wrong(format!("{what} is a table")).into()),
+            _ => Err(at.wrong(format!("{what} is a table: write {what} once, and its keys in lines below it")).into()),
         }
     }
+}
+
+/// The numbers of a list, with blanks between them.
+fn numbers(value: &DeValue<'_>) -> Option<String> {
+    let one = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::Integer(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let all: Vec<String> = value.as_array()?.iter().map(one).collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| all.join(" "))
 }

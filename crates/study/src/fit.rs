@@ -116,7 +116,8 @@ fn setting(name: &str, problem: String) -> Option<Misfit> {
 /// That there is none, with the nearest name.
 pub fn response(name: &str) -> Result<Response, String> {
     let known = || Response::ALL.into_iter().map(Response::name);
-    Response::from_name(name).ok_or_else(|| match quantity::near(name, known()) {
+    let near = || crate::brought::measure(name).or_else(|| quantity::near(name, known()));
+    Response::from_name(name).ok_or_else(|| match near() {
         Some(near) => format!("no response {name:?}: did you mean `{near}`?"),
         None => format!("no response {name:?}: there are {}", known().collect::<Vec<_>>().join(", ")),
     })
@@ -334,7 +335,12 @@ pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
         return None;
     }
     let now = now.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(format!("{sysctl} holds numbers ({now} on this machine), not {value:?}"))
+    let switch = match value {
+        "on" => ": write 1",
+        "off" => ": write 0",
+        _ => "",
+    };
+    Some(format!("{sysctl} holds numbers ({now} on this machine), not {value:?}{switch}"))
 }
 
 #[cfg(test)]

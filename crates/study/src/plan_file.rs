@@ -142,7 +142,7 @@ fn fixed<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, String), Wr
 
 /// A setting that is varied.
 fn factor<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, Factor), Wrong> {
-    const LIST: &str = "a factor has a list of levels, such as [1, 0]";
+    const LIST: &str = "a factor has a list of levels, such as [1, 0]; what is held is below [fixed]";
     let at = value.at();
     let levels = value.list(LIST)?;
     if levels.is_empty() {
@@ -190,7 +190,7 @@ fn accepted(key: &Key<'_>, (value, at): (&str, At<'_>)) -> Result<(), Wrong> {
 fn set(name: &str, name_at: At<'_>, (value, value_at): (&str, At<'_>)) -> Result<(), Wrong> {
     Setup::default().set(name, value).map_err(|refused| match refused {
         Refused::Name(problem) => name_at.wrong(problem),
-        Refused::Value(problem) => value_at.wrong(problem),
+        Refused::Value(problem) => value_at.wrong(brought::value(name, value).unwrap_or(problem)),
     })
 }
 

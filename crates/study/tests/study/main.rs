@@ -1,4 +1,5 @@
 //! Studies as they run, and what they write.
 
+mod brought;
 mod keys;
 mod studies;
