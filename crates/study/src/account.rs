@@ -9,7 +9,7 @@ use quantity::p_value;
 use crate::analysis;
 use crate::conclusion::{
     Compared, Conclusion, columns, effects_table, goodput_chart, judge, not_predicted, ping_charts, ping_distributions,
-    predicted_in, table_of,
+    predicted_change, predicted_in, table_of,
 };
 use crate::engine::Study;
 use crate::misses;
@@ -31,7 +31,8 @@ pub fn of_plan(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
                 match analysis::compare(part, plan, trials, pair, plan.response, seed) {
                     Some(comparison) => {
                         let response = plan.response;
-                        conclusion.compared.push(Compared { what, response, comparison, predicted: None });
+                        let predicted = predicted_change(study, part, trials, pair);
+                        conclusion.compared.push(Compared { what, response, comparison, predicted });
                     }
                     None => conclusion.verdict.extend(without_ratio(part, plan, trials, pair, &what)),
                 }
@@ -260,6 +261,26 @@ mod tests {
             of_plan(&study, &[one(0), one(1)], 1).verdict.iter().any(|s| s.to_string().contains("changes nothing of"))
         };
         assert!(said("bbr") && !said("cubic"));
+    }
+
+    #[test]
+    fn a_plan_of_ones_own_says_what_was_predicted_of_its_change() {
+        let plan = "workload = \"rr\"\nmeasure = \"latency_p50\"\nrepetitions = 3\n[fixed]\nrate = \"1gbit\"\n\
+                    [factors]\ndelay = [\"5ms\", \"10ms\"]\n";
+        let plan = crate::plan_file::parse("p.toml", plan).unwrap();
+        let study = Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        let mut trials = Vec::new();
+        for block in 0..3u32 {
+            for (level, took) in [(0, 10.1e6), (1, 20.1e6)] {
+                let mut trial = Trial::of_goodput((0, block), level, 0.0);
+                trial.responses.insert(Response::LatencyP50, took + f64::from(block) * 1e3);
+                trials.push(trial);
+            }
+        }
+        let said = of_plan(&study, &trials, 1);
+        assert!((said.compared[0].predicted.unwrap() - 1.0).abs() < 0.01, "{:?}", said.compared);
+        assert!(said.verdict[0].to_string().contains("predicted +100.0 %"), "{:?}", said.verdict);
+        assert!(!said.notes.iter().any(|note| note.contains("no prediction")), "{:?}", said.notes);
     }
 
     #[test]

@@ -13,12 +13,12 @@ use crate::analysis;
 use crate::chart::{Chart, Line};
 use crate::engine::Study;
 use crate::measure::TENTH;
+use crate::not_predicted::{NotPredicted, none_because};
 use crate::outcome::{Point, Trial};
 use crate::plan::Plan;
-use crate::predict::{NotPredicted, Predicted};
+use crate::predict::Predicted;
 use crate::response::{WHAT_HELPS, is_known, percent_of, quantity, quantity_of, too_wide, visible};
 use crate::sentence::Sentence;
-use crate::setting::Workload;
 
 /// One comparison that a verdict rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,16 +239,16 @@ pub fn effects_table(part: usize, plan: &Plan, trials: &[Trial], verdict: &mut V
     table
 }
 
-/// What first principles say of a combination, where they do: goodput under a rate, a window or
-/// loss; exchanges over a path.
+/// What first principles say of a combination, where they do.
 pub fn prediction(plan: &Plan, levels: &[usize]) -> Option<Predicted> {
-    let setup = plan.setup(levels).ok()?;
-    match (plan.response, setup.workload) {
-        (Response::Goodput, Workload::Stream) => crate::predict::goodput(&setup),
-        (Response::Goodput, Workload::Udp) => crate::predict::datagrams(&setup),
-        (Response::Transactions, Workload::Rr | Workload::Crr) => crate::predict::exchanges(&setup),
-        _ => None,
-    }
+    crate::predict::of(plan.response, &plan.setup(levels).ok()?)
+}
+
+/// What first principles say of one combination against another, as a ratio less 1; `None` where
+/// they leave one out, or the other has none of it.
+pub(crate) fn predicted_change(study: &Study, part: usize, trials: &[Trial], pair: [&[usize]; 2]) -> Option<f64> {
+    let [first, second] = pair.map(|levels| predicted_in(study, part, trials, levels));
+    first.filter(|p| p.value > 0.0).zip(second).map(|(first, second)| second.value / first.value - 1.0)
 }
 
 /// The prediction of a combination of one plan of a study, in the lab or between real hosts.
@@ -270,7 +270,7 @@ pub(crate) fn not_predicted(study: &Study, part: usize, trials: &[Trial]) -> Vec
         if study.host.is_some() {
             setup.keep_to_this_host();
         }
-        let why = crate::predict::none_because(plan.response, &setup);
+        let why = none_because(plan.response, &setup);
         match reasons.iter_mut().find(|r| r.0 == why) {
             Some(reason) => reason.1 += 1,
             None => reasons.push((why, 1)),

@@ -34,6 +34,7 @@ mod ground;
 pub mod ledger;
 mod measure;
 mod misses;
+mod not_predicted;
 mod outcome;
 pub mod overhead;
 mod plan;

@@ -1,8 +1,7 @@
 //! What a path and a setting must give, from first principles. Each says where it holds.
 
-use std::fmt;
-
 use lab::Side;
+use record::Nanos;
 use record::trial::Response;
 
 use crate::setting::{Setup, Workload};
@@ -124,12 +123,48 @@ fn held(bytes: u32, writes: u32, mss: u32) -> Held {
     }
 }
 
-/// Exchanges a second, one after the other, over a path with a rate: a round trip, the time that
-/// request and response take on the wire, for `crr` the handshake's round trip before and those of
-/// slow start, and what Nagle's algorithm holds of messages in several writes. With a connection
-/// each the response is not held: the FIN that follows it takes it along. `None` over loopback,
-/// without a rate, and where the hosts' own time is more than the path's: there hosts decide.
+/// How long an exchange takes, seconds, the pause before the next one left out.
+#[derive(Clone, Copy, Debug)]
+struct ExchangeTime {
+    seconds: f64,
+    /// The least and the most that still agree with it, without [`SLACK`].
+    least: f64,
+    most: f64,
+}
+
+/// Exchanges a second, one after the other, over a path with a rate: `exchange_time()`.
 pub fn exchanges(setup: &Setup) -> Option<Predicted> {
+    let time = exchange_time(setup)?;
+    let think = setup.exchange.think.as_secs_f64();
+    Some(Predicted {
+        value: 1.0 / (time.seconds + think),
+        low: (1.0 - SLACK) / (time.most + think),
+        high: (1.0 + SLACK) / (time.least + think),
+    })
+}
+
+/// The median time of an exchange, nanoseconds: `exchange_time()`. Loss and jitter of a path
+/// are in it only as far as they reach half of the exchanges, so there is no prediction from 10 %
+/// of loss on, nor where the delay varies.
+pub fn exchange_latency(setup: &Setup) -> Option<Predicted> {
+    let ways = [&setup.path.a_to_b, &setup.path.b_to_a];
+    if ways.iter().any(|way| way.loss.share() >= 0.1 || way.jitter > Nanos::ZERO) {
+        return None;
+    }
+    let time = exchange_time(setup)?;
+    Some(Predicted {
+        value: time.seconds * 1e9,
+        low: time.least * (1.0 - SLACK) * 1e9,
+        high: time.most * (1.0 + SLACK) * 1e9,
+    })
+}
+
+/// A round trip, the time that request and response take on the wire, for `crr` the handshake's
+/// round trip before and those of slow start, and what Nagle's algorithm holds of messages in
+/// several writes. With a connection each the response is not held: the FIN that follows it takes
+/// it along. `None` over loopback, without a rate, and where the hosts' own time is more than the
+/// path's: there hosts decide.
+fn exchange_time(setup: &Setup) -> Option<ExchangeTime> {
     if setup.schedule.is_some() {
         return None;
     }
@@ -168,12 +203,12 @@ pub fn exchanges(setup: &Setup) -> Option<Predicted> {
         }
     }
     let path_s = trips * round_trip_s + timers * DELAYED_ACK_S;
-    let seconds = path_s + wire_s + idle_s - meanwhile_s + e.think.as_secs_f64();
+    let seconds = path_s + wire_s + idle_s - meanwhile_s;
     let hosts_s = trips * HOSTS_S + if connect_each { CONNECTION_S } else { 0.0 };
-    (hosts_s < seconds).then(|| Predicted {
-        value: 1.0 / seconds,
-        low: (1.0 - SLACK) / (seconds + meanwhile_s + hosts_s + timers * TICK_S),
-        high: (1.0 + SLACK) / (seconds - timers * TICK_S),
+    (hosts_s < seconds + e.think.as_secs_f64()).then_some(ExchangeTime {
+        seconds,
+        least: seconds - timers * TICK_S,
+        most: seconds + meanwhile_s + hosts_s + timers * TICK_S,
     })
 }
 
@@ -193,6 +228,51 @@ pub fn datagrams(setup: &Setup) -> Option<Predicted> {
     let passed = way.rate.map(|rate| rate.bits() as f64 * f64::from(setup.datagram_bytes) / wire);
     let value = [sent, passed].into_iter().flatten().reduce(f64::min)? * (1.0 - way.loss.share());
     Some(Predicted { value, low: value * (1.0 - SLACK), high: value * (1.0 + SLACK) })
+}
+
+/// The share of datagrams that never come: what the path loses, and what it has no rate for. `None`
+/// where [`datagrams`] says nothing.
+pub fn datagrams_lost(setup: &Setup) -> Option<Predicted> {
+    let through = datagrams(setup).filter(|_| setup.datagram_rate > 0)?.value / setup.datagram_rate as f64;
+    let lost = (1.0 - through).max(0.0);
+    // Chance moves a share of a few thousand datagrams by about as much as this.
+    let reach = SLACK * lost + 0.005;
+    Some(Predicted { value: lost, low: (lost - reach).max(0.0), high: lost + reach })
+}
+
+/// The median one-way delay of datagrams, nanoseconds, where the path has room for them: its delay,
+/// and their time on the wire. `None` where [`datagrams`] says nothing, where the delay varies, and
+/// where datagrams come at more than nine tenths of the path's rate: there a queue decides.
+pub fn one_way(setup: &Setup) -> Option<Predicted> {
+    datagrams(setup)?;
+    let down = setup.direction == Some(traffic::stream::Direction::Down);
+    let way = if down { &setup.path.b_to_a } else { &setup.path.a_to_b };
+    let wire =
+        f64::from(setup.datagram_bytes + ip_header_bytes(setup.ipv6 == Some(true)) + UDP_HEADER_BYTES) + ETHERNET;
+    let asked = setup.datagram_rate as f64 * wire / f64::from(setup.datagram_bytes);
+    let rate = way.rate?.bits() as f64;
+    if setup.datagram_rate == 0 || asked > 0.9 * rate || way.jitter > Nanos::ZERO || way.reorder.is_some() {
+        return None;
+    }
+    let seconds = way.delay.as_secs_f64() + wire * 8.0 / rate;
+    let (low, high) = (seconds * (1.0 - SLACK), (seconds + HOSTS_S) * (1.0 + SLACK));
+    (seconds > HOSTS_S).then_some(Predicted { value: seconds * 1e9, low: low * 1e9, high: high * 1e9 })
+}
+
+/// The shortest round trip of a stream, nanoseconds: the path's delay both ways, and a full segment
+/// and its ACK on the wire. The handshake's is shorter by the segment. `None` over loopback,
+/// without a rate, between real hosts, and where the delay varies or the hosts take longer.
+pub fn shortest_round_trip(setup: &Setup) -> Option<Predicted> {
+    let ways = [&setup.path.a_to_b, &setup.path.b_to_a];
+    let steady = setup.schedule.is_none() && ways.iter().all(|way| way.jitter == Nanos::ZERO);
+    let path_s = setup.round_trip_s().filter(|_| steady && !setup.loopback)?;
+    let bits = 8.0 * (f64::from(setup.path.mtu) + ETHERNET);
+    let wire_s = ways.iter().map(|way| Some(bits / way.rate?.bits() as f64)).sum::<Option<f64>>()?;
+    (path_s > HOSTS_S).then_some(Predicted {
+        value: path_s * 1e9,
+        low: path_s * (1.0 - SLACK) * 1e9,
+        high: (path_s + wire_s + HOSTS_S) * (1.0 + SLACK) * 1e9,
+    })
 }
 
 /// How long a new connection that sends so many bytes has nothing that its window lets it send,
@@ -273,130 +353,24 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     })
 }
 
-/// Why there is no prediction of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotPredicted {
-    /// Nothing here is worked out for such a response of such a workload.
-    NoFormula,
-    /// The path is the loopback device.
-    Loopback,
-    /// The path is that between real hosts.
-    RealHosts,
-    /// The path does what no formula holds.
-    Disturbed,
-    /// The path is another one from moment to moment.
-    Changing,
-    /// Exchanges over a path without a rate.
-    NoRate,
-    /// The path takes less time than the hosts.
-    HostsDecide,
-    /// Datagrams with neither a rate of the path nor of the sender.
-    NobodysRate,
-    /// Datagrams that are fragmented.
-    LargerThanMtu,
-    /// What a flow gets beside a rival.
-    Rival,
-    /// A stream with nothing that bounds it.
-    NoBound,
-}
-
-impl fmt::Display for NotPredicted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoFormula => {
-                "first principles are worked out only for the goodput of stream and udp and the transactions of rr and crr"
-            }
-            Self::Loopback => "loopback has no rate and no delay: hosts decide",
-            Self::RealHosts => {
-                "between real hosts the path's rate is not known, and no window that the plan sets bounds it"
-            }
-            Self::Disturbed => "the path reorders, duplicates or drops by size, which no formula here knows",
-            Self::Changing => "the path changes while it is measured",
-            Self::NoRate => "the path has no rate: hosts decide",
-            Self::HostsDecide => "the path takes less time than the hosts: these decide",
-            Self::NobodysRate => "neither the path nor the sender has a rate: hosts decide",
-            Self::LargerThanMtu => "datagrams are larger than the MTU",
-            Self::Rival => "what a flow gets beside a rival is what is asked",
-            Self::NoBound => {
-                "the path has no rate, and no window or loss with a known formula bounds it: hosts decide"
-            }
-        })
-    }
-}
-
-/// Why there is no prediction of a response where there is none.
-pub fn none_because(response: Response, setup: &Setup) -> NotPredicted {
-    let disturbed = |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some();
-    let ways = [&setup.path.a_to_b, &setup.path.b_to_a];
+/// What first principles say of a response, where they do: goodput under a rate, a window or loss;
+/// exchanges and their time over a path; what becomes of datagrams; the shortest round trip.
+pub fn of(response: Response, setup: &Setup) -> Option<Predicted> {
     match (response, setup.workload) {
-        (Response::Goodput, Workload::Stream | Workload::Udp)
-        | (Response::Transactions, Workload::Rr | Workload::Crr) => {}
-        _ => {
-            return NotPredicted::NoFormula;
-        }
-    }
-    if setup.loopback {
-        return NotPredicted::Loopback;
-    }
-    if setup.real {
-        return NotPredicted::RealHosts;
-    }
-    if setup.schedule.is_some() || ways.iter().any(|way| way.recorded.is_some()) {
-        return NotPredicted::Changing;
-    }
-    if setup.workload != Workload::Rr && setup.workload != Workload::Crr && ways.into_iter().any(disturbed) {
-        return NotPredicted::Disturbed;
-    }
-    match setup.workload {
-        Workload::Rr | Workload::Crr if ways.iter().any(|way| way.rate.is_none()) => NotPredicted::NoRate,
-        Workload::Rr | Workload::Crr => NotPredicted::HostsDecide,
-        Workload::Udp if ways.iter().all(|way| way.rate.is_none()) && setup.datagram_rate == 0 => {
-            NotPredicted::NobodysRate
-        }
-        Workload::Udp => NotPredicted::LargerThanMtu,
-        _ if setup.rival.is_some() => NotPredicted::Rival,
-        _ => NotPredicted::NoBound,
+        (Response::Goodput, Workload::Stream) => goodput(setup),
+        (Response::Goodput, Workload::Udp) => datagrams(setup),
+        (Response::DatagramsLost, Workload::Udp) => datagrams_lost(setup),
+        (Response::OneWayP50, Workload::Udp) => one_way(setup),
+        (Response::MinRoundTrip, Workload::Stream) => shortest_round_trip(setup),
+        (Response::Transactions, Workload::Rr | Workload::Crr) => exchanges(setup),
+        (Response::LatencyP50, Workload::Rr | Workload::Crr) => exchange_latency(setup),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn where_there_is_no_prediction_the_reason_is_said() {
-        let said = |settings: &[(&str, &str)], response: Response| {
-            let mut setup = Setup::default();
-            settings.iter().for_each(|(name, value)| setup.set(name, value).unwrap());
-            let none = match setup.workload {
-                Workload::Rr | Workload::Crr => exchanges(&setup).is_none(),
-                Workload::Udp => datagrams(&setup).is_none(),
-                _ => goodput(&setup).is_none(),
-            };
-            assert!(none || response == Response::RoundTrip, "{settings:?} has a prediction");
-            none_because(response, &setup)
-        };
-        let loopback = ("over", "loopback");
-        for (settings, response, reason) in [
-            (&[loopback][..], Response::Goodput, "loopback has no rate"),
-            (&[loopback, ("workload", "rr")], Response::Transactions, "loopback has no rate"),
-            (&[("delay", "1ms")], Response::Goodput, "the path has no rate"),
-            (&[("rate", "1gbit"), ("duplicate", "1%")], Response::Goodput, "duplicates"),
-            (&[("rate", "1gbit"), ("rival", "reno")], Response::Goodput, "rival"),
-            (&[("workload", "rr"), ("delay", "1ms")], Response::Transactions, "the path has no rate"),
-            (
-                &[("workload", "rr"), ("delay", "0"), ("rate", "1gbit")],
-                Response::Transactions,
-                "less time than the hosts",
-            ),
-            (&[("workload", "udp"), ("datagram_rate", "0")], Response::Goodput, "neither the path nor the sender"),
-            (&[("workload", "udp"), ("datagram", "9000"), ("rate", "1gbit")], Response::Goodput, "larger than the MTU"),
-            (&[("rate", "1gbit"), ("delay", "1ms")], Response::RoundTrip, "only for the goodput"),
-        ] {
-            let why = said(settings, response);
-            assert!(why.to_string().contains(reason), "{settings:?}: {why}");
-        }
-    }
 
     #[test]
     fn framing_of_the_reference() {
@@ -515,6 +489,40 @@ mod tests {
         assert!((of(&[("datagram_rate", "5M"), ("loss", "2%")]).unwrap() - 4.9e6).abs() < 1.0);
         assert_eq!(of(&[("datagram_rate", "5M"), ("datagram", "9000")]), None);
         assert_eq!(of(&[("datagram_rate", "5M"), ("over", "loopback")]), None);
+    }
+
+    #[test]
+    fn times_follow_from_the_path_and_lost_datagrams_from_its_rate() {
+        let said = |response: Response, settings: &[(&str, &str)]| {
+            let mut setup = Setup::default();
+            let path = [("rate", "10mbit"), ("delay", "5ms")];
+            path.iter().chain(settings).for_each(|(name, value)| setup.set(name, value).unwrap());
+            of(response, &setup).unwrap()
+        };
+        // 10 ms, and 190 and 190 bytes at 10 Mbit/s.
+        let rr = [("workload", "rr"), ("request", "100"), ("response", "100")];
+        let latency = said(Response::LatencyP50, &rr);
+        assert!((latency.value / 1e6 - 10.304).abs() < 0.001, "{latency:?}");
+        assert!((latency.value / 1e9 * said(Response::Transactions, &rr).value - 1.0).abs() < 1e-9);
+        assert!(latency.low < 10e6 && (10.4e6..11.1e6).contains(&latency.high), "{latency:?}");
+        // A pause between exchanges makes them fewer, and none of them longer.
+        let paused = [&rr[..], &[("think", "100ms")]].concat();
+        assert_eq!(said(Response::LatencyP50, &paused), latency);
+        assert!(said(Response::Transactions, &paused).value < 10.0);
+        // A connection each takes a round trip more.
+        let crr = [&rr[..], &[("workload", "crr")]].concat();
+        assert!((said(Response::LatencyP50, &crr).value / 1e6 - 20.304).abs() < 0.001);
+
+        let udp = [("workload", "udp"), ("datagram", "1200")];
+        let at = |rate, more: &[(&'static str, &'static str)]| [&udp[..], &[("datagram_rate", rate)], more].concat();
+        // 1,266 bytes on the wire.
+        assert!((said(Response::OneWayP50, &at("2M", &[])).value / 1e6 - 6.0128).abs() < 0.001);
+        assert_eq!(said(Response::DatagramsLost, &at("2M", &[])).value, 0.0);
+        assert!((said(Response::DatagramsLost, &at("2M", &[("loss", "2%")])).value - 0.02).abs() < 1e-9);
+        let over = said(Response::DatagramsLost, &at("20M", &[])).value;
+        assert!((over - (1.0 - 1_200.0 / 1_266.0 / 2.0)).abs() < 1e-9, "{over}");
+        let least = said(Response::MinRoundTrip, &[]);
+        assert!(least.value == 10e6 && (12e6..13.3e6).contains(&least.high), "{least:?}");
     }
 
     #[test]
