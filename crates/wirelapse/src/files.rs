@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use paper::document::Document;
 use paper::html;
 use paper::plot::image;
+use rustix::fs::Access;
 
+use crate::exit::BadInput;
 use crate::options::heading;
 
 /// Where plots go as images.
@@ -33,6 +35,47 @@ impl Images {
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         [&self.svg, &self.png].into_iter().flatten().map(PathBuf::as_path)
     }
+}
+
+/// Whether the directory of a run can be made; it is made when there is something to write. With
+/// `force` it may be there, if it is a run: nothing else is removed.
+///
+/// # Errors
+/// What is there, or why nothing can be made there; see [`BadInput`].
+pub fn check_run(run: &Path, force: bool) -> anyhow::Result<()> {
+    if let Ok(there) = run.symlink_metadata() {
+        match there.is_dir() && run.join("run.json").is_file() {
+            true if force => {}
+            true => {
+                let problem =
+                    format!("{} exists: name another run, or add --force to overwrite this one", run.display());
+                return Err(BadInput(problem).into());
+            }
+            false => return Err(BadInput(store::Error::Exists(run.to_owned()).to_string()).into()),
+        }
+    }
+    if let Err(error) = rustix::fs::access(folder(run), Access::WRITE_OK | Access::EXEC_OK) {
+        let error = std::io::Error::from(error);
+        return Err(BadInput(format!(
+            "cannot make a directory in {}: {error}; name another place for -o",
+            folder(run).display()
+        ))
+        .into());
+    }
+    Ok(())
+}
+
+/// Removes a run that is to be overwritten with `force`: as late as possible, so that what cannot
+/// start removes nothing.
+///
+/// # Errors
+/// Where it cannot be removed.
+pub fn remove_run(run: &Path, force: bool) -> anyhow::Result<()> {
+    if !force || !run.is_dir() {
+        return Ok(());
+    }
+    let removed = std::fs::remove_dir_all(run);
+    removed.map_err(|error| BadInput(format!("cannot overwrite the run {}: {error}", run.display())).into())
 }
 
 /// Keeps what it takes to decode these runs, and to write a page and images: that they can be

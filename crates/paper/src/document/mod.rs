@@ -53,6 +53,9 @@ pub struct Section {
     pub blocks: Vec<Block>,
     /// Whether a terminal, which has one column, shows plots after everything else.
     pub plots_last: bool,
+    /// Whether its first plot is what a reader looks for: one screen has it too, before sentences
+    /// beyond the first, where there is room.
+    pub plot_first: bool,
 }
 
 impl Section {

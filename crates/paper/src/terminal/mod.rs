@@ -58,7 +58,8 @@ pub fn paragraph(canvas: &Canvas, words: &str) -> String {
 
 /// The documents as text where that fits so many rows, one below the other; where it does not, what
 /// comes first of each: its headline, as much of its verdict as there is room for, the first table,
-/// as many of the slowest records, and a line that says what `--full` adds.
+/// as many of the slowest records, the first plot where the section wants that, and a line that
+/// says what `--full` adds.
 pub fn screen(canvas: &Canvas, documents: &[Document], rows: usize) -> String {
     // The prompt comes back on a row, and the command's last words take a few.
     let rows = rows.saturating_sub(4);
@@ -89,11 +90,16 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let heads = (least..=all).rev().map(|sentences| Head { sentences, ..whole });
     let shorter = [Head { title: true, about: true, ..shortest }, Head { about: true, ..shortest }];
     let with = |head| first_with(canvas, document, rows, head);
-    let fits = |drawn: &String| drawn.lines().count() <= rows;
-    heads.chain(shorter).map(with).find(fits).unwrap_or_else(|| with(shortest))
+    let mut all: Vec<(String, bool)> = heads.chain(shorter).map(with).collect();
+    all.retain(|(drawn, _)| drawn.lines().count() <= rows);
+    let wants_plot = document.sections.first().is_some_and(|section| section.plot_first);
+    let with_plot = || all.iter().find(|(_, has_plot)| *has_plot);
+    let chosen = if wants_plot { with_plot().or(all.first()) } else { all.first() };
+    chosen.map_or_else(|| with(shortest).0, |(drawn, _)| drawn.clone())
 }
 
-fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> String {
+/// The screen with this head, and whether there was room for a plot.
+fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> (String, bool) {
     let headline = Document {
         title: if head.title { document.title.clone() } else { Text::default() },
         about: if head.about { document.about.clone() } else { String::new() },
@@ -102,13 +108,19 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
         sections: Vec::new(),
     };
     let mut out = text(canvas, std::slice::from_ref(&headline)).trim_start_matches('\n').to_owned();
-    let mut left: Vec<String> = Vec::new();
+    let (mut left, mut has_plot): (Vec<String>, bool) = (Vec::new(), false);
     for (number, section) in document.sections.iter().enumerate() {
         let (mut has_table, mut kept) = (false, false);
         for piece in section.blocks.iter().filter(|_| number == 0) {
             let room = rows.saturating_sub(out.lines().count());
-            let Some(drawn) = brief(canvas, piece, has_table, room) else { continue };
+            let is_plot = matches!(piece, Block::Plot(_));
+            if is_plot && (!section.plot_first || has_plot) {
+                continue;
+            }
+            let shortened = shortened(piece).filter(|_| section.plot_first);
+            let Some(drawn) = brief(canvas, shortened.as_ref().unwrap_or(piece), has_table, room) else { continue };
             out.push_str(&drawn);
+            has_plot |= is_plot;
             has_table |= matches!(piece, Block::Table(_));
             kept = true;
         }
@@ -124,15 +136,28 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
     }
     if blocks().any(|b| matches!(b, Block::Waterfalls(_))) {
         more.extend(["histograms", "connections", "every slow record"].map(str::to_owned));
-    } else if blocks().any(|b| matches!(b, Block::Plot(_))) {
+    } else if blocks().filter(|b| matches!(b, Block::Plot(_))).nth(usize::from(has_plot)).is_some() {
         more.push("plots".to_owned());
     }
     more.append(&mut left);
     let more = if more.is_empty() || !head.named { String::new() } else { format!(": {}", more.join(", ")) };
     out.push('\n');
     canvas.paragraph(&mut out, &format!("--full shows the rest{more}."), 0);
-    out
+    (out, has_plot)
 }
+
+/// Rows that a table has in any case where they have no sentences, and at most beside a plot.
+const SHORT: usize = 10;
+
+/// The first rows of a long table, which leave room for a plot.
+fn shortened(piece: &Block) -> Option<Block> {
+    let Block::Table(table) = piece else { return None };
+    let is_long = table.rows.len() > SHORT;
+    is_long.then(|| Block::Table(Table { shown: Some(SHORT), elsewhere: ELSEWHERE.into(), ..table.clone() }))
+}
+
+/// Where the rows are that one screen has no room for.
+const ELSEWHERE: &str = "--full shows them";
 
 /// What one screen shows of a piece in so many rows. The first table is always there, if with fewer
 /// of its rows.
@@ -145,24 +170,23 @@ fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option
     let fits = |drawn: &String| drawn.lines().count() < room;
     match piece {
         Block::Table(table) if !has_table => {
-            let elsewhere = "--full shows them";
             let of = |shown: usize| {
                 let shown = Some(shown.min(table.shown.unwrap_or(usize::MAX)));
-                drawn(&Block::Table(Table { shown, elsewhere: elsewhere.into(), ..table.clone() }))
+                drawn(&Block::Table(Table { shown, elsewhere: ELSEWHERE.into(), ..table.clone() }))
             };
             let whole = Some(drawn(piece)).filter(fits);
             // A row says what it is by its name alone where rows have no sentences: such a table is
-            // short.
+            // whole where it is short.
             let fewer = || (1..table.rows.len()).rev().map(of).find(fits);
             whole.or_else(|| {
-                if table.rows.iter().all(|row| row.notes.is_empty()) {
+                if table.rows.len() <= SHORT && table.rows.iter().all(|row| row.notes.is_empty()) {
                     Some(drawn(piece))
                 } else {
                     fewer().or_else(|| Some(of(1)))
                 }
             })
         }
-        Block::List(_) => Some(drawn(piece)).filter(fits),
+        Block::List(_) | Block::Plot(_) => Some(drawn(piece)).filter(fits),
         Block::Waterfalls(of) => {
             let one = Block::Waterfalls(Waterfalls { shown: of.shown.min(1), ..of.clone() });
             Some(drawn(&one)).filter(fits)
@@ -216,6 +240,7 @@ fn draw_table(canvas: &Canvas, out: &mut String, t: &Table) {
 mod tests {
     use super::*;
     use crate::document::Section;
+    use crate::plot::Plot;
 
     #[test]
     fn one_screen_has_the_headline_what_to_do_and_the_table_whatever_else_goes() {
@@ -249,5 +274,49 @@ mod tests {
         }
         let named = screen(&canvas(80), std::slice::from_ref(&document), 29);
         assert!(named.contains("Trace\n") && named.contains("more sentence"), "{named}");
+    }
+
+    #[test]
+    fn one_screen_has_the_plot_of_a_section_that_is_looked_for_and_few_rows_of_a_long_table() {
+        use crate::plot::{Axis, Hue, Interval, Layer, Unit};
+        let canvas = Canvas { width: 80, colour: false, unicode: true };
+        let items = vec![Interval { at: 0.0, low: 1.0, value: 2.0, high: 3.0, label: String::new() }];
+        let axes = (Axis::linear("change", Unit::Plain), Axis::names("", ["5ms against 1ms"]));
+        let layers = vec![Layer::Intervals { name: "measured".into(), hue: Hue(0), items }];
+        let plot = Plot::new("effects", "Effects", "Change within blocks.", axes, layers);
+        let document = |rows: usize, plot_first: bool| {
+            let mut table = Table::new("plan", ["delay", "goodput"]);
+            table.extend((0..rows).map(|row| [format!("{row}ms"), "1 Mbit/s".into()]));
+            let mut section = Section { plot_first, ..Section::new("What it is worth") };
+            section.table(table);
+            section.plot(plot.clone());
+            let verdict =
+                (0..9).map(|n| format!("Sentence {n} says what was found, and it is a long one, {n} times.").into());
+            let sections = vec![section, Section::new("Environment")];
+            Document {
+                title: "Study".into(),
+                about: "A study.".into(),
+                verdict: verdict.collect(),
+                sections,
+                ..Document::default()
+            }
+        };
+        let shown = screen(&canvas, &[document(2, true)], 24);
+        assert!(
+            shown.contains("5ms against 1ms") && shown.contains("Sentence 0") && !shown.contains("plots"),
+            "{shown}"
+        );
+        assert!(shown.lines().count() <= 20, "{shown}");
+        let without = screen(&canvas, &[document(2, false)], 24);
+        assert!(
+            !without.contains("5ms against") && without.contains("Sentence 8") && without.contains("plots"),
+            "{without}"
+        );
+        // A table of many rows leaves the screen to the rest.
+        for rows in [24, 40] {
+            let long = screen(&canvas, &[document(60, true)], rows);
+            assert!(long.lines().count() <= rows - 4 && long.contains("more rows: --full shows them"), "{long}");
+            assert_eq!(long.contains("5ms against 1ms"), rows == 40, "{long}");
+        }
     }
 }

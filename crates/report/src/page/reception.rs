@@ -122,14 +122,16 @@ fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
 
 fn findings(beside: &[Beside]) -> Section {
     let mut section = Section::new("The paper's findings and ours");
-    let mut table = Table::new("", ["what", "source", "here", "agree", "possible reason (not measured)"]);
+    // What is asked of this table comes before three columns of sentences, which may need more
+    // width than there is.
+    let mut table = Table::new("", ["what", "agree", "source", "here", "possible reason (not measured)"]);
     for b in beside {
         let agree = match b.agrees {
             Some(true) => "yes",
             Some(false) => "no",
             None => "cannot be judged",
         };
-        table.push(vec![b.what.into(), b.source.into(), b.here.clone(), agree.into(), b.why.into()]);
+        table.push(vec![b.what.into(), agree.into(), b.source.into(), b.here.clone(), b.why.into()]);
     }
     section.table(table);
     section

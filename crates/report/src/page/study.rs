@@ -5,8 +5,9 @@ mod between;
 pub mod plan;
 
 use record::Nanos;
+use study::drawn::Plots;
 use study::ledger::Provenance;
-use study::{Conclusion, Plan, Sentence, Trial, Workload, analysis, builtin, drawn, plan_text};
+use study::{Plan, Sentence, Trial, Workload, analysis, builtin, drawn, plan_text};
 use traffic::SocketOptions;
 
 pub use between::document as between;
@@ -50,12 +51,18 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     // sentence, whole.
     let rest = verdict.split_off(verdict.len().min(6));
     let long = verdict.iter().filter(|sentence| sentence.beginning(WORDS).is_some()).chain(&rest);
-    let mut sections = vec![effects(&said, long)];
-    for (part, plan) in study.plans.iter().enumerate() {
-        sections.push(of_plan(part, plan, trials, provenance.seed, &said));
-    }
+    let long: Vec<String> = long.map(|sentence| format!("{sentence}.")).collect();
+    let draw = |(part, plan)| drawn::of_plan(part, plan, trials, provenance.seed, &said);
+    let mut plots: Vec<Plots> = study.plans.iter().enumerate().map(draw).collect();
+    let mut told = said.tables.iter().cloned();
+    let mut worth = Section { plot_first: true, ..Section::new("What it is worth") };
+    told.next().into_iter().for_each(|table| worth.table(table));
+    worth.plot(drawn::comparisons(&said).or_else(|| plots.first_mut()?.response.take()));
+    worth.list(long);
+    let mut sections = vec![worth, for_a_ticket(provenance, said.verdict.first(), trials)];
+    sections.extend(study.plans.iter().zip(plots).map(|(plan, plots)| of_plan(plan, plots)));
     let mut tables = Section::new("Tables");
-    said.tables.iter().cloned().for_each(|table| tables.table(table));
+    told.for_each(|table| tables.table(table));
     if !said.steps.is_empty() {
         let mut steps =
             Table::new("Steps along a swept factor", columns(["curve"], ["after", "at", "95 % interval", "jump"]));
@@ -92,9 +99,7 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
     }
     sections.push(plans);
     sections.retain(|s| !s.blocks.is_empty());
-    let mut ran: Vec<&str> = trials.iter().filter_map(|t| t.congestion_control.as_deref()).collect();
-    ran.sort_unstable();
-    ran.dedup();
+    let ran = ran(trials);
     let ran = if ran.is_empty() { String::new() } else { format!(" Congestion control: {}.", ran.join(", ")) };
     let about = format!(
         "The study {}: {} of {} planned, in randomised blocks, {} of measuring; seed {}.{ran}",
@@ -125,16 +130,41 @@ fn headline(sentence: &Sentence) -> String {
     }
 }
 
-fn effects<'a>(said: &Conclusion, whole: impl IntoIterator<Item = &'a Sentence>) -> Section {
-    let mut section = Section::new("What it is worth");
-    section.plot(drawn::comparisons(said));
-    section.list(whole.into_iter().map(|sentence| format!("{sentence}.")));
+/// What was found and under which conditions, in two sentences that stand by themselves.
+fn for_a_ticket(provenance: &Provenance, found: Option<&Sentence>, trials: &[Trial]) -> Section {
+    let mut section = Section::new("For a ticket");
+    let Some(first) = found else { return section };
+    let found = first.beginning(WORDS).unwrap_or_else(|| first.clone());
+    let study = &provenance.study;
+    let counted = trials.iter().filter(|t| t.counts()).count();
+    let place = match &study.host {
+        Some((host, _)) => format!("between {} and {host}", provenance.hostname.as_deref().unwrap_or("this host")),
+        None => "in a lab on one machine".to_owned(),
+    };
+    let ran = ran(trials);
+    let ran = if ran.is_empty() { String::new() } else { format!(" with {}", ran.join(", ")) };
+    section.say(format!(
+        "{found}. That is by {counted} of {} in randomised blocks, {place}{ran}, Linux {}, {}, wirelapse {} (study {}, seed {}).",
+        quantity::counted(trials.len() as u64, "trial"),
+        provenance.kernel,
+        quantity::counted(provenance.cpus.into(), "CPU"),
+        provenance.version,
+        study.name,
+        provenance.seed,
+    ));
     section
 }
 
-fn of_plan(part: usize, plan: &Plan, trials: &[Trial], seed: u64, said: &Conclusion) -> Section {
+/// The congestion controls that ran.
+fn ran(trials: &[Trial]) -> Vec<&str> {
+    let mut ran: Vec<&str> = trials.iter().filter_map(|t| t.congestion_control.as_deref()).collect();
+    ran.sort_unstable();
+    ran.dedup();
+    ran
+}
+
+fn of_plan(plan: &Plan, plots: Plots) -> Section {
     let mut section = Section::new(format!("{}: {}", plan.name, plan.response));
-    let plots = drawn::of_plan(part, plan, trials, seed, said);
     section.plot(plots.response);
     if let Some(sockets) = sockets(plan, &analysis::combinations(plan)) {
         section.say(sockets);
@@ -195,6 +225,25 @@ mod tests {
         );
         let long = Sentence::from("rr, 2 writes: the rate falls by 30 at 10 bytes").and("words ".repeat(50));
         assert_eq!(headline(&long), "rr, 2 writes: the rate falls by 30 at 10 bytes (in full below).");
+    }
+
+    #[test]
+    fn what_was_found_is_two_sentences_with_its_conditions() {
+        let plan = study::plan_file::parse("p.toml", "repetitions = 2\n[factors]\nflows = [1, 2]\n").unwrap();
+        let study = study::Study { name: "p".into(), builtin: false, plans: vec![plan], host: None };
+        let provenance =
+            Provenance { version: "9.9".into(), cpus: 2, seed: 7, ..Provenance::here(&study, 7, Vec::new()) };
+        let verdict = Sentence::from("flows 2 against 1: goodput 76 % higher (95 % interval 75 to 77 %, 5 blocks)");
+        let section = for_a_ticket(&provenance, Some(&verdict), &[]);
+        let [Block::Words(text)] = &section.blocks[..] else { panic!("{section:?}") };
+        let text = text.to_string();
+        assert!(text.starts_with("flows 2 against 1: goodput 76 % higher"), "{text}");
+        assert!(
+            text.contains("in a lab on one machine, Linux ") && text.ends_with("wirelapse 9.9 (study p, seed 7)."),
+            "{text}"
+        );
+        assert_eq!(text.matches(". ").count(), 1, "{text}");
+        assert!(for_a_ticket(&provenance, None, &[]).blocks.is_empty());
     }
 
     #[test]

@@ -5,9 +5,9 @@ use crate::response::{is_known, percent_of, quantity};
 use quantity::p_value;
 use stats::{Effect, Estimate};
 
-use super::{EFFECTS, View, not_drawn};
+use super::{Changes, EFFECTS, View, not_drawn};
 use paper::document::{Table, columns};
-use paper::plot::{Axis, Cell, Hue, Interval, Layer, Plot, Unit, tidy};
+use paper::plot::{Axis, Cell, Hue, Interval, Layer, Plot, tidy};
 
 impl View<'_> {
     /// Main effects and interactions of several factors.
@@ -28,13 +28,14 @@ impl View<'_> {
         let effects: Vec<_> = found.effects.iter().map(|e| (e, e.size.map(f64::exp_m1))).collect();
         let known: Vec<_> = effects.iter().filter(|(_, size)| is_known(size)).collect();
         let shown = &known[..known.len().min(EFFECTS)];
+        let changes = Changes::over(shown.iter().flat_map(|(_, size)| [size.low, size.value, size.high]));
         let (mut main, mut both) = (Vec::new(), Vec::new());
         for (i, (e, size)) in (0u32..).zip(shown) {
             let item = Interval {
                 at: f64::from(i),
-                low: tidy(size.low),
-                value: tidy(size.value),
-                high: tidy(size.high),
+                low: changes.at(size.low),
+                value: changes.at(size.value),
+                high: changes.at(size.high),
                 label: format!("{}: {}, p: {}, n = {} blocks", name(&e.of), percent_of(size), p_value(e.p), size.n),
             };
             if e.of.len() == 1 { main.push(item) } else { both.push(item) }
@@ -49,13 +50,13 @@ impl View<'_> {
             &self.id("main-effects"),
             "Main effects and interactions",
             format!(
-                "Change of {} as a share, over all levels of the other factors, with 95 % intervals; n = {} complete blocks.{note}",
+                "Change of {}, over all levels of the other factors, with 95 % intervals; n = {} complete blocks.{note}",
                 self.plan.response,
                 found.blocks
             ),
-            (Axis::linear("change", Unit::Share), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)))),
+            (changes.axis(&self.plan.response.to_string()), Axis::names("", shown.iter().map(|(e, _)| name(&e.of)))),
             vec![
-                Layer::Rule { name: "no effect".into(), upright: true, value: 0.0 },
+                changes.rule(),
                 Layer::Intervals { name: "main effect".into(), hue: Hue(0), items: main },
                 Layer::Intervals { name: "interaction".into(), hue: Hue(5), items: both },
             ],

@@ -6,11 +6,10 @@ mod series;
 mod trials;
 
 use record::trial::{Measure, Response};
-use std::collections::BTreeMap;
 
 use crate::analysis;
 use crate::chart::Chart;
-use crate::conclusion::Conclusion;
+use crate::conclusion::{Compared, Conclusion};
 use crate::outcome::Trial;
 use crate::plan::Plan;
 use crate::response::{self, is_known, percent_of, quantity, visible};
@@ -60,9 +59,52 @@ fn not_drawn(beyond: usize, vague: usize, of: usize) -> String {
     note
 }
 
+/// How changes are drawn: as shares around zero, or, where they span decades (−98 % and −13 % are
+/// 0.02 and 0.87 times as much), as ratios along a logarithmic axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changes {
+    Shares,
+    Ratios,
+}
+
+/// From how many times the smallest ratio to the largest a linear axis shows nothing of the
+/// smaller.
+const DECADE: f64 = 10.0;
+
+impl Changes {
+    /// For these changes, each a ratio less 1.
+    fn over(changes: impl IntoIterator<Item = f64>) -> Self {
+        let (least, most) = changes.into_iter().fold((1.0_f64, 1.0_f64), |(least, most), change| {
+            let ratio = 1.0 + change;
+            if ratio > 0.0 { (least.min(ratio), most.max(ratio)) } else { (least, most) }
+        });
+        if most / least >= DECADE { Self::Ratios } else { Self::Shares }
+    }
+
+    /// Where a change lies.
+    fn at(self, change: f64) -> f64 {
+        tidy(if self == Self::Ratios { 1.0 + change } else { change })
+    }
+
+    fn axis(self, of: &str) -> Axis {
+        match self {
+            Self::Shares => Axis::linear(format!("change of {of}"), Unit::Share),
+            Self::Ratios => Axis::log("times as much (logarithmic)", Unit::Plain),
+        }
+    }
+
+    /// The line of no difference.
+    fn rule(self) -> Layer {
+        Layer::Rule { name: "no difference".into(), upright: true, value: self.at(0.0) }
+    }
+}
+
 /// What each comparison is worth, beside what was predicted.
 pub fn comparisons(said: &Conclusion) -> Option<Plot> {
     let shown = &said.compared[..said.compared.len().min(EFFECTS)];
+    let ends = |c: &Compared| [c.comparison.ratio.low, c.comparison.ratio.value, c.comparison.ratio.high];
+    let known = shown.iter().filter(|c| is_known(&c.comparison.ratio));
+    let changes = Changes::over(known.flat_map(ends).chain(shown.iter().filter_map(|c| c.predicted)));
     let (mut items, mut predicted) = (Vec::new(), Vec::new());
     let mut table = Table::new(
         "Comparisons",
@@ -75,13 +117,13 @@ pub fn comparisons(said: &Conclusion) -> Option<Plot> {
         if is_known(ratio) {
             items.push(Interval {
                 at,
-                low: tidy(ratio.low),
-                value: tidy(ratio.value),
-                high: tidy(ratio.high),
+                low: changes.at(ratio.low),
+                value: changes.at(ratio.value),
+                high: changes.at(ratio.high),
                 label: format!("{}\n{}: {}, n = {} blocks{seen}", c.what, c.response, percent_of(ratio), ratio.n),
             });
         }
-        predicted.extend(c.predicted.map(|p| [tidy(p), at]));
+        predicted.extend(c.predicted.map(|p| [changes.at(p), at]));
         table.push([
             Cell::from(&c.what),
             Cell::from(c.response.to_string()),
@@ -100,10 +142,12 @@ pub fn comparisons(said: &Conclusion) -> Option<Plot> {
     Plot::new(
         "effects",
         "Effects with their 95 % intervals",
-        format!("Change within blocks; n = {n} blocks. Where an interval crosses the line at zero, no difference was seen.{note}"),
-        (Axis::linear("change of the response", Unit::Share), Axis::names("", names)),
+        format!(
+            "Change within blocks; n = {n} blocks. Where an interval crosses the line, no difference was seen.{note}"
+        ),
+        (changes.axis("the response"), Axis::names("", names)),
         vec![
-            Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
+            changes.rule(),
             Layer::Intervals { name: "measured".into(), hue: Hue(0), items },
             Layer::dots("predicted", Hue(1), predicted),
         ],
@@ -212,13 +256,13 @@ impl View<'_> {
         analysis::by_block(self.trials, self.part, levels, self.plan.response).into_values().collect()
     }
 
-    /// The trials of a combination that count: block, value, and the name of its row.
-    fn each_trial(&self, levels: &[usize]) -> Vec<(u32, f64, String)> {
+    /// The trials of a combination that count: value, and the name of its row.
+    fn each_trial(&self, levels: &[usize]) -> Vec<(f64, String)> {
         let response = self.plan.response;
         (0..)
             .zip(self.trials)
             .filter(|(_, t)| t.part == self.part && t.counts() && t.levels == levels)
-            .filter_map(|(number, t)| Some((t.block, t.response(response)?, row_of(number))))
+            .filter_map(|(number, t)| Some((t.response(response)?, row_of(number))))
             .collect()
     }
 
@@ -263,34 +307,33 @@ impl View<'_> {
         Some(Interval { at, low: tidy(e.low), value: tidy(e.value), high: tidy(e.high), label })
     }
 
-    /// Every trial, joined within its block, with the means of the combinations: nothing of it for
-    /// many combinations.
+    /// Every trial, with the means of the combinations: nothing of it for many combinations.
+    /// Between names there is nothing that a line could show.
     fn blocks(&self) -> Option<Plot> {
         if self.combinations.len() > NAMED {
             return None;
         }
-        let mut lines: BTreeMap<u32, Vec<[f64; 2]>> = BTreeMap::new();
         let (mut points, mut links) = (Vec::new(), Vec::new());
         let (mut items, mut predicted) = (Vec::new(), Vec::new());
         for (i, levels) in (0u32..).zip(self.combinations) {
             let at = f64::from(i);
-            for (block, value, link) in self.each_trial(levels) {
-                lines.entry(block).or_default().push([at, tidy(value)]);
+            for (value, link) in self.each_trial(levels) {
                 points.push([at, tidy(value)]);
                 links.push(link);
             }
             items.extend(self.interval(at, levels));
             predicted.extend(self.predicted(levels).map(|p| [at, tidy(p)]));
         }
-        let mut layers: Vec<Layer> = lines.into_values().map(|points| Layer::line("", Hue::NEUTRAL, points)).collect();
-        layers.push(Layer::Dots { name: "trial".into(), hue: Hue::NEUTRAL, points, links });
-        layers.push(Layer::Intervals { name: "mean, 95 % interval".into(), hue: Hue(0), items });
-        layers.push(Layer::dots("predicted", Hue(1), predicted));
+        let layers = vec![
+            Layer::Dots { name: "trial".into(), hue: Hue::NEUTRAL, points, links },
+            Layer::Intervals { name: "mean, 95 % interval".into(), hue: Hue(0), items },
+            Layer::dots("predicted", Hue(1), predicted),
+        ];
         let names = self.combinations.iter().map(|l| self.tick(l));
         Plot::new(
             &self.id("blocks"),
-            format!("{}, block by block", self.plan.response),
-            format!("Each thin line joins the trials of one block; {}.", self.blocks_note()),
+            format!("{}, trial by trial", self.plan.response),
+            format!("Each dot is a trial; {}.", self.blocks_note()),
             (Axis::names(self.axis_label(), names), Axis::linear(label(self.plan.response), unit(self.plan.response))),
             layers,
         )
@@ -360,7 +403,7 @@ impl View<'_> {
             let items = sorted.iter().filter_map(|(x, c)| self.interval(tidy(*x), c)).collect();
             layers.push(Layer::Intervals { name, hue, items });
             for (x, c) in &sorted {
-                for (_, value, link) in self.each_trial(c) {
+                for (value, link) in self.each_trial(c) {
                     points.push([tidy(*x), tidy(value)]);
                     links.push(link);
                 }
@@ -444,6 +487,28 @@ mod tests {
         assert_eq!(ticks.len(), 8);
         assert!(ticks.contains("1, 0, cubic") && ticks.iter().all(|t| t.len() < 14), "{ticks:?}");
         assert_eq!(view.axis_label(), "a tcp_timestamps, b tcp_timestamps, congestion");
+    }
+
+    #[test]
+    fn changes_that_span_decades_are_drawn_as_ratios() {
+        assert_eq!(Changes::over([-0.13, -0.19, 0.02]), Changes::Shares);
+        // 20 of 912 Mbit/s, and what was predicted.
+        assert_eq!(Changes::over([-0.978, -0.98, -0.13]), Changes::Ratios);
+        assert_eq!((Changes::Ratios.at(-0.978), Changes::Shares.at(-0.13)), (0.022, -0.13));
+        // An interval that ends at nothing at all has no logarithm.
+        assert_eq!(Changes::over([-1.0, 0.1]), Changes::Shares);
+    }
+
+    #[test]
+    fn nothing_joins_levels_that_are_names() {
+        let plan = "repetitions = 2\n[factors]\ncongestion = [\"reno\", \"cubic\", \"bbr\"]\n";
+        let plan = crate::plan_file::parse("p.toml", plan).unwrap();
+        let trials: Vec<Trial> =
+            (0..2u32).flat_map(|block| (0..3).map(move |level| Trial::of_goodput((0, block), level, 1e8))).collect();
+        let plots = of_plan(0, &plan, &trials, 1, &Conclusion::default());
+        let response = plots.response.unwrap();
+        assert!(response.layers.iter().any(|layer| matches!(layer, Layer::Dots { points, .. } if points.len() == 6)));
+        assert!(!response.layers.iter().any(|layer| matches!(layer, Layer::Line { .. })), "{:?}", response.layers);
     }
 
     #[test]

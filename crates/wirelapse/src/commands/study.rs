@@ -3,9 +3,9 @@
 mod overhead;
 mod reception;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ::paper::document::Section;
 use ::report::page;
 use ::study::ledger::{Ledger, Provenance};
 use ::study::{Ended, Ground, Limits, Peer, Progress, Study, ThisHost, Trial, builtin, plan_file};
@@ -21,7 +21,7 @@ use crate::commands::completions::values;
 use crate::exit::BadInput;
 use crate::interrupt::Interrupt;
 use crate::options::{self, Json, OUTPUT, heading};
-use crate::output;
+use crate::output::{self, Shown, say};
 use crate::server::{self, PORT, Token};
 
 /// Find out what a setting is worth, and how surely, with a planned experiment in a lab
@@ -75,6 +75,10 @@ pub struct Args {
     /// Continue the study in this run directory
     #[arg(long, value_name = "RUN", conflicts_with_all = ["what", "quick", "seed"], help_heading = heading::OUTPUT, value_hint = clap::ValueHint::DirPath)]
     resume: Option<PathBuf>,
+    #[arg(long, help = options::FORCE, conflicts_with = "resume", help_heading = heading::OUTPUT)]
+    force: bool,
+    #[command(flatten)]
+    shown: Shown,
     #[command(flatten)]
     json: Json,
 }
@@ -152,6 +156,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.dry_run {
         return dry_run(args, &study, seed);
     }
+    args.output.as_deref().map_or(Ok(()), |run| crate::files::check_run(run, args.force))?;
     let interrupt = Interrupt::listen()?;
     let ground = ground(args, &study)?;
     let mut provenance = match &ledger {
@@ -159,6 +164,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => Provenance::here(&study, seed, server::command_line(std::env::args())),
     };
     if let Some(directory) = &args.output {
+        crate::files::remove_run(directory, args.force)?;
         ledger = Some(Ledger::create(directory, provenance.clone())?);
     }
     let limits = Limits { seed, budget: args.budget };
@@ -208,7 +214,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<Ended>) -> anyhow::Result<()> {
     let directory = args.output.as_ref().or(args.resume.as_ref());
     let name = directory.map(|directory| crate::files::name(directory));
-    let mut document = page::study::document(name.as_deref(), provenance, trials);
+    let document = page::study::document(name.as_deref(), provenance, trials);
     let n = quantity::counted(trials.len() as u64, "trial");
     let ended = match ended {
         Some(Ended::Budget) => Some(format!("The budget was spent after {n}.")),
@@ -219,10 +225,12 @@ fn show(args: &Args, provenance: &Provenance, trials: &[Trial], ended: Option<En
     };
     let kept = directory.map(|directory| format!("Kept in {}.", directory.display()));
     let end: Vec<String> = ended.into_iter().chain(kept).collect();
-    let mut section = Section::new("End");
-    section.list(end);
-    document.sections.push(section);
-    output::document(&document)
+    let mut out = output::stdout().lock();
+    out.write_all(output::drawn(&[document], args.shown).as_bytes())?;
+    if !args.shown.csv {
+        end.iter().for_each(|line| say!("{line}"));
+    }
+    Ok(())
 }
 
 fn dry_run(args: &Args, study: &Study, seed: u64) -> anyhow::Result<()> {

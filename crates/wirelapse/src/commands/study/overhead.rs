@@ -1,5 +1,7 @@
 //! `wirelapse study overhead`: what observing costs.
 
+use std::io::Write as _;
+
 use ::report::page::overhead as page;
 use ::study::overhead::{Plan, Progress, run as measure};
 use anyhow::Context as _;
@@ -50,7 +52,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json.json {
         return output::json_event("overhead", &outcome);
     }
-    output::document(&page::document(&outcome))
+    let text = output::drawn(&[page::document(&outcome)], args.shown);
+    Ok(output::stdout().lock().write_all(text.as_bytes())?)
 }
 
 fn dry_run(args: &Args, plan: &Plan) -> anyhow::Result<()> {

@@ -8,7 +8,6 @@ use ::study::reception::kept::{self, Kept};
 use ::study::reception::{Plan, Progress, run as measure};
 use anyhow::Context as _;
 use paper::document::Document;
-use paper::terminal as renderer;
 use record::Nanos;
 use serde_json::json;
 
@@ -18,7 +17,6 @@ use crate::exit::BadInput;
 use crate::files::write_page;
 use crate::interrupt::Interrupt;
 use crate::output::{self, harmless};
-use crate::terminal::canvas;
 use ::files::{self, Readers};
 
 /// The study's name.
@@ -53,8 +51,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return kept.map(drop);
     }
     let mut out = output::stdout().lock();
-    out.write_all(renderer::text(&canvas(), &[document]).as_bytes())?;
-    if let Some(directory) = kept? {
+    out.write_all(output::drawn(&[document], args.shown).as_bytes())?;
+    if let Some(directory) = kept?.filter(|_| !args.shown.csv) {
         writeln!(out, "Kept in {}: reception.json and report.html.", harmless(&directory.to_string_lossy()))?;
     }
     Ok(())

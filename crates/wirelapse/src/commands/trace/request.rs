@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::{Nanos, Ratio, Sampling};
-use rustix::fs::Access;
 use summary::{Limits, TimedKind};
 use trace::{BackendChoice, Config};
 
@@ -98,7 +97,7 @@ impl Request {
             )));
         }
         if let Some(run) = &args.output.output {
-            check_run(run, args.force)?;
+            crate::files::check_run(run, args.force)?;
         }
         args.files.refuse(args.force)?;
         let sampling = match (args.sample, args.draw) {
@@ -196,11 +195,7 @@ impl Request {
     /// # Errors
     /// Where it cannot be removed.
     pub fn remove_old_run(&self) -> anyhow::Result<()> {
-        match &self.run {
-            Some(run) if self.force && run.is_dir() => std::fs::remove_dir_all(run)
-                .map_err(|error| bad(format!("cannot overwrite the run {}: {error}", run.display()))),
-            _ => Ok(()),
-        }
+        self.run.as_deref().map_or(Ok(()), |run| crate::files::remove_run(run, self.force))
     }
 
     /// Takes away what was made for a program that then could not be run: the run directory of this
@@ -232,33 +227,6 @@ fn is_kernel_thread(pid: u32) -> bool {
 
 fn bad(text: impl Into<String>) -> anyhow::Error {
     BadInput(text.into()).into()
-}
-
-/// Whether the run directory can be made; it is made when tracing begins. With `force` it may be
-/// there, if it is a run: nothing else is removed.
-fn check_run(run: &Path, force: bool) -> anyhow::Result<()> {
-    if let Ok(there) = run.symlink_metadata() {
-        match there.is_dir() && run.join("run.json").is_file() {
-            true if force => {}
-            true => {
-                let run = run.display();
-                return Err(bad(format!("{run} exists: name another run, or add --force to overwrite this one")));
-            }
-            false => return Err(bad(store::Error::Exists(run.to_owned()).to_string())),
-        }
-    }
-    let parent = match run.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if let Err(error) = rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK) {
-        let error = io::Error::from(error);
-        return Err(bad(format!(
-            "cannot make a directory in {}: {error}; name another place for -o",
-            parent.display()
-        )));
-    }
-    Ok(())
 }
 
 /// What is traced, as a person would say it: criteria of different kinds with "and".
