@@ -1,8 +1,8 @@
 //! Matching inside the kernel, for rates that no socket takes: a program at each tap, and figures
 //! instead of frames.
 //!
-//! Both taps stamp at the same kind of place. Where both interfaces have hardware, XDP programs read
-//! the clock as the driver takes a frame from it. Else tc programs take the kernel's receive
+//! Both taps stamp at the same kind of place. Where both interfaces have hardware, XDP programs
+//! read the clock as the driver takes a frame from it. Else tc programs take the kernel's receive
 //! timestamp, which is made when a frame is handed over: an XDP program of a veth pair runs later,
 //! by what the softirq waits, which would be in every delay with either sign.
 

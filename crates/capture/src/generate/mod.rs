@@ -3,6 +3,7 @@
 
 mod af_xdp;
 mod live_frames;
+mod mix;
 pub mod replay;
 mod schedule;
 mod sendmmsg;
@@ -17,10 +18,13 @@ use clock::Nanos;
 
 use crate::Error;
 use crate::link::Link;
+pub use mix::{IMIX, LONGEST_TURN, in_turn};
 pub use schedule::Spread;
 pub use template::{Mark, Shape, ShapeError, mark_of};
 
+use mix::Templates;
 use schedule::Schedule;
+#[cfg(test)]
 pub(crate) use template::Template;
 
 /// A way to send.
@@ -80,6 +84,8 @@ pub struct Plan {
     pub interface: String,
     /// What the frames look like.
     pub shape: Shape,
+    /// Lengths that frames have in turn, in place of that of the shape; empty for that one alone.
+    pub lengths: Vec<u16>,
     /// Frames a second; `None` for as many as can be.
     pub per_second: Option<f64>,
     /// How they are spread over time.
@@ -210,25 +216,35 @@ pub(crate) trait Sender {
     fn gaps(&self) -> GapSums;
 }
 
-fn open(sending: Sending, link: &Link, template: &Template, at_line_rate: bool) -> Result<Box<dyn Sender>, Error> {
+fn open(sending: Sending, link: &Link, templates: &Templates, at_line_rate: bool) -> Result<Box<dyn Sender>, Error> {
+    let one = || {
+        templates.only().ok_or_else(|| Error::Sending {
+            way: sending.name(),
+            interface: link.name.clone(),
+            reason: ONE_LENGTH.into(),
+        })
+    };
     Ok(match sending {
-        Sending::LiveFrames => Box::new(live_frames::LiveFrames::open(link, template, at_line_rate)?),
-        Sending::AfXdp => Box::new(af_xdp::AfXdp::open(link, template)?),
-        Sending::TxRing => Box::new(tx_ring::TxRing::open(link, template)?),
-        Sending::Sendmmsg => Box::new(sendmmsg::Sendmmsg::open(link, template)?),
+        Sending::LiveFrames => Box::new(live_frames::LiveFrames::open(link, one()?, at_line_rate)?),
+        Sending::AfXdp => Box::new(af_xdp::AfXdp::open(link, one()?)?),
+        Sending::TxRing => Box::new(tx_ring::TxRing::open(link, templates)?),
+        Sending::Sendmmsg => Box::new(sendmmsg::Sendmmsg::open(link, templates)?),
     })
 }
+
+/// Why a way to send is none for frames of several lengths.
+const ONE_LENGTH: &str = "it sends frames of one length alone; tx-ring and sendmmsg send several";
 
 /// The fastest of these ways that opens; the error is that of the slowest.
 fn fastest(
     ways: &[Sending],
     link: &Link,
-    template: &Template,
+    templates: &Templates,
     at_line_rate: bool,
 ) -> Result<(Sending, Box<dyn Sender>), Error> {
     let mut refused = None;
     for &sending in ways {
-        match open(sending, link, template, at_line_rate) {
+        match open(sending, link, templates, at_line_rate) {
             Ok(sender) => return Ok((sending, sender)),
             Err(error) => refused = Some(error),
         }
@@ -258,12 +274,12 @@ pub enum GenerateError {
 /// # Errors
 /// [`GenerateError`] where the plan cannot be carried out.
 pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, GenerateError> {
-    let template = Template::new(&plan.shape)?;
+    let templates = Templates::new(&plan.shape, &plan.lengths)?;
     let link = Link::by_name(&plan.interface)?;
     let at_line_rate = plan.per_second.is_none();
     let (mut sending, mut sender) = match plan.sending {
-        Some(sending) => (sending, open(sending, &link, &template, at_line_rate)?),
-        None => fastest(&Sending::ALL, &link, &template, at_line_rate)?,
+        Some(sending) => (sending, open(sending, &link, &templates, at_line_rate)?),
+        None => fastest(&Sending::ALL, &link, &templates, at_line_rate)?,
     };
     let dropped_before = link.dropped_sending();
     let mut schedule = Schedule::new(plan.per_second, plan.spread);
@@ -290,7 +306,7 @@ pub fn run(plan: &Plan, mut go_on: impl FnMut(u64) -> bool) -> Result<Sent, Gene
                 // is sent.
                 Err(error) => match slower(sending) {
                     Some(ways) if frames == 0 && plan.sending.is_none() && matches!(error, Error::Sending { .. }) => {
-                        (sending, sender) = fastest(ways, &link, &template, at_line_rate)?;
+                        (sending, sender) = fastest(ways, &link, &templates, at_line_rate)?;
                     }
                     _ => return Err(error.into()),
                 },

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use clock::Monotonic;
 
-use super::template::{Mark, Template};
+use super::mix::Templates;
+use super::template::Mark;
 use super::{GapSums, Sender};
 use crate::Error;
 use crate::link::Link;
@@ -17,10 +18,11 @@ const BATCH: usize = 64;
 
 pub(super) struct Sendmmsg {
     socket: PacketSocket,
-    template: Template,
+    templates: Templates,
+    /// Places for [`BATCH`] frames, each as long as the longest.
     frames: Box<[u8]>,
     // The headers point into the vectors, and those into the frames: heap blocks that never move.
-    _vectors: Box<[libc::iovec]>,
+    vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
     gaps: Marks,
 }
@@ -46,10 +48,13 @@ impl Marks {
 }
 
 impl Sendmmsg {
-    pub fn open(link: &Link, template: &Template) -> Result<Self, Error> {
+    pub fn open(link: &Link, templates: &Templates) -> Result<Self, Error> {
         let socket = PacketSocket::sender(link)?;
-        let bytes = template.bytes().len();
-        let mut frames: Box<[u8]> = template.bytes().repeat(BATCH).into();
+        let bytes = templates.longest();
+        let mut frames: Box<[u8]> = match templates.only() {
+            Some(template) => template.bytes().repeat(BATCH).into(),
+            None => vec![0; bytes * BATCH].into(),
+        };
         let vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: all zeroes are a valid header: no pointers, no lengths.
         let header = unsafe { zeroed::<libc::mmsghdr>() };
@@ -61,17 +66,23 @@ impl Sendmmsg {
             header.msg_hdr.msg_iov = std::ptr::from_mut(vector);
             header.msg_hdr.msg_iovlen = 1;
         }
-        Ok(Self { socket, template: template.clone(), frames, _vectors: vectors, headers, gaps: Marks::default() })
+        Ok(Self { socket, templates: templates.clone(), frames, vectors, headers, gaps: Marks::default() })
     }
 }
 
 impl Sender for Sendmmsg {
     fn send(&mut self, first: u64, count: u32) -> Result<u32, Error> {
-        let bytes = self.template.bytes().len();
+        let (places, several) = (self.templates.longest(), self.templates.only().is_none());
         let now = timestamping::now::<Monotonic>().as_nanos();
         let wanted = (count as usize).min(BATCH);
-        for (i, frame) in self.frames.chunks_mut(bytes).take(wanted).enumerate() {
-            self.template.write(frame, Mark { id: first + i as u64, sent_ns: now });
+        for ((id, frame), vector) in (first..).zip(self.frames.chunks_mut(places)).zip(&mut self.vectors).take(wanted) {
+            let template = self.templates.of(id);
+            let frame = &mut frame[..template.bytes().len()];
+            if several {
+                frame.copy_from_slice(template.bytes());
+                vector.iov_len = frame.len();
+            }
+            template.write(frame, Mark { id, sent_ns: now });
         }
         let fd = self.socket.as_fd().as_raw_fd();
         // SAFETY: the headers point to frames that `self` owns, of the lengths given; the kernel

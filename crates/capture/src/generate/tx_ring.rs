@@ -10,8 +10,9 @@ use clock::Monotonic;
 use machine::mapping::Mapping;
 use rustix::net::SendFlags;
 
+use super::mix::Templates;
 use super::sendmmsg::Marks;
-use super::template::{Mark, Template};
+use super::template::Mark;
 use super::{GapSums, Sender, emptied};
 use crate::Error;
 use crate::link::Link;
@@ -33,20 +34,20 @@ pub(super) struct TxRing {
     // Unmapped before the socket closes.
     ring: Mapping,
     socket: PacketSocket,
-    template: Template,
+    templates: Templates,
     frame_bytes: usize,
     next: usize,
     gaps: Marks,
 }
 
 impl TxRing {
-    pub fn open(link: &Link, template: &Template) -> Result<Self, Error> {
+    pub fn open(link: &Link, templates: &Templates) -> Result<Self, Error> {
         let socket = PacketSocket::sender(link)?;
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version).map_err(Error::system("use TPACKET_V2"))?;
         // A frame of the wrong form is skipped rather than ending the ring.
         socket.set(libc::SOL_PACKET, libc::PACKET_LOSS, &1i32).map_err(Error::system("set PACKET_LOSS"))?;
-        let frame_bytes = (libc::TPACKET2_HDRLEN + template.bytes().len()).next_power_of_two().max(2048);
+        let frame_bytes = (libc::TPACKET2_HDRLEN + templates.longest()).next_power_of_two().max(2048);
         let block_bytes = frame_bytes.max(1 << 16);
         let request = libc::tpacket_req {
             tp_block_size: block_bytes as u32,
@@ -57,16 +58,13 @@ impl TxRing {
         socket.set(libc::SOL_PACKET, libc::PACKET_TX_RING, &request).map_err(Error::system("make a transmit ring"))?;
         let bytes = NonZeroUsize::new(FRAMES * frame_bytes).unwrap_or(NonZeroUsize::MIN);
         let ring = Mapping::of(socket.as_fd(), bytes, 0).map_err(Error::system("map a transmit ring"))?;
-        let length = (template.bytes().len() as u32).to_ne_bytes();
-        for frame in 0..FRAMES {
-            let at = frame * frame_bytes;
+        for frame in (0..FRAMES).filter(|_| templates.only().is_some()) {
             // SAFETY: a frame's place is within the ring, ours until it is sent, and as long as
             // `frame_bytes`.
-            let place = unsafe { std::slice::from_raw_parts_mut(ring.at(at), frame_bytes) };
-            place[4..8].copy_from_slice(&length);
-            place[DATA..][..template.bytes().len()].copy_from_slice(template.bytes());
+            let place = unsafe { std::slice::from_raw_parts_mut(ring.at(frame * frame_bytes), frame_bytes) };
+            lay(place, templates.of(0).bytes());
         }
-        Ok(Self { ring, socket, template: template.clone(), frame_bytes, next: 0, gaps: Marks::default() })
+        Ok(Self { ring, socket, templates: templates.clone(), frame_bytes, next: 0, gaps: Marks::default() })
     }
 
     fn status(&self, frame: usize) -> &AtomicU32 {
@@ -92,6 +90,12 @@ impl TxRing {
     }
 }
 
+/// Writes a frame into its place, with its length in the header; the status before that stays.
+fn lay(place: &mut [u8], frame: &[u8]) {
+    place[4..8].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
+    place[DATA..][..frame.len()].copy_from_slice(frame);
+}
+
 impl Sender for TxRing {
     fn send(&mut self, first: u64, count: u32) -> Result<u32, Error> {
         let now = timestamping::now::<Monotonic>().as_nanos();
@@ -100,11 +104,16 @@ impl Sender for TxRing {
             if !matches!(self.status(self.next).load(Ordering::Acquire), AVAILABLE | WRONG_FORMAT) {
                 break;
             }
-            let at = self.next * self.frame_bytes + DATA;
+            let at = self.next * self.frame_bytes;
             // SAFETY: the place is ours while its status says that it is available, and as long as
-            // the template.
-            let frame = unsafe { std::slice::from_raw_parts_mut(self.ring.at(at), self.template.bytes().len()) };
-            self.template.write(frame, Mark { id: first + u64::from(laid), sent_ns: now });
+            // `frame_bytes`; the status is its first word, which is not written here.
+            let place = unsafe { std::slice::from_raw_parts_mut(self.ring.at(at), self.frame_bytes) };
+            let id = first + u64::from(laid);
+            let template = self.templates.of(id);
+            if self.templates.only().is_none() {
+                lay(place, template.bytes());
+            }
+            template.write(&mut place[DATA..][..template.bytes().len()], Mark { id, sent_ns: now });
             self.status(self.next).store(SEND_REQUEST, Ordering::Release);
             self.next = (self.next + 1) % FRAMES;
             laid += 1;

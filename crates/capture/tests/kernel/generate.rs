@@ -10,6 +10,7 @@ use tier::{Need, needs};
 fn plan(sending: Sending) -> Plan {
     Plan {
         interface: SENDER.into(),
+        lengths: Vec::new(),
         shape: Shape {
             bytes: 60,
             hardware: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],

@@ -151,6 +151,7 @@ pub(super) fn send_counted(
     let plan = Plan {
         interface: interface.into(),
         shape: testbed::shape(setting.frame_size),
+        lengths: Vec::new(),
         per_second: setting.per_second,
         spread: Spread::Constant,
         count: amount.frames,

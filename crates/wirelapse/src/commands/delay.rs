@@ -69,7 +69,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "32MiB", help_heading = heading::COST)]
     buffer: u32,
     /// Match frames in the kernel, with XDP programs on both interfaces (tc programs where one is
-    /// made of software, such as veth): for rates that no socket can keep up with. Frames need an increasing id; quantiles are accurate to 1/8
+    /// made of software, such as veth): for rates that no socket can keep up with. Frames need an
+    /// increasing id; quantiles are accurate to 1/8
     #[arg(long, conflicts_with_all = ["calibrate", "calibration", "different_clocks", "method", "filter", "incoming"], help_heading = heading::METHOD)]
     in_kernel: bool,
     /// With --in-kernel: drop frames at the taps. For taps that get copies which nothing else needs

@@ -1,5 +1,6 @@
 //! `wirelapse generate`.
 
+use std::fmt;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
@@ -30,9 +31,10 @@ pub struct Args {
     #[arg(short, long, value_name = "IFACE", help_heading = heading::FRAMES, add = ArgValueCandidates::new(values::interfaces))]
     interface: String,
     /// Frame length in bytes from the Ethernet header on, without the frame check sequence: 60 to
-    /// 9000. A 64-byte frame on the wire is 60 here
-    #[arg(long, value_name = "BYTES", default_value_t = 60, help_heading = heading::FRAMES)]
-    size: u16,
+    /// 9000. A 64-byte frame on the wire is 60 here. Several in turn, each so many times: imix,
+    /// which is 60x7,590x4,1514
+    #[arg(long, value_name = "BYTES[xN][,...]", value_parser = Sizes::parse, default_value = "60", help_heading = heading::FRAMES)]
+    size: Sizes,
     /// Frames a second (14.88Mpps, 1000/s), bits a second (1Gbit/s, with preamble, gap and frame
     /// check sequence), or `line` for as fast as possible
     #[arg(
@@ -111,6 +113,60 @@ pub enum Pattern {
     Bursts,
 }
 
+/// Lengths of frames, and how often each comes in a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sizes(Vec<(u16, u32)>);
+
+impl Sizes {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("imix") {
+            return Ok(Self(generate::IMIX.to_vec()));
+        }
+        let one = |part: &str| {
+            let (bytes, times) = part.split_once('x').unwrap_or((part, "1"));
+            let times = times.trim().parse::<u32>().ok().filter(|times| *times > 0)?;
+            Some((bytes.trim().parse::<u16>().ok()?, times))
+        };
+        let sizes: Option<Vec<(u16, u32)>> = text.split(',').map(one).collect();
+        let sizes = sizes.ok_or("write the bytes of a frame such as 60, several such as 60x7,590x4,1514, or imix")?;
+        let most = generate::LONGEST_TURN;
+        if sizes.iter().map(|(_, times)| u64::from(*times)).sum::<u64>() > most.into() {
+            return Err(format!(
+                "a turn has {most} frames at most: divide how often each length comes by the same number"
+            ));
+        }
+        Ok(Self(sizes))
+    }
+
+    /// Lengths in turn; empty for a single one.
+    fn in_turn(&self) -> Vec<u16> {
+        if self.0.len() > 1 { generate::in_turn(&self.0) } else { Vec::new() }
+    }
+
+    /// Bytes of a frame on average.
+    fn mean(&self) -> f64 {
+        let (bytes, frames) = self.0.iter().fold((0.0, 0.0), |(bytes, frames), (size, times)| {
+            (bytes + f64::from(*size) * f64::from(*times), frames + f64::from(*times))
+        });
+        bytes / frames
+    }
+
+    /// The one that all frames have.
+    fn only(&self) -> Option<u16> {
+        if let [(bytes, _)] = self.0[..] { Some(bytes) } else { None }
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(bytes) = self.only() {
+            return write!(f, "{bytes} bytes");
+        }
+        let all: Vec<String> = self.0.iter().map(|(bytes, times)| format!("{bytes} bytes ({times})")).collect();
+        write!(f, "{} in turn, {:.1} bytes on average", all.join(", "), self.mean())
+    }
+}
+
 fn mac(text: &str) -> Result<[u8; 6], String> {
     let bytes: Vec<u8> =
         text.split(':').filter(|b| b.len() == 2).filter_map(|b| u8::from_str_radix(b, 16).ok()).collect();
@@ -132,7 +188,7 @@ impl Args {
             return Ok(Some(frames));
         }
         match parse::bit_rate(&self.rate) {
-            Ok(bits) => Ok(Some(bits as f64 / ((f64::from(self.size) + ON_THE_WIRE) * 8.0))),
+            Ok(bits) => Ok(Some(bits as f64 / ((self.size.mean() + ON_THE_WIRE) * 8.0))),
             Err(_) => Err(BadInput(format!(
                 "--rate {:?}: give frames a second (1000/s, 1.5Mpps), bits a second (100Mbit/s), or line",
                 self.rate
@@ -157,8 +213,9 @@ impl Args {
     fn plan(&self) -> anyhow::Result<Plan> {
         Ok(Plan {
             interface: self.interface.clone(),
+            lengths: self.size.in_turn(),
             shape: Shape {
-                bytes: self.size,
+                bytes: self.size.0.first().map_or(0, |(bytes, _)| *bytes),
                 hardware: [self.from_mac, self.to_mac],
                 vlan: self.vlan,
                 source: self.from,
@@ -305,7 +362,8 @@ struct Line<'a> {
     method: &'static str,
     source: IpAddr,
     destination: IpAddr,
-    size_bytes: u16,
+    size_bytes: Option<u16>,
+    size_mean_bytes: f64,
     asked_frames_per_second: Option<f64>,
     frames: u64,
     dropped: u64,
@@ -323,7 +381,8 @@ impl<'a> Line<'a> {
             method: sent.sending.name(),
             source: args.from.ip(),
             destination: args.to.ip(),
-            size_bytes: args.size,
+            size_bytes: args.size.only(),
+            size_mean_bytes: args.size.mean(),
             asked_frames_per_second: plan.per_second,
             frames: sent.frames,
             dropped: sent.dropped,
@@ -373,7 +432,7 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
     section.table(table);
     Document {
         title: format!("wirelapse generate · {}", args.interface).into(),
-        about: format!("{} · frames of {} bytes", sent.sending, args.size),
+        about: format!("{} · frames of {}", sent.sending, args.size),
         verdict: vec![Clause::finding(format!(
             "{} in {}{got}.{lost}",
             quantity::counted(sent.frames, "frame"),
@@ -381,5 +440,23 @@ fn document(args: &Args, plan: &Plan, sent: &Sent) -> Document {
         ))],
         sections: vec![section],
         ..Document::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_one_or_several_in_turn() {
+        let sizes = |text| Sizes::parse(text).unwrap();
+        assert_eq!((sizes("60").only(), sizes("60").in_turn(), sizes("60").mean()), (Some(60), Vec::new(), 60.0));
+        assert_eq!(sizes("IMIX"), sizes("60x7,590x4,1514"));
+        assert_eq!(sizes("imix").in_turn().len(), 12);
+        assert!((sizes("imix").mean() - 4_294.0 / 12.0).abs() < 1e-9);
+        assert_eq!(sizes("100, 200x3").to_string(), "100 bytes (1), 200 bytes (3) in turn, 175.0 bytes on average");
+        for text in ["", "x", "60x0", "60,", "60x900,70x900", "70000", "small"] {
+            assert!(Sizes::parse(text).is_err(), "{text}");
+        }
     }
 }

@@ -47,8 +47,8 @@ pub struct Args {
     /// Bytes of a write [default: 128K], or of a datagram [default: 1448]
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, help_heading = "Traffic")]
     write_size: Option<u32>,
-    /// Bits a second of each flow, such as 10M; 0 for as fast as possible [default for UDP: 1M]. With
-    /// -u and a burst, so many datagrams leave in a row: 10M/20
+    /// Bits a second of each flow, such as 10M; 0 for as fast as possible [default for UDP: 1M].
+    /// With -u and a burst, so many datagrams leave in a row: 10M/20
     #[arg(short = 'b', long, value_name = "RATE[/BURST]", value_parser = Paced::parse, help_heading = "Traffic")]
     rate: Option<Paced>,
     /// Pace in the program instead of with SO_MAX_PACING_RATE

@@ -22,8 +22,8 @@ pub struct Args {
     /// Bytes of each datagram, 24 to 65507
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = parse::bytes_u32, default_value = "1200", help_heading = "Traffic")]
     size: u32,
-    /// Bits a second, such as 10M; 0 for as fast as possible. With a burst, so many datagrams leave in
-    /// a row: 10M/20
+    /// Bits a second, such as 10M; 0 for as fast as possible. With a burst, so many datagrams leave
+    /// in a row: 10M/20
     #[arg(short = 'b', long, value_name = "RATE[/BURST]", value_parser = Paced::parse, default_value = "10M", help_heading = "Traffic")]
     rate: Paced,
     #[command(flatten)]

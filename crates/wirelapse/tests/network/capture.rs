@@ -254,6 +254,43 @@ fn over(mut capture: Process) -> (serde_json::Value, String, Option<i32>) {
     (last, errors, capture.wait().unwrap().code())
 }
 
+#[test]
+fn frames_of_several_lengths_are_sent_in_turn() {
+    needs!(Need::Root, Need::Program("ip"));
+    on_a_wire(|| {
+        for method in ["tx-ring", "sendmmsg"] {
+            let words = ["capture", "-i", "right", "--filter", "udp", "--json", "-c", "240", "--for", "20s"];
+            let child = wirelapse!(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            wait_until_open(child.id());
+            let send = ["generate", "-i", "left", "--size", "imix", "--flows", "12", "-c", "240", "--rate", "10k/s"];
+            let sent =
+                wirelapse!(&[&send[..], &["--method", method, "--json", "--yes-this-interface"]].concat()).output();
+            let sent = sent.unwrap();
+            assert!(sent.status.success(), "{}", text(&sent.stderr));
+            let sent: serde_json::Value = serde_json::from_str(&text(&sent.stdout)).unwrap();
+            assert_eq!((&sent["frames"], &sent["size_bytes"]), (&240.into(), &serde_json::Value::Null), "{sent}");
+            let captured = text(&child.wait_with_output().unwrap().stdout);
+            let last: serde_json::Value = serde_json::from_str(captured.lines().last().unwrap()).unwrap();
+            // Twenty turns of 7 × 60, 4 × 590 and 1,514 bytes.
+            assert_eq!((&last["received"], &last["bytes"]), (&240.into(), &(20 * 4_294).into()), "{method}: {last}");
+        }
+        let refused = [
+            "generate",
+            "-i",
+            "left",
+            "--size",
+            "60,100",
+            "-c",
+            "1",
+            "--method",
+            "live-frames",
+            "--yes-this-interface",
+        ];
+        let refused = wirelapse!(&refused).output().unwrap();
+        assert!(text(&refused.stderr).contains("one length alone"), "{}", text(&refused.stderr));
+    });
+}
+
 /// Sends frames of this size on `left`.
 fn generate(count: &str, size: &str, rate: &str) {
     let words = [
