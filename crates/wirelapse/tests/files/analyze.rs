@@ -99,7 +99,7 @@ fn the_dumps_of_1999() {
         "724 bytes were acknowledged at once",
         "724 is half the 1448-byte segment",
         "Nagle's algorithm against a delayed ACK",
-        "a delayed ACK, packet 6",
+        "packet 6 is a delayed ACK",
         "Nagle's algorithm let the FIN (packet 7) go only then",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
