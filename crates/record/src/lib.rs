@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod congestion;
 mod connect;
 mod connection;
 pub mod conversation;

@@ -10,13 +10,13 @@
 mod binomial;
 
 use record::trial::Response;
-use study::{Factor, Ground, Limits, Plan, Study, builtin};
+use study::{Factor, Ground, Known, Limits, Plan, Study, builtin};
 
 /// The plan of one of the studies, and the effect that is in it: a ratio less 1.
 fn plan(kind: &str) -> Option<(Plan, f64)> {
     // What nothing in the lab looks at.
-    let nothing = |n: u32| Factor::new("dscp", 0..n);
-    let rate = |rate: &str| Factor::new("rate", ["40mbit", rate]);
+    let nothing = |n: u32| Factor::new(Known::Dscp, 0..n);
+    let rate = |rate: &str| Factor::new(Known::Rate, ["40mbit", rate]);
     let (workload, factor, repetitions, effect) = match kind {
         "rr" => ("rr", nothing(2), 6, 0.0),
         "stream" => ("stream", nothing(2), 6, 0.0),
@@ -28,9 +28,9 @@ fn plan(kind: &str) -> Option<(Plan, f64)> {
         _ => return None,
     };
     let stream = workload == "stream";
-    let mut fixed = vec![("workload".to_owned(), workload.to_owned()), ("delay".to_owned(), "1ms".to_owned())];
+    let mut fixed = vec![(Known::Workload.into(), workload.to_owned()), (Known::Delay.into(), "1ms".to_owned())];
     if stream && effect == 0.0 {
-        fixed.push(("rate".to_owned(), "40mbit".to_owned()));
+        fixed.push((Known::Rate.into(), "40mbit".to_owned()));
     }
     let plan = Plan {
         name: kind.into(),

@@ -13,11 +13,11 @@ use crate::conclusion::{
 };
 use crate::engine::Study;
 use crate::misses;
+use crate::named::Setting;
 use crate::outcome::Trial;
 use crate::plan::Plan;
 use crate::response::{percent_of, quantity, visible};
 use crate::sentence::Sentence;
-use crate::setting::of_hosts;
 
 /// The conclusion of a plan from a file: each level against the first, main effects and
 /// interactions where there are several factors.
@@ -131,9 +131,9 @@ const OF_WINDOWS: [&str; 3] =
 
 /// That the congestion control which ran ignores a sysctl that the plan sets.
 fn ignored(part: usize, plan: &Plan, trials: &[Trial]) -> Option<Sentence> {
-    let sysctl = plan.settings().map(|name| of_hosts(name).1).find(|name| OF_WINDOWS.contains(name))?;
+    let sysctl = plan.settings().filter_map(Setting::sysctl).find(|sysctl| OF_WINDOWS.contains(&sysctl.name()))?;
     let ran = trials.iter().filter(|t| t.part == part).filter_map(|t| t.congestion_control.as_deref());
-    let bbr = ran.into_iter().find(|name| name.starts_with("bbr"))?;
+    let bbr = ran.into_iter().find(|name| record::congestion::sets_its_rate(name))?;
     Some(format!("{}: {sysctl} changes nothing of {bbr}, which ran here and does not look at it", plan.name).into())
 }
 

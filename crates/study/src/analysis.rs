@@ -213,7 +213,7 @@ pub fn full_machine(part: usize, plan: &Plan, trials: &[Trial]) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Factor;
+    use crate::{Factor, Known};
 
     #[test]
     fn figures_are_no_finer_than_what_trials_count() {
@@ -243,7 +243,7 @@ mod tests {
     fn a_full_machine_is_reported() {
         let plan = Plan {
             name: "p".into(),
-            factors: vec![Factor::new("loss", ["0%"])],
+            factors: vec![Factor::new(Known::Loss, ["0%"])],
             fixed: Vec::new(),
             response: Response::Goodput,
             repetitions: 3,
@@ -264,7 +264,7 @@ mod tests {
     fn trials_stand_apart_from_their_own_combination_only_and_where_there_are_enough() {
         let plan = Plan {
             name: "p".into(),
-            factors: vec![Factor::new("loss", ["0%", "1%"])],
+            factors: vec![Factor::new(Known::Loss, ["0%", "1%"])],
             fixed: Vec::new(),
             response: Response::Goodput,
             repetitions: 6,

@@ -161,8 +161,8 @@ fn measured(side: Side<'_>, part: usize, plan: &Plan, levels: &[usize]) -> Optio
 
 /// The part of a study with the same plan: of the same name, response and factors.
 fn counterpart(plan: &Plan, of: Side<'_>) -> Option<usize> {
-    let names = |p: &Plan| p.factors.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
-    let same = |p: &Plan| p.name == plan.name && p.response == plan.response && names(p) == names(plan);
+    let same_factors = |p: &Plan| p.factors.iter().map(|f| &f.name).eq(plan.factors.iter().map(|f| &f.name));
+    let same = |p: &Plan| p.name == plan.name && p.response == plan.response && same_factors(p);
     of.provenance.study.plans.iter().position(same)
 }
 
@@ -267,7 +267,10 @@ fn conditions(first: Side<'_>, second: Side<'_>) -> Vec<Differing> {
     for (part, plan) in a.study.plans.iter().enumerate() {
         let Some(other) = counterpart(plan, second) else { continue };
         let theirs = &b.study.plans[other];
-        let held = |p: &Plan| p.fixed.iter().cloned().collect::<BTreeMap<String, String>>();
+        let held = |p: &Plan| {
+            let held = p.fixed.iter();
+            held.map(|(setting, value)| (setting.to_string(), value.clone())).collect::<BTreeMap<_, _>>()
+        };
         let (ours_held, theirs_held) = (held(plan), held(theirs));
         for name in ours_held.keys().chain(theirs_held.keys()).collect::<BTreeSet<_>>() {
             let value = |of: &BTreeMap<String, String>| of.get(name).map_or(NOT_SET, String::as_str).to_owned();

@@ -224,18 +224,23 @@ pub fn dotted(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::{Setup, names};
+    use crate::named::Setting;
+    use crate::setting::Setup;
 
     #[test]
     fn every_answer_names_a_setting_that_there_is() {
         let above = ["duration", "warm_up", "repetitions", "measure", "workload"];
         for (known, here) in KNOWN {
-            assert!(!names().any(|setting| setting == known), "{known}");
+            assert!(!Setting::names().any(|setting| setting == known), "{known}");
             let said = here.split('`').nth(1).unwrap();
             let (name, value) = said.split_once(" = ").unwrap_or((said, ""));
-            assert!(names().any(|setting| setting == name) || above.contains(&name), "{known}: {name}");
+            assert!(Setting::names().any(|setting| setting == name) || above.contains(&name), "{known}: {name}");
             for value in value.trim_matches(['[', ']']).split(", ").filter(|value| !value.is_empty()) {
-                assert_eq!(Setup::default().set(name, value.trim_matches('"')), Ok(()), "{known}: {said}");
+                assert_eq!(
+                    Setup::default().set(&name.parse().unwrap(), value.trim_matches('"')),
+                    Ok(()),
+                    "{known}: {said}"
+                );
             }
         }
         assert_eq!(answer("--parallel"), Some("here it is `flows`".into()));

@@ -168,8 +168,8 @@ pub fn table_of(
     seed: u64,
     predict: impl Fn(&[usize]) -> Option<Predicted>,
 ) -> Table {
-    let factors = plan.factors.iter().map(|f| f.name.as_str());
-    let columns = columns(factors, [response.words(), "95 % interval", "n", "predicted"]);
+    let factors = plan.factor_names();
+    let columns = columns(factors.iter().map(String::as_str), [response.words(), "95 % interval", "n", "predicted"]);
     let mut table = Table::new(plan.name.clone(), columns);
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
@@ -432,7 +432,7 @@ fn named(plan: &Plan, levels: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Factor, plan_file};
+    use crate::{Factor, Known, plan_file};
 
     #[test]
     fn the_smallest_difference_is_said_to_both_sides_where_these_differ() {
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn how_small_an_effect_could_be_is_a_change_and_not_a_logarithm() {
         let plan = Plan {
-            factors: vec![Factor::new("delay", ["1ms", "2ms"]), Factor::new("queue", ["10ms", "20ms"])],
+            factors: vec![Factor::new(Known::Delay, ["1ms", "2ms"]), Factor::new(Known::Queue, ["10ms", "20ms"])],
             ..plan_file::parse("p.toml", "repetitions = 3\n[factors]\ndelay = [\"1ms\", \"2ms\"]\n").unwrap()
         };
         let levels = [[0, 0], [0, 1], [1, 0], [1, 1]];

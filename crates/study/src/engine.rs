@@ -1,12 +1,14 @@
 //! Runs a study: block after block of all its plans in turn, until all is done, narrow enough, or
 //! the budget is spent.
 
+use lab::Side;
 use record::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::analysis;
 use crate::ground::Ground;
+use crate::named::Sysctl;
 use crate::outcome::Trial;
 use crate::plan::Plan;
 use crate::trial;
@@ -110,16 +112,16 @@ impl Study {
     }
 
     /// The sysctls of this host that it changes; none in a lab.
-    pub fn sysctls_of_this_host(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+    pub fn sysctls_of_this_host(&self) -> Vec<Sysctl> {
+        let mut sysctls: Vec<Sysctl> = Vec::new();
         for plan in self.plans.iter().filter(|_| self.host.is_some()) {
-            for name in plan.settings().map(|n| n.strip_prefix("a.").unwrap_or(n)).filter(|n| n.starts_with("net.")) {
-                if !names.iter().any(|known| known == name) {
-                    names.push(name.to_owned());
+            for sysctl in plan.settings().filter_map(|setting| setting.sysctl_of(Side::A)) {
+                if !sysctls.contains(sysctl) {
+                    sysctls.push(sysctl.clone());
                 }
             }
         }
-        names
+        sysctls
     }
 
     /// How long all of it takes.
@@ -215,7 +217,7 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use super::*;
-    use crate::Factor;
+    use crate::{Factor, Known};
     use record::trial::Response;
 
     fn noise(rng: &mut Pcg64Mcg) -> f64 {
@@ -227,7 +229,7 @@ mod tests {
     fn run_until(effects: &[f64], until: f64, rng: &mut Pcg64Mcg) -> crate::Conclusion {
         let plan = Plan {
             name: "p".into(),
-            factors: vec![Factor::new("flows", 1..=effects.len())],
+            factors: vec![Factor::new(Known::Flows, 1..=effects.len())],
             fixed: Vec::new(),
             response: Response::Goodput,
             repetitions: 10,

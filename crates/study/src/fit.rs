@@ -6,14 +6,15 @@ use record::trial::Response;
 use traffic::stream::Direction;
 
 use crate::Error;
+use crate::named::{Known, Setting, Sysctl};
 use crate::plan::{MOST_COMBINATIONS, Plan};
-use crate::setting::{OF_THE_PATH, Setup, Workload, of_hosts};
+use crate::setting::{Setup, Workload};
 
 /// Where in a plan something does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A setting, held or varied.
-    Setting(String),
+    Setting(Setting),
     /// What the verdict is on; there is a setting of that name too.
     Response,
     /// The warm-up.
@@ -50,22 +51,22 @@ const OF_DATAGRAMS: [Response; 4] =
     [Response::Goodput, Response::DatagramsLost, Response::OneWayP50, Response::OneWayP99];
 
 /// Settings that datagrams do not have.
-const NOT_OF_DATAGRAMS: [&str; 12] = [
-    "socket",
-    "congestion",
-    "rival",
-    "flows",
-    "write",
-    "request",
-    "response",
-    "request_writes",
-    "response_writes",
-    "think",
-    "notsent_lowat",
-    "mss",
+const NOT_OF_DATAGRAMS: [Known; 12] = [
+    Known::Socket,
+    Known::Congestion,
+    Known::Rival,
+    Known::Flows,
+    Known::Write,
+    Known::Request,
+    Known::Response,
+    Known::RequestWrites,
+    Known::ResponseWrites,
+    Known::Think,
+    Known::NotsentLowat,
+    Known::Mss,
 ];
 /// Settings that only datagrams have.
-const ONLY_OF_DATAGRAMS: [&str; 2] = ["datagram", "datagram_rate"];
+const ONLY_OF_DATAGRAMS: [Known; 2] = [Known::Datagram, Known::DatagramRate];
 
 /// What requests and responses measure.
 const OF_EXCHANGES: [Response; 3] = [Response::Transactions, Response::LatencyP50, Response::LatencyP99];
@@ -106,8 +107,8 @@ pub fn misfit(plan: &Plan) -> Option<Misfit> {
         .or_else(|| unmeasured(plan))
 }
 
-fn setting(name: &str, problem: String) -> Option<Misfit> {
-    Some(Misfit { place: Place::Setting(name.into()), problem })
+fn misfit_of(setting: impl Into<Setting>, problem: String) -> Option<Misfit> {
+    Some(Misfit { place: Place::Setting(setting.into()), problem })
 }
 
 /// The response of a name.
@@ -125,18 +126,16 @@ pub fn response(name: &str) -> Result<Response, String> {
 
 /// A setting that is set in two places, of which one would win unseen.
 fn twice(plan: &Plan) -> Option<Misfit> {
-    let names: Vec<&str> = plan.settings().collect();
+    let settings: Vec<&Setting> = plan.settings().collect();
     for factor in &plan.factors {
-        if plan.fixed.iter().any(|(name, _)| *name == factor.name) {
+        if plan.fixed.iter().any(|(setting, _)| *setting == factor.name) {
             let name = &factor.name;
-            return setting(
-                name,
-                format!("{name} is both held and varied: take it out of [fixed] or out of [factors]"),
-            );
+            let problem = format!("{name} is both held and varied: take it out of [fixed] or out of [factors]");
+            return misfit_of(name.clone(), problem);
         }
     }
-    let again = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name))?.1;
-    setting(again, format!("{again} is set twice: keep one of them"))
+    let again = settings.iter().enumerate().find(|(i, setting)| settings[..*i].contains(setting))?.1;
+    misfit_of((*again).clone(), format!("{again} is set twice: keep one of them"))
 }
 
 fn setups(plan: &Plan) -> impl Iterator<Item = Setup> {
@@ -147,13 +146,14 @@ fn setups(plan: &Plan) -> impl Iterator<Item = Setup> {
 fn over_loopback(plan: &Plan) -> Option<Misfit> {
     let all = setups(plan).all(|setup| setup.loopback);
     let any = setups(plan).any(|setup| setup.loopback);
-    let held = plan.fixed.iter().map(|(name, _)| name.as_str()).filter(|_| all);
-    let varied = plan.factors.iter().map(|f| f.name.as_str()).filter(|_| any);
-    let name = varied.chain(held).find(|name| OF_THE_PATH.contains(name))?;
+    let held = plan.fixed.iter().map(|(setting, _)| setting).filter(|_| all);
+    let varied = plan.factors.iter().map(|f| &f.name).filter(|_| any);
+    let of_the_path = |s: &&Setting| matches!(s, Setting::Known(known) if Known::OF_THE_PATH.contains(known));
+    let setting = varied.chain(held).find(of_the_path)?;
     let problem = format!(
-        "{name} changes nothing over loopback, which does not pass the path: leave it out, or measure over = \"path\""
+        "{setting} changes nothing over loopback, which does not pass the path: leave it out, or measure over = \"path\""
     );
-    setting(name, problem)
+    misfit_of(setting.clone(), problem)
 }
 
 /// Settings of TCP where all is datagrams, settings of datagrams where there are none, and
@@ -161,15 +161,18 @@ fn over_loopback(plan: &Plan) -> Option<Misfit> {
 fn datagrams(plan: &Plan) -> Option<Misfit> {
     let all = setups(plan).all(|setup| setup.workload == Workload::Udp);
     let any = setups(plan).any(|setup| setup.workload == Workload::Udp);
-    let of_tcp = |name: &str| {
-        let (_, name) = of_hosts(name);
-        NOT_OF_DATAGRAMS.contains(&name) || name.starts_with("net.ipv4.tcp_")
+    let of_tcp = |setting: &Setting| match setting {
+        Setting::Known(known) => NOT_OF_DATAGRAMS.contains(known),
+        Setting::Sysctl(_, sysctl) => sysctl.is_of_tcp(),
     };
-    if let Some(name) = plan.settings().find(|name| all && of_tcp(name)) {
-        return setting(name, format!("{name} changes nothing of workload = \"udp\": leave it out"));
+    if let Some(setting) = plan.settings().find(|setting| all && of_tcp(setting)) {
+        let problem = format!("{setting} changes nothing of workload = \"udp\": leave it out");
+        return misfit_of(setting.clone(), problem);
     }
-    if let Some(name) = plan.settings().find(|name| !any && ONLY_OF_DATAGRAMS.contains(name)) {
-        return setting(name, format!("{name} changes nothing without workload = \"udp\": leave it out"));
+    let of_datagrams = |s: &Setting| matches!(s, Setting::Known(known) if ONLY_OF_DATAGRAMS.contains(known));
+    if let Some(setting) = plan.settings().find(|setting| !any && of_datagrams(setting)) {
+        let problem = format!("{setting} changes nothing without workload = \"udp\": leave it out");
+        return misfit_of(setting.clone(), problem);
     }
     if all && plan.warm_up > Nanos::ZERO {
         let problem = "udp sends at its rate from the first datagram on, without a warm-up: leave it out".to_owned();
@@ -177,7 +180,7 @@ fn datagrams(plan: &Plan) -> Option<Misfit> {
     }
     let both = setups(plan).any(|s| s.workload == Workload::Udp && s.direction == Some(Direction::Both));
     let problem = "udp sends one way at a time: direction is up or down".to_owned();
-    both.then_some(Misfit { place: Place::Setting("direction".into()), problem })
+    if both { misfit_of(Known::Direction, problem) } else { None }
 }
 
 /// The protocol of a stream counts its warm-up in seconds.
@@ -196,15 +199,14 @@ fn warm_up(plan: &Plan) -> Option<Misfit> {
 fn writes(plan: &Plan) -> Option<Misfit> {
     let exchanges = setups(plan).filter(|setup| matches!(setup.workload, Workload::Rr | Workload::Crr));
     exchanges.map(|setup| setup.exchange).find_map(|e| {
-        [("request", e.request_bytes, e.request_writes), ("response", e.response_bytes, e.response_writes)]
-            .into_iter()
-            .find(|(_, bytes, writes)| writes > bytes)
-            .and_then(|(what, bytes, writes)| {
-                let problem = format!(
-                    "{what}_writes: {writes} writes need as many bytes, and a {what} here has {bytes}: set {what} too"
-                );
-                setting(&format!("{what}_writes"), problem)
-            })
+        let request = (Known::Request, e.request_bytes, Known::RequestWrites, e.request_writes);
+        let response = (Known::Response, e.response_bytes, Known::ResponseWrites, e.response_writes);
+        let (what, bytes, split, writes) =
+            [request, response].into_iter().find(|(_, bytes, _, writes)| writes > bytes)?;
+        let (what, name) = (what.name(), split.name());
+        let problem =
+            format!("{name}: {writes} writes need as many bytes, and a {what} here has {bytes}: set {what} too");
+        misfit_of(split, problem)
     })
 }
 
@@ -262,8 +264,8 @@ fn lacks(setup: &Setup, response: Response) -> Option<&'static str> {
 ///
 /// Settings of an interface are looked up for all interfaces, as a host of a lab has others than
 /// this machine.
-pub fn unknown_sysctl(name: &str) -> Option<String> {
-    let (_, sysctl) = of_hosts(name);
+pub fn unknown_sysctl(sysctl: &Sysctl) -> Option<String> {
+    let sysctl = sysctl.name();
     let mut steps: Vec<&str> = sysctl.split('.').collect();
     if let ["net", "ipv4" | "ipv6", "conf" | "neigh", interface, ..] = steps[..]
         && interface != "all"
@@ -319,13 +321,11 @@ pub fn unknown_congestion(name: &str) -> Option<String> {
 
 /// Why a sysctl cannot have a value: text for one that holds whole numbers, or a congestion control
 /// that there is not. What else the kernel refuses shows when it is set.
-pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
-    let (_, sysctl) = of_hosts(name);
-    if sysctl == "net.ipv4.tcp_congestion_control" {
+pub fn unfit_sysctl(sysctl: &Sysctl, value: &str) -> Option<String> {
+    if *sysctl == Sysctl::CONGESTION_CONTROL {
         return unknown_congestion(value);
     }
-    let path = std::path::Path::new("/proc/sys").join(sysctl.replace('.', "/"));
-    let now = std::fs::read_to_string(path).ok()?;
+    let now = std::fs::read_to_string(sysctl.path()).ok()?;
     let mut held = now.split_whitespace().peekable();
     held.peek()?;
     // Ranges, lists and masks of some sysctls are written with these too, and may be one plain
@@ -347,15 +347,18 @@ pub fn unfit_sysctl(name: &str, value: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn sysctl(name: &str) -> Sysctl {
+        Sysctl::new(name).unwrap()
+    }
+
     #[test]
     fn sysctls_are_those_of_this_kernel() {
-        assert_eq!(unknown_sysctl("net.ipv4.tcp_timestamps"), None);
-        assert_eq!(unknown_sysctl("a.net.ipv4.tcp_timestamps"), None);
-        assert_eq!(unknown_sysctl("net.ipv4.conf.some_interface.rp_filter"), None);
-        let said = unknown_sysctl("b.net.ipv4.tcp_timestmaps").unwrap();
+        assert_eq!(unknown_sysctl(&sysctl("net.ipv4.tcp_timestamps")), None);
+        assert_eq!(unknown_sysctl(&sysctl("net.ipv4.conf.some_interface.rp_filter")), None);
+        let said = unknown_sysctl(&sysctl("net.ipv4.tcp_timestmaps")).unwrap();
         assert!(said.contains("did you mean `net.ipv4.tcp_timestamps`?"), "{said}");
-        assert!(unknown_sysctl("net.ipv4").unwrap().contains("group"));
-        assert!(unknown_sysctl("net.zzzzzzzzzzzz.x").unwrap().contains("sysctl -a"));
+        assert!(unknown_sysctl(&sysctl("net.ipv4")).unwrap().contains("group"));
+        assert!(unknown_sysctl(&sysctl("net.zzzzzzzzzzzz.x")).unwrap().contains("sysctl -a"));
     }
 
     #[test]
@@ -367,21 +370,21 @@ mod tests {
         assert!(unknown_congestion("zzzzzzzzzzzz").unwrap().contains("there are "));
         for (name, value) in [
             ("net.ipv4.tcp_sack", "0"),
-            ("a.net.ipv4.tcp_rmem", "4096 131072 6291456"),
+            ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
             ("net.ipv4.ip_local_port_range", "0x8000 61000"),
             ("net.ipv4.tcp_congestion_control", "reno"),
             ("net.core.default_qdisc", "fq"),
             ("net.ipv4.no_such", "text"),
         ] {
-            assert_eq!(unfit_sysctl(name, value), None, "{name}");
+            assert_eq!(unfit_sysctl(&sysctl(name), value), None, "{name}");
         }
         for (name, value, advice) in [
             ("net.ipv4.tcp_sack", "on", "holds numbers (1 on this machine), not \"on\""),
-            ("b.net.ipv4.tcp_rmem", "small", "net.ipv4.tcp_rmem holds numbers"),
+            ("net.ipv4.tcp_rmem", "small", "net.ipv4.tcp_rmem holds numbers"),
             ("net.ipv4.tcp_sack", "", "not \"\""),
             ("net.ipv4.tcp_congestion_control", "renp", "`reno`"),
         ] {
-            let said = unfit_sysctl(name, value).unwrap();
+            let said = unfit_sysctl(&sysctl(name), value).unwrap();
             assert!(said.contains(advice), "{said}");
         }
     }

@@ -11,6 +11,7 @@ use traffic::tls::Trusted;
 use traffic::{Server, ServerConfig};
 
 use crate::Error;
+use crate::named::Sysctl;
 use crate::outcome::Check;
 use crate::setting::Setup;
 use crate::this_host::ThisHost;
@@ -62,10 +63,11 @@ impl Ends {
 
     fn in_lab(setup: &Setup, held: &mut Vec<Check>) -> Result<Self, Error> {
         let lab = Lab::up(&setup.path)?;
-        for (side, name, value) in &setup.sysctls {
-            lab.host(*side).set_sysctl(name, value)?;
-            let read = lab.host(*side).sysctl(name)?;
-            took(name, value, &read, &format!("host {}", side.name()))?;
+        for (side, sysctl, value) in &setup.sysctls {
+            let (host, name) = (lab.host(*side), sysctl.name());
+            host.set_sysctl(name, value)?;
+            let read = host.sysctl(name)?;
+            took(sysctl, value, &read, &format!("host {}", side.name()))?;
             held.push(Check::of(format!("{}.{name} reads {read}", side.name())));
         }
         if let Some(on) = setup.offloads {
@@ -93,12 +95,12 @@ impl Ends {
             let family = if setup.ipv6 == Some(true) { "IPv6" } else { "IPv4" };
             Error::Setting(format!("the server has no {family} address: omit `family`, or give another --host"))
         })?;
-        for (side, name, value) in &setup.sysctls {
+        for (side, sysctl, value) in &setup.sysctls {
             // What is asked of both hosts is set on this one: the other is not ours.
             if let (Side::A, Some(host)) = (side, &peer.this_host) {
-                let read = host.set(name, value)?;
-                took(name, value, &read, "this host")?;
-                held.push(Check::of(format!("this host's {name} reads {read}")));
+                let read = host.set(sysctl, value)?;
+                took(sysctl, value, &read, "this host")?;
+                held.push(Check::of(format!("this host's {sysctl} reads {read}")));
             }
         }
         let interface = interface_to(server)
@@ -122,11 +124,11 @@ impl Ends {
     }
 }
 
-fn took(name: &str, value: &str, read: &str, place: &str) -> Result<(), Error> {
+fn took(sysctl: &Sysctl, value: &str, read: &str, place: &str) -> Result<(), Error> {
     if read.split_whitespace().eq(value.split_whitespace()) {
         return Ok(());
     }
-    Err(Error::Setting(format!("{name} was set to {value} in {place} and reads {read}")))
+    Err(Error::Setting(format!("{sysctl} was set to {value} in {place} and reads {read}")))
 }
 
 /// Turns TSO, GSO and GRO of `interface` on or off, in the network namespace of the calling thread.

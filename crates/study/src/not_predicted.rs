@@ -120,7 +120,7 @@ mod tests {
     fn where_there_is_no_prediction_the_reason_is_said() {
         let said = |settings: &[(&str, &str)], response: Response| {
             let mut setup = Setup::default();
-            settings.iter().for_each(|(name, value)| setup.set(name, value).unwrap());
+            settings.iter().for_each(|(name, value)| setup.set(&name.parse().unwrap(), value).unwrap());
             assert_eq!(of(response, &setup), None, "{settings:?} has a prediction");
             none_because(response, &setup)
         };

@@ -1,6 +1,7 @@
 //! A plan: what is varied, what is held, what is measured and how often; and the random order of
 //! its trials.
 
+use lab::Side;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
@@ -9,20 +10,21 @@ use record::trial::Response;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::setting::{OF_THE_LAB, OF_THE_PATH, Setup};
+use crate::named::{Known, Setting};
+use crate::setting::{Setup, Workload};
 
 /// One thing that is varied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
     /// Which setting.
-    pub name: String,
+    pub name: Setting,
     /// Its levels as people write them; the first is what the others are compared with.
     pub levels: Vec<String>,
 }
 
 impl Factor {
-    /// From anything that reads as text.
-    pub fn new(name: &str, levels: impl IntoIterator<Item = impl ToString>) -> Self {
+    /// From levels that read as text.
+    pub fn new(name: impl Into<Setting>, levels: impl IntoIterator<Item = impl ToString>) -> Self {
         Self { name: name.into(), levels: levels.into_iter().map(|l| l.to_string()).collect() }
     }
 }
@@ -34,8 +36,8 @@ pub struct Plan {
     pub name: String,
     /// What is varied: every combination is run once in each block.
     pub factors: Vec<Factor>,
-    /// What is held: name and value.
-    pub fixed: Vec<(String, String)>,
+    /// What is held, and the value that it has.
+    pub fixed: Vec<(Setting, String)>,
     /// The response that decides the verdict: `goodput`, `transactions`, `latency_p50`, ….
     pub response: Response,
     /// Blocks.
@@ -74,17 +76,21 @@ pub struct Place {
 }
 
 impl Plan {
+    /// The factors' names as the plan has them.
+    pub(crate) fn factor_names(&self) -> Vec<String> {
+        self.factors.iter().map(|f| f.name.to_string()).collect()
+    }
+
     /// The factors' names without what leads to them: `tcp_timestamps` of
     /// `net.ipv4.tcp_timestamps`, with the host where two would read the same.
     pub fn short_names(&self) -> Vec<String> {
-        let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-        let all: Vec<String> = self.factors.iter().map(|f| short(&f.name)).collect();
-        let same = |name: &String| all.iter().filter(|other| *other == name).count() > 1;
-        let host = |full: &str| full.split_once('.').map_or_else(String::new, |(host, _)| format!("{host} "));
-        all.iter()
-            .zip(&self.factors)
-            .map(|(name, f)| if same(name) { format!("{}{name}", host(&f.name)) } else { name.clone() })
-            .collect()
+        let all: Vec<&Setting> = self.factors.iter().map(|f| &f.name).collect();
+        let shared = |name: &Setting| all.iter().filter(|other| other.short() == name.short()).count() > 1;
+        let short = |name: &&Setting| match shared(name) {
+            true => format!("{} {}", name.hosts(), name.short()),
+            false => name.short().to_owned(),
+        };
+        all.iter().map(short).collect()
     }
 
     /// How many trials a block has.
@@ -108,6 +114,12 @@ impl Plan {
         (0..).zip(all).map(|(position, levels)| Place { block, position, levels }).collect()
     }
 
+    /// What runs in every combination; a bulk transfer where the plan does not hold it.
+    pub(crate) fn workload(&self) -> Workload {
+        let held = self.fixed.iter().find(|(setting, _)| *setting == Known::Workload);
+        held.and_then(|(_, name)| Workload::named(name)).unwrap_or(Workload::Stream)
+    }
+
     /// The setup of a combination.
     ///
     /// # Errors
@@ -125,9 +137,9 @@ impl Plan {
         Ok(setup)
     }
 
-    /// The names of everything that it sets, varied or held.
-    pub fn settings(&self) -> impl Iterator<Item = &str> {
-        self.factors.iter().map(|f| f.name.as_str()).chain(self.fixed.iter().map(|f| f.0.as_str()))
+    /// Everything that it sets, varied or held.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.factors.iter().map(|f| &f.name).chain(self.fixed.iter().map(|f| &f.0))
     }
 
     /// Whether it can be run between real hosts, with sysctls of this one changed or not.
@@ -135,15 +147,16 @@ impl Plan {
     /// # Errors
     /// [`Error::Setting`] naming what needs the lab, is the server's own, or must be allowed.
     pub fn check_for_real_hosts(&self, sysctls: bool) -> Result<(), Error> {
-        let named = |is: &dyn Fn(&str) -> bool| {
-            let names: Vec<&str> = self.settings().filter(|n| is(n)).collect();
+        let named = |is: &dyn Fn(&Setting) -> bool| {
+            let names: Vec<String> = self.settings().filter(|s| is(s)).map(Setting::to_string).collect();
             (!names.is_empty()).then(|| names.join(", "))
         };
-        let problem = if let Some(names) = named(&|n| OF_THE_PATH.contains(&n) || OF_THE_LAB.contains(&n)) {
+        let of_the_lab = |known: &Known| Known::OF_THE_PATH.contains(known) || Known::OF_THE_LAB.contains(known);
+        let problem = if let Some(names) = named(&|s| matches!(s, Setting::Known(known) if of_the_lab(known))) {
             format!("only the lab can set {names}: run it without --host, or take that out of the plan")
-        } else if let Some(names) = named(&|n| n.starts_with("b.net.")) {
+        } else if let Some(names) = named(&|s| matches!(s, Setting::Sysctl(Some(Side::B), _))) {
             format!("{names} belongs to the server's host: set it there before the study, and take it out of the plan")
-        } else if let Some(names) = named(&|n| n.starts_with("net.") || n.starts_with("a.net.")).filter(|_| !sysctls) {
+        } else if let Some(names) = named(&|s| s.sysctl().is_some()).filter(|_| !sysctls) {
             format!("{names} is a sysctl of this host: allow it with --on-this-host (it is put back at the end)")
         } else {
             return Ok(());
@@ -153,10 +166,8 @@ impl Plan {
 
     /// How long one trial takes, as far as is known before.
     pub fn trial(&self) -> Nanos {
-        let workload = self.fixed.iter().find(|(name, _)| name == "workload");
         // Probes go on without load for as long after it as before it.
-        let after =
-            if workload.is_some_and(|(_, name)| name == "ping-under-load") { self.warm_up } else { Nanos::ZERO };
+        let after = if self.workload() == Workload::PingUnderLoad { self.warm_up } else { Nanos::ZERO };
         self.warm_up + self.duration + after + AROUND_A_TRIAL
     }
 
@@ -179,8 +190,8 @@ mod tests {
     fn blocks_hold_every_combination_in_an_order_that_the_seed_decides() {
         let plan = Plan {
             name: "p".into(),
-            factors: vec![Factor::new("delay", ["1ms", "2ms"]), Factor::new("flows", [1, 2, 4])],
-            fixed: vec![("rate".into(), "1gbit".into())],
+            factors: vec![Factor::new(Known::Delay, ["1ms", "2ms"]), Factor::new(Known::Flows, [1, 2, 4])],
+            fixed: vec![(Known::Rate.into(), "1gbit".into())],
             response: Response::Goodput,
             repetitions: 2,
             duration: Nanos(1),
@@ -197,6 +208,24 @@ mod tests {
         assert_eq!(sorted, [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]].map(Vec::from));
         assert!(orders.iter().any(|o| *o != orders[0]));
         assert_eq!(plan.setup(&[1, 2]).unwrap().flows, 4);
-        assert!(Plan { factors: vec![Factor::new("delay", ["1x"])], ..plan }.check().is_err());
+        assert!(Plan { factors: vec![Factor::new(Known::Delay, ["1x"])], ..plan }.check().is_err());
+    }
+
+    #[test]
+    fn sysctls_are_told_from_other_settings_however_they_are_written() {
+        let of = |name: &str| {
+            let text = format!("repetitions = 2\n[factors]\n\"{name}\" = [1, 0]\n");
+            crate::plan_file::parse("p.toml", &text).unwrap()
+        };
+        for name in ["net.ipv4.tcp_sack", "net/ipv4/tcp_sack", "a.net/ipv4/tcp_sack", "/proc/sys/net/ipv4/tcp_sack"] {
+            let refused = of(name).check_for_real_hosts(false).unwrap_err().to_string();
+            assert!(refused.contains("net.ipv4.tcp_sack is a sysctl of this host"), "{refused}");
+            of(name).check_for_real_hosts(true).unwrap();
+        }
+        let refused = of("b.net/ipv4/tcp_sack").check_for_real_hosts(true).unwrap_err().to_string();
+        assert!(refused.contains("belongs to the server's host"), "{refused}");
+        // What is said of one host is no word that another setting has too.
+        let text = "repetitions = 2\n[factors]\n\"a.net.ipv4.tcp_sack\" = [1, 0]\n\"net.ipv4.tcp_sack\" = [1, 0]\n";
+        assert_eq!(crate::plan_file::parse("p.toml", text).unwrap().short_names(), ["a tcp_sack", "both tcp_sack"]);
     }
 }

@@ -21,8 +21,9 @@ use record::trial::Response;
 use settings::{At, Key, Table, Value, Wrong};
 
 use crate::fit::{self, Misfit, Place};
+use crate::named::{Known, Setting};
 use crate::plan::{Factor, MOST_COMBINATIONS, Plan};
-use crate::setting::{Refused, Setup, names};
+use crate::setting::{Refused, Setup, Workload};
 use crate::{Error, brought};
 
 /// Reads a plan. `file` is its name, for messages.
@@ -54,8 +55,9 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
     }
     if let Some(value) = keys.take("workload") {
         let text = value.text()?;
-        set("workload", value.at(), (&text, value.at()))?;
-        plan.fixed.push(("workload".into(), text));
+        let workload = Setting::from(Known::Workload);
+        set(&workload, value.at(), (&text, value.at()))?;
+        plan.fixed.push((workload, text));
     }
     if let Some(value) = keys.take("repetitions") {
         plan.repetitions = value.whole(1..=10_000)?;
@@ -75,26 +77,29 @@ fn plan(keys: &mut Table<'_>) -> Result<Plan, Wrong> {
     if let Some(section) = keys.take("fixed") {
         let held =
             section.table("[fixed]", |keys| keys.leaves().into_iter().map(fixed).collect::<Result<Vec<_>, _>>())?;
-        for (key, text) in held {
-            places.push((Place::Setting(key.name().to_owned()), key.at()));
-            plan.fixed.push((key.name().to_owned(), text));
+        for (key, setting, text) in held {
+            places.push((Place::Setting(setting.clone()), key.at()));
+            plan.fixed.push((setting, text));
         }
     }
     if let Some(section) = keys.take("factors") {
         let varied =
             section.table("[factors]", |keys| keys.leaves().into_iter().map(factor).collect::<Result<Vec<_>, _>>())?;
         for (key, factor) in varied {
-            places.push((Place::Setting(key.name().to_owned()), key.at()));
+            places.push((Place::Setting(factor.name.clone()), key.at()));
             plan.factors.push(factor);
         }
     }
     if let Some((key, _)) = keys.rest().into_iter().next() {
         return Err(misplaced(&key));
     }
-    let workload = plan.fixed.iter().find(|(name, _)| name == "workload").map_or("stream", |(_, v)| v.as_str());
-    let usual = if matches!(workload, "rr" | "crr") { Response::Transactions } else { Response::Goodput };
+    let workload = plan.workload();
+    let usual = match workload {
+        Workload::Rr | Workload::Crr => Response::Transactions,
+        Workload::Stream | Workload::PingUnderLoad | Workload::Udp => Response::Goodput,
+    };
     // Datagrams are sent at their rate from the first one on.
-    if workload == "udp" && !places.iter().any(|(place, _)| *place == Place::WarmUp) {
+    if workload == Workload::Udp && !places.iter().any(|(place, _)| *place == Place::WarmUp) {
         plan.warm_up = Nanos::ZERO;
     }
     plan.response = match &response {
@@ -121,7 +126,7 @@ const ABOVE: [&str; 7] = ["name", "workload", "measure", "repetitions", "duratio
 /// A key above [fixed] that does not belong there, or is none.
 fn misplaced(key: &Key<'_>) -> Wrong {
     let name = key.name();
-    if names().any(|setting| setting == name) || is_sysctl(name) || name == "net" {
+    if name.parse::<Setting>().is_ok() || name == "net" {
         let problem = format!("{name} is a setting: write it below [fixed], or with a list of levels below [factors]");
         return key.at().wrong(problem);
     }
@@ -132,12 +137,12 @@ fn misplaced(key: &Key<'_>) -> Wrong {
 }
 
 /// A setting that is held.
-fn fixed<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, String), Wrong> {
+fn fixed<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, Setting, String), Wrong> {
+    let setting = setting(&key)?;
     let text = value.text_or_switch()?;
-    set(key.name(), key.at(), (&text, value.at()))?;
-    has_sysctl(&key)?;
-    accepted(&key, (&text, value.at()))?;
-    Ok((key, text))
+    set(&setting, key.at(), (&text, value.at()))?;
+    accepted(&setting, (&text, value.at()))?;
+    Ok((key, setting, text))
 }
 
 /// A setting that is varied.
@@ -148,12 +153,11 @@ fn factor<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, Factor), W
     if levels.is_empty() {
         return Err(at.wrong(LIST));
     }
-    has_sysctl(&key)?;
-    let mut factor = Factor { name: key.name().to_owned(), levels: Vec::new() };
+    let mut factor = Factor { name: setting(&key)?, levels: Vec::new() };
     for level in levels {
         let text = level.text_or_switch()?;
-        set(key.name(), key.at(), (&text, level.at()))?;
-        accepted(&key, (&text, level.at()))?;
+        set(&factor.name, key.at(), (&text, level.at()))?;
+        accepted(&factor.name, (&text, level.at()))?;
         if factor.levels.contains(&text) {
             return Err(level.wrong(format!("level {text:?} is there twice")));
         }
@@ -162,36 +166,41 @@ fn factor<'a>((key, value): (Key<'a>, Value<'a>)) -> Result<(Key<'a>, Factor), W
     Ok((key, factor))
 }
 
-/// Whether a setting is a sysctl, of both hosts or of one.
-fn is_sysctl(name: &str) -> bool {
-    name.trim_start_matches("a.").trim_start_matches("b.").starts_with("net.")
-}
-
-/// Refuses a sysctl that this kernel does not have.
-fn has_sysctl(key: &Key<'_>) -> Result<(), Wrong> {
-    match fit::unknown_sysctl(key.name()).filter(|_| is_sysctl(key.name())) {
+/// The setting that a key names; refuses one that there is not, and a sysctl that this kernel does
+/// not have.
+fn setting(key: &Key<'_>) -> Result<Setting, Wrong> {
+    let setting: Setting = key.name().parse().map_err(|refused| wrong(refused, key.at(), key.at()))?;
+    match setting.sysctl().and_then(fit::unknown_sysctl) {
         Some(problem) => Err(key.at().wrong(problem)),
-        None => Ok(()),
+        None => Ok(setting),
     }
 }
 
 /// Refuses a value that this kernel would refuse in each trial.
-fn accepted(key: &Key<'_>, (value, at): (&str, At<'_>)) -> Result<(), Wrong> {
-    let problem = match key.name() {
-        "congestion" => fit::unknown_congestion(value),
-        "rival" if value != "none" => fit::unknown_congestion(value),
-        name if is_sysctl(name) => fit::unfit_sysctl(name, value),
-        _ => None,
+fn accepted(setting: &Setting, (value, at): (&str, At<'_>)) -> Result<(), Wrong> {
+    let problem = match setting {
+        Setting::Known(Known::Congestion) => fit::unknown_congestion(value),
+        Setting::Known(Known::Rival) if value != "none" => fit::unknown_congestion(value),
+        Setting::Sysctl(_, sysctl) => fit::unfit_sysctl(sysctl, value),
+        Setting::Known(_) => None,
     };
     problem.map_or(Ok(()), |problem| Err(at.wrong(problem)))
 }
 
-/// Refuses a setting that there is not, and a value that it cannot have.
-fn set(name: &str, name_at: At<'_>, (value, value_at): (&str, At<'_>)) -> Result<(), Wrong> {
-    Setup::default().set(name, value).map_err(|refused| match refused {
-        Refused::Name(problem) => name_at.wrong(problem),
-        Refused::Value(problem) => value_at.wrong(brought::value(name, value).unwrap_or(problem)),
+/// Refuses a value that a setting cannot have.
+fn set(setting: &Setting, name_at: At<'_>, (value, value_at): (&str, At<'_>)) -> Result<(), Wrong> {
+    Setup::default().set(setting, value).map_err(|refused| match refused {
+        Refused::Value(problem) => value_at.wrong(brought::value(&setting.to_string(), value).unwrap_or(problem)),
+        name => wrong(name, name_at, value_at),
     })
+}
+
+/// What was refused, where it is.
+fn wrong(refused: Refused, name_at: At<'_>, value_at: At<'_>) -> Wrong {
+    match refused {
+        Refused::Name(problem) => name_at.wrong(problem),
+        Refused::Value(problem) => value_at.wrong(problem),
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +214,7 @@ mod tests {
     fn a_plan_is_read_in_the_order_of_the_file() {
         let plan = parse("p.toml", GOOD).unwrap();
         assert_eq!(
-            plan.factors.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(),
+            plan.factors.iter().map(|f| f.name.to_string()).collect::<Vec<_>>(),
             ["response", "net.ipv4.tcp_timestamps"]
         );
         assert_eq!(

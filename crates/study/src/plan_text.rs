@@ -35,13 +35,13 @@ pub fn text(plan: &Plan) -> String {
     line(format!("warm_up = {}", time(plan.warm_up)));
     line(format!("# frames read in each trial: {}", plan.frames));
     line("\n[fixed]".into());
-    for (name, value) in &plan.fixed {
-        line(format!("{} = {}", quoted(name), quoted(value)));
+    for (setting, value) in &plan.fixed {
+        line(format!("{} = {}", quoted(&setting.to_string()), quoted(value)));
     }
     line("\n[factors]".into());
     for factor in &plan.factors {
         let levels: Vec<String> = factor.levels.iter().map(|l| quoted(l)).collect();
-        line(format!("{} = [{}]", quoted(&factor.name), levels.join(", ")));
+        line(format!("{} = [{}]", quoted(&factor.name.to_string()), levels.join(", ")));
     }
     out
 }

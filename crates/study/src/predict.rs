@@ -4,6 +4,7 @@ use lab::Side;
 use record::Nanos;
 use record::trial::Response;
 
+use crate::named::Sysctl;
 use crate::setting::{Setup, Workload};
 
 /// Bytes that Ethernet puts round an IP packet on the wire.
@@ -309,7 +310,7 @@ fn window_under(window_bytes: f64, round_trip_s: f64, framing: Option<f64>) -> P
 
 /// The same over a round trip that was measured: between real hosts.
 pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
-    let off = |name: &str| Side::ALL.iter().any(|side| setup.sysctl(*side, name) == Some("0"));
+    let off = |sysctl: Sysctl| Side::ALL.iter().any(|side| setup.sysctl(*side, &sysctl) == Some("0"));
     let disturbed =
         |d: &lab::Direction| d.reorder.is_some() || d.duplicate > 0.0 || d.black_hole.is_some() || d.recorded.is_some();
     if setup.loopback
@@ -319,19 +320,19 @@ pub fn goodput_over(setup: &Setup, round_trip_s: f64) -> Option<Predicted> {
     {
         return None;
     }
-    let header = if off("net.ipv4.tcp_timestamps") { 20 } else { 32 };
+    let header = if off(Sysctl::TIMESTAMPS) { 20 } else { 32 };
     let (v6, way) = (setup.ipv6 == Some(true), &setup.path.a_to_b);
     let mss = segment_bytes(setup.path.mtu, v6, header);
     let framing = way.rate.map(|rate| framing(rate.bits() as f64, setup.path.mtu, v6, header));
     let mut bounds: Vec<Predicted> = Vec::new();
     bounds.extend(framing.map(|value| Predicted { value, low: value * (1.0 - SLACK), high: value * 1.005 }));
-    if off("net.ipv4.tcp_window_scaling") && round_trip_s > 0.0 {
+    if off(Sysctl::WINDOW_SCALING) && round_trip_s > 0.0 {
         bounds.push(window_under(UNSCALED_WINDOW_BYTES, round_trip_s, framing));
     }
     // No window is larger than the buffer that it promises room in: the third number is the most it
     // grows to.
     let most =
-        setup.sysctl(Side::B, "net.ipv4.tcp_rmem").and_then(|v| v.split_whitespace().nth(2)?.parse::<f64>().ok());
+        setup.sysctl(Side::B, &Sysctl::RECEIVE_BUFFERS).and_then(|v| v.split_whitespace().nth(2)?.parse::<f64>().ok());
     if let Some(bytes) = most.filter(|b| *b > 0.0 && round_trip_s > 0.0) {
         bounds.push(window_under(bytes, round_trip_s, framing));
     }
@@ -393,10 +394,10 @@ mod tests {
     fn the_receive_buffer_bounds_the_window() {
         let mut setup = Setup::default();
         for (name, value) in [("rate", "1gbit"), ("delay", "500ms"), ("net.ipv4.tcp_rmem", "4096 131072 67108864")] {
-            setup.set(name, value).unwrap();
+            setup.set(&name.parse().unwrap(), value).unwrap();
         }
         assert!((goodput(&setup).unwrap().value - 67_108_864.0 * 8.0).abs() < 1.0);
-        setup.set("delay", "10ms").unwrap();
+        setup.set(&"delay".parse().unwrap(), "10ms").unwrap();
         assert!((goodput(&setup).unwrap().value / 1e6 - 941.5).abs() < 0.1);
     }
 
@@ -411,25 +412,25 @@ mod tests {
             ("response", "1448"),
             ("socket", "default"),
         ] {
-            setup.set(name, value).unwrap();
+            setup.set(&name.parse().unwrap(), value).unwrap();
         }
         // 1 ms, and 94 and 1,538 bytes at 100 Mbit/s.
         let rate = |setup: &Setup| exchanges(setup).unwrap().value;
         let one = rate(&setup);
         assert!((one - 1.0 / 0.001_130_56).abs() < 0.1, "{one}");
-        setup.set("response_writes", "2").unwrap();
+        setup.set(&"response_writes".parse().unwrap(), "2").unwrap();
         let stalled = rate(&setup);
         assert!((stalled - 1.0 / 0.042_130_56).abs() < 0.01, "{stalled}");
         // The second of 1,447 and 1,448 bytes is a whole segment, which nothing holds.
-        setup.set("response", "2895").unwrap();
+        setup.set(&"response".parse().unwrap(), "2895").unwrap();
         assert!(rate(&setup) > 700.0);
-        setup.set("response", "2894").unwrap();
+        setup.set(&"response".parse().unwrap(), "2894").unwrap();
         assert!(rate(&setup) < 25.0);
-        setup.set("socket", "nodelay").unwrap();
+        setup.set(&"socket".parse().unwrap(), "nodelay").unwrap();
         assert!(rate(&setup) > 700.0);
-        setup.set("workload", "crr").unwrap();
+        setup.set(&"workload".parse().unwrap(), "crr").unwrap();
         assert!(rate(&setup) < 450.0);
-        setup.set("over", "loopback").unwrap();
+        setup.set(&"over".parse().unwrap(), "loopback").unwrap();
         assert_eq!(exchanges(&setup), None);
     }
 
@@ -438,7 +439,7 @@ mod tests {
     fn what_was_measured_is_within_the_reach() {
         let of = |settings: &[(&str, &str)]| {
             let mut setup = Setup::default();
-            settings.iter().for_each(|(name, value)| setup.set(name, value).unwrap());
+            settings.iter().for_each(|(name, value)| setup.set(&name.parse().unwrap(), value).unwrap());
             setup
         };
         let path = [("rate", "100mbit"), ("delay", "500us"), ("request", "4"), ("socket", "default")];
@@ -480,7 +481,7 @@ mod tests {
         let of = |settings: &[(&str, &str)]| {
             let mut setup = Setup::default();
             let udp = [("workload", "udp"), ("rate", "10mbit"), ("datagram", "1200")];
-            udp.iter().chain(settings).for_each(|(name, value)| setup.set(name, value).unwrap());
+            udp.iter().chain(settings).for_each(|(name, value)| setup.set(&name.parse().unwrap(), value).unwrap());
             datagrams(&setup).map(|p| p.value)
         };
         assert_eq!(of(&[("datagram_rate", "5M")]), Some(5e6));

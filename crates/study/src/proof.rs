@@ -5,6 +5,7 @@ use lab::{PathReport, Side};
 use record::trial::Response;
 
 use crate::evidence::Evidence;
+use crate::named::Sysctl;
 use crate::outcome::Check;
 use crate::setting::Setup;
 
@@ -20,17 +21,17 @@ pub(crate) fn prove(
         true => held.push(what),
         false => broken.push(format!("not so: {what}")),
     };
-    let both = |name: &str| {
+    let both = |sysctl: Sysctl| {
         let ends = if setup.loopback { [Side::B, Side::B] } else { Side::ALL };
-        ends.map(|side| setup.sysctl(side, name))
+        ends.map(|side| setup.sysctl(side, &sysctl))
     };
     if evidence.syns.is_empty() {
-        if evidence.frames > 0 || both("net.ipv4.tcp_timestamps").iter().any(Option::is_some) {
+        if evidence.frames > 0 || both(Sysctl::TIMESTAMPS).iter().any(Option::is_some) {
             check(false, Check::of(format!("the SYNs of {} frames seen show the options", evidence.frames)));
         }
         return;
     }
-    let scaling = both("net.ipv4.tcp_window_scaling");
+    let scaling = both(Sysctl::WINDOW_SCALING);
     if scaling.iter().any(Option::is_some) {
         let asked = scaling.iter().all(|v| v.is_none_or(|v| v != "0"));
         let in_use = [false, true]
@@ -39,7 +40,7 @@ pub(crate) fn prove(
         let what = format!("the SYNs negotiate window scaling: {}", if asked { "yes" } else { "no" });
         check(in_use == asked, Check::of(what));
     }
-    let timestamps = both("net.ipv4.tcp_timestamps");
+    let timestamps = both(Sysctl::TIMESTAMPS);
     if timestamps.iter().any(Option::is_some) {
         let asked = timestamps.iter().all(|v| v.is_none_or(|v| v != "0"));
         let bytes = if asked { 32 } else { 20 };
@@ -118,11 +119,12 @@ pub(crate) fn promise(path: &PathReport, held: &mut Vec<Check>, broken: &mut Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::named::Setting;
 
     #[test]
     fn a_setting_that_did_not_take_is_reported() {
         let mut setup = Setup::default();
-        setup.set("net.ipv4.tcp_timestamps", "0").unwrap();
+        setup.set(&Setting::Sysctl(None, Sysctl::TIMESTAMPS), "0").unwrap();
         let mut evidence = Evidence { frames: 10, ..Evidence::default() };
         let outcome = |evidence: &Evidence| {
             let (mut held, mut broken) = (Vec::new(), Vec::new());

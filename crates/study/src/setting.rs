@@ -1,13 +1,14 @@
-//! Everything that can be set for one trial, by name and as people write it.
+//! Everything that can be set for one trial, as people write it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use lab::settings::{Setting, set_each};
+use lab::settings::set_each;
 use lab::{Config, Side, parse};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, brought};
+use crate::Error;
+use crate::named::{Known, Setting, Sysctl};
 
 /// What a trial runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,22 @@ pub enum Workload {
     Udp,
 }
 
+impl Workload {
+    /// Each by the name that a plan has for it.
+    const NAMED: [(&str, Self); 5] = [
+        ("stream", Self::Stream),
+        ("rr", Self::Rr),
+        ("crr", Self::Crr),
+        ("ping-under-load", Self::PingUnderLoad),
+        ("udp", Self::Udp),
+    ];
+
+    /// The workload of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, workload)| *workload)
+    }
+}
+
 /// One trial, fully set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
@@ -33,7 +50,7 @@ pub struct Setup {
     /// Through the path, or over loopback of host b.
     pub loopback: bool,
     /// Sysctls: which host, name, value.
-    pub sysctls: Vec<(Side, String, String)>,
+    pub sysctls: Vec<(Side, Sysctl, String)>,
     /// Segmentation and receive offloads of both hosts; `None` leaves them.
     pub offloads: Option<bool>,
     /// What runs.
@@ -63,69 +80,6 @@ pub struct Setup {
     pub cpu_load: u32,
     /// A file with the schedule that the path follows.
     pub schedule: Option<String>,
-}
-
-/// Settings of the path between the hosts.
-pub(crate) const OF_THE_PATH: [&str; 16] = [
-    "delay",
-    "jitter",
-    "jitter_shape",
-    "jitter_memory",
-    "rate",
-    "loss",
-    "burst_loss",
-    "queue",
-    "qdisc",
-    "recorded",
-    "schedule",
-    "ecn",
-    "reorder",
-    "duplicate",
-    "black_hole",
-    "mtu",
-];
-
-/// What else only a lab can set.
-pub(crate) const OF_THE_LAB: [&str; 2] = ["over", "offloads"];
-
-/// All others: those of workloads, sockets and hosts.
-const OF_ENDS: [&str; 22] = [
-    "workload",
-    "direction",
-    "family",
-    "flows",
-    "write",
-    "datagram",
-    "datagram_rate",
-    "request",
-    "response",
-    "request_writes",
-    "response_writes",
-    "socket",
-    "congestion",
-    "rival",
-    "send_buffer",
-    "receive_buffer",
-    "notsent_lowat",
-    "mss",
-    "dscp",
-    "cpu_load",
-    "think",
-    "net.…",
-];
-
-/// The names of all settings.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    OF_THE_PATH.into_iter().chain(OF_THE_LAB).chain(OF_ENDS)
-}
-
-/// The hosts that a setting is of, and its name without them: `a.net.…` is of the client's alone.
-pub(crate) fn of_hosts(name: &str) -> (&'static [Side], &str) {
-    match name.split_at_checked(2) {
-        Some(("a.", rest)) => (&[Side::A], rest),
-        Some(("b.", rest)) => (&[Side::B], rest),
-        _ => (&Side::ALL, name),
-    }
 }
 
 impl Default for Setup {
@@ -196,66 +150,89 @@ fn one_of<T: Copy>(name: &str, text: &str, known: &[(&str, T)]) -> Result<T, Ref
 }
 
 impl Setup {
-    /// Sets one thing. Path settings hold for both directions, or are given as `A_TO_B/B_TO_A`. A
-    /// name that begins with `net.` is a sysctl of both hosts, with `a.` or `b.` before it of one.
+    /// Sets one thing. Settings of the path hold for both directions, or are given as
+    /// `A_TO_B/B_TO_A`.
     ///
     /// # Errors
-    /// `Refused`, with the nearest name or the values that there are.
-    pub fn set(&mut self, name: &str, text: &str) -> Result<(), Refused> {
-        let wrong = |e: parse::Wrong| Refused::Value(format!("{name} {text:?}: {e}"));
-        if let Some(setting) = Setting::named(name) {
-            let mut changes = <[lab::Change; 2]>::default();
-            set_each(&mut changes, setting, text).map_err(wrong)?;
-            for (change, way) in changes.iter().zip([&mut self.path.a_to_b, &mut self.path.b_to_a]) {
-                *way = change.applied(way).map_err(|e| Refused::Value(e.to_string()))?;
-                // A level without reordering is a path that keeps the order, whatever its jitter.
-                way.reorder = way.reorder.filter(|reorder| reorder.share > 0.0);
+    /// `Refused`, with the values that there are.
+    pub fn set(&mut self, setting: &Setting, text: &str) -> Result<(), Refused> {
+        match setting {
+            Setting::Known(known) => self.set_known(*known, text),
+            Setting::Sysctl(side, sysctl) => {
+                for side in side.as_ref().map_or(&Side::ALL[..], std::slice::from_ref) {
+                    self.sysctls.retain(|(s, known, _)| (s, known) != (side, sysctl));
+                    self.sysctls.push((*side, sysctl.clone(), text.to_owned()));
+                }
+                Ok(())
             }
-            return Ok(());
         }
-        match name {
-            "recorded" => self.set_recorded(text)?,
-            "schedule" => self.schedule = (text != "none").then(|| text.to_owned()),
-            "mtu" => self.path.mtu = bytes(name, text, 1_280, 65_521)?,
-            "over" => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
-            "offloads" => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
-            "workload" => {
-                let known = [
-                    ("stream", Workload::Stream),
-                    ("rr", Workload::Rr),
-                    ("crr", Workload::Crr),
-                    ("ping-under-load", Workload::PingUnderLoad),
-                    ("udp", Workload::Udp),
-                ];
-                self.workload = one_of(name, text, &known)?;
-            }
-            "direction" => {
+    }
+
+    fn set_known(&mut self, setting: Known, text: &str) -> Result<(), Refused> {
+        let name = setting.name();
+        let wrong = |e: parse::Wrong| Refused::Value(format!("{name} {text:?}: {e}"));
+        match setting {
+            Known::Recorded => self.set_recorded(text)?,
+            Known::Schedule => self.schedule = (text != "none").then(|| text.to_owned()),
+            Known::Mtu => self.path.mtu = bytes(name, text, 1_280, 65_521)?,
+            Known::Over => self.loopback = one_of(name, text, &[("path", false), ("loopback", true)])?,
+            Known::Offloads => self.offloads = Some(one_of(name, text, &[("on", true), ("off", false)])?),
+            Known::Workload => self.workload = one_of(name, text, &Workload::NAMED)?,
+            Known::Direction => {
                 use traffic::stream::Direction::{Both, Down, Up};
                 self.direction = Some(one_of(name, text, &[("up", Up), ("down", Down), ("both", Both)])?);
             }
-            "family" => self.ipv6 = Some(one_of(name, text, &[("ipv4", false), ("ipv6", true)])?),
-            "flows" => self.flows = number(name, text, 1, 128)?,
-            "write" => self.write_bytes = bytes(name, text, 1, 4 << 20)?,
-            "datagram" => self.datagram_bytes = bytes(name, text, traffic::udp::Header::BYTES as u32, 65_507)?,
-            "datagram_rate" => {
+            Known::Family => self.ipv6 = Some(one_of(name, text, &[("ipv4", false), ("ipv6", true)])?),
+            Known::Flows => self.flows = number(name, text, 1, 128)?,
+            Known::Write => self.write_bytes = bytes(name, text, 1, 4 << 20)?,
+            Known::Datagram => self.datagram_bytes = bytes(name, text, traffic::udp::Header::BYTES as u32, 65_507)?,
+            Known::DatagramRate => {
                 self.datagram_rate =
                     quantity::parse::bit_rate(text).map_err(|e| Refused::Value(format!("{name} {text:?}: {e}")))?;
             }
-            "request" => self.exchange.request_bytes = bytes(name, text, 1, 4 << 20)?,
-            "response" => self.exchange.response_bytes = bytes(name, text, 1, 4 << 20)?,
-            "request_writes" => self.exchange.request_writes = number(name, text, 1, 1_000)?,
-            "response_writes" => self.exchange.response_writes = number(name, text, 1, 1_000)?,
-            "think" => self.exchange.think = parse::duration(text).map_err(wrong)?,
-            "socket" => self.set_socket(text)?,
-            "congestion" => self.options.congestion_control = Some(text.to_owned()),
-            "rival" => self.rival = (text != "none").then(|| text.to_owned()),
-            "send_buffer" => self.options.send_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
-            "receive_buffer" => self.options.receive_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
-            "notsent_lowat" => self.options.notsent_lowat_bytes = Some(bytes(name, text, 1, u32::MAX)?),
-            "mss" => self.options.mss_bytes = Some(bytes(name, text, 88, 32_767)?),
-            "dscp" => self.options.dscp = Some(number(name, text, 0, 63)?),
-            "cpu_load" => self.cpu_load = number(name, text, 0, 256)?,
-            _ => self.set_sysctl(name, text)?,
+            Known::Request => self.exchange.request_bytes = bytes(name, text, 1, 4 << 20)?,
+            Known::Response => self.exchange.response_bytes = bytes(name, text, 1, 4 << 20)?,
+            Known::RequestWrites => self.exchange.request_writes = number(name, text, 1, 1_000)?,
+            Known::ResponseWrites => self.exchange.response_writes = number(name, text, 1, 1_000)?,
+            Known::Think => self.exchange.think = parse::duration(text).map_err(wrong)?,
+            Known::Socket => self.set_socket(text)?,
+            Known::Congestion => self.options.congestion_control = Some(text.to_owned()),
+            Known::Rival => self.rival = (text != "none").then(|| text.to_owned()),
+            Known::SendBuffer => self.options.send_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
+            Known::ReceiveBuffer => self.options.receive_buffer_bytes = Some(bytes(name, text, 2_048, 64 << 20)?),
+            Known::NotsentLowat => self.options.notsent_lowat_bytes = Some(bytes(name, text, 1, u32::MAX)?),
+            Known::Mss => self.options.mss_bytes = Some(bytes(name, text, 88, 32_767)?),
+            Known::Dscp => self.options.dscp = Some(number(name, text, 0, 63)?),
+            Known::CpuLoad => self.cpu_load = number(name, text, 0, 256)?,
+            Known::Delay
+            | Known::Jitter
+            | Known::JitterShape
+            | Known::JitterMemory
+            | Known::Rate
+            | Known::Loss
+            | Known::BurstLoss
+            | Known::Reorder
+            | Known::Duplicate
+            | Known::Queue
+            | Known::Qdisc
+            | Known::Ecn
+            | Known::BlackHole => self.set_directions(name, text)?,
+        }
+        Ok(())
+    }
+
+    /// What the lab has for each direction of a path.
+    fn set_directions(&mut self, name: &str, text: &str) -> Result<(), Refused> {
+        let wrong = |e: parse::Wrong| Refused::Value(format!("{name} {text:?}: {e}"));
+        let Some(setting) = lab::settings::Setting::named(name) else {
+            return Err(Refused::Name(format!("a path of the lab has no {name}")));
+        };
+        let mut changes = <[lab::Change; 2]>::default();
+        set_each(&mut changes, setting, text).map_err(wrong)?;
+        for (change, way) in changes.iter().zip([&mut self.path.a_to_b, &mut self.path.b_to_a]) {
+            *way = change.applied(way).map_err(|e| Refused::Value(e.to_string()))?;
+            // A level without reordering is a path that keeps the order, whatever its jitter.
+            way.reorder = way.reorder.filter(|reorder| reorder.share > 0.0);
         }
         Ok(())
     }
@@ -314,25 +291,6 @@ impl Setup {
         Ok(())
     }
 
-    fn set_sysctl(&mut self, name: &str, text: &str) -> Result<(), Refused> {
-        let dotted = brought::dotted(name);
-        let name = dotted.as_deref().unwrap_or(name);
-        let (sides, sysctl) = of_hosts(name);
-        if sysctl.starts_with("net.") {
-            for side in sides {
-                self.sysctls.retain(|(s, n, _)| (s, n.as_str()) != (side, sysctl));
-                self.sysctls.push((*side, sysctl.to_owned(), text.to_owned()));
-            }
-            return Ok(());
-        }
-        let advice = match (brought::answer(name), quantity::near(name, names())) {
-            (Some(answer), _) => answer,
-            (None, Some(known)) => format!("did you mean `{known}`?"),
-            (None, None) => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
-        };
-        Err(Refused::Name(format!("there is no setting {name:?}: {advice}")))
-    }
-
     /// Where the workload's server listens.
     pub fn server_ip(&self) -> IpAddr {
         match (self.loopback, self.ipv6 == Some(true)) {
@@ -358,14 +316,18 @@ impl Setup {
     }
 
     /// What a sysctl is set to in a host; `None` where the plan leaves it.
-    pub fn sysctl(&self, side: Side, name: &str) -> Option<&str> {
-        self.sysctls.iter().find(|(s, n, _)| (*s, n.as_str()) == (side, name)).map(|(_, _, v)| v.as_str())
+    pub fn sysctl(&self, side: Side, sysctl: &Sysctl) -> Option<&str> {
+        self.sysctls.iter().find(|(s, known, _)| (*s, known) == (side, sysctl)).map(|(_, _, v)| v.as_str())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn set(setup: &mut Setup, name: &str, text: &str) -> Result<(), Refused> {
+        setup.set(&name.parse()?, text)
+    }
 
     #[test]
     fn settings_are_set() {
@@ -388,7 +350,7 @@ mod tests {
             ("black_hole", "1400/none"),
             ("dscp", "46"),
         ] {
-            s.set(name, text).unwrap();
+            set(&mut s, name, text).unwrap();
         }
         assert_eq!(s.path.b_to_a.reorder.map(|r| r.by), Some(record::Nanos::from_millis(2)));
         assert_eq!([s.path.a_to_b.duplicate, s.path.b_to_a.duplicate], [0.005, 0.0]);
@@ -396,32 +358,25 @@ mod tests {
         assert_eq!(s.options.dscp, Some(46));
         assert_eq!([s.path.a_to_b.jitter, s.path.b_to_a.jitter], [record::Nanos::from_millis(2), record::Nanos::ZERO]);
         assert_eq!([s.path.a_to_b.qdisc.name(), s.path.b_to_a.qdisc.name()], ["codel", "fifo"]);
-        s.set("burst_loss", "1%x8/none").unwrap();
+        set(&mut s, "burst_loss", "1%x8/none").unwrap();
         assert!((s.path.a_to_b.loss.share() - 0.01).abs() < 1e-12 && s.path.b_to_a.loss == lab::Loss::None);
-        s.set("loss", "0").unwrap();
-        s.set("net/ipv4/tcp_sack", "0").unwrap();
-        assert_eq!(s.sysctl(Side::A, "net.ipv4.tcp_sack"), Some("0"));
-        s.sysctls.retain(|(_, name, _)| name != "net.ipv4.tcp_sack");
-        s.set("reorder", "0%").unwrap();
+        set(&mut s, "loss", "0").unwrap();
+        set(&mut s, "net/ipv4/tcp_sack", "0").unwrap();
+        let sack = Sysctl::new("net.ipv4.tcp_sack").unwrap();
+        assert_eq!(s.sysctl(Side::A, &sack), Some("0"));
+        s.sysctls.retain(|(_, sysctl, _)| *sysctl != sack);
+        set(&mut s, "reorder", "0%").unwrap();
         assert_eq!(s.path.a_to_b.reorder, None);
         assert!((s.round_trip_s().unwrap() - 0.03).abs() < 1e-9);
-        assert_eq!(s.sysctl(Side::A, "net.ipv4.tcp_timestamps"), Some("1"));
-        assert_eq!(s.sysctl(Side::B, "net.ipv4.tcp_timestamps"), Some("0"));
+        assert_eq!(s.sysctl(Side::A, &Sysctl::TIMESTAMPS), Some("1"));
+        assert_eq!(s.sysctl(Side::B, &Sysctl::TIMESTAMPS), Some("0"));
         assert_eq!(s.sysctls.len(), 2);
         assert_eq!((s.options.cork, s.server_ip()), (Some(true), Side::B.ipv6().into()));
     }
 
     #[test]
-    fn wrong_names_and_values_say_what_is_right() {
+    fn wrong_values_are_refused() {
         let mut s = Setup::default();
-        assert_eq!(
-            s.set("dealy", "1ms"),
-            Err(Refused::Name("there is no setting \"dealy\": did you mean `delay`?".into()))
-        );
-        for (name, words) in [("nodelay", "socket = "), ("parallel", "`flows`"), ("tcp_sack", "net.ipv4.tcp_sack")] {
-            let Err(Refused::Name(said)) = s.set(name, "1") else { panic!("{name}") };
-            assert!(said.contains(words), "{said}");
-        }
         for (name, text) in [
             ("delay", "1x"),
             ("delay", "20"),
@@ -431,14 +386,15 @@ mod tests {
             ("mtu", "100"),
             ("socket", "x"),
         ] {
-            assert!(matches!(s.set(name, text), Err(Refused::Value(_))), "{name} {text}");
+            assert!(matches!(set(&mut s, name, text), Err(Refused::Value(_))), "{name} {text}");
         }
     }
 
     #[test]
     fn every_name_is_known() {
-        for name in names().filter(|n| *n != "net.…") {
-            assert!(!matches!(Setup::default().set(name, "?"), Err(Refused::Name(_))), "{name}");
+        for known in Known::ALL {
+            let taken = Setup::default().set(&(*known).into(), "?");
+            assert!(!matches!(taken, Err(Refused::Name(_))), "{}", known.name());
         }
     }
 }

@@ -6,11 +6,12 @@ use store::study::Rows;
 use crate::conclusion::Conclusion;
 use crate::engine::Study;
 use crate::outcome::Trial;
+use crate::plan::Plan;
 
 /// A trial of a study, the `number`th of its run, as rows.
 pub(crate) fn rows(study: &Study, number: u64, t: &Trial) -> Rows {
     let plan = study.plans.get(t.part);
-    let names = plan.map_or_else(Vec::new, |p| p.factors.iter().map(|f| f.name.clone()).collect());
+    let names = plan.map_or_else(Vec::new, Plan::factor_names);
     let both = t.responses.contains_key(&Response::GoodputDown);
     Rows {
         trial: record::trial::Trial {

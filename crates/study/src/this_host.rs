@@ -26,6 +26,7 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::named::Sysctl;
 
 /// Where the old values are written down: a folder that a reboot empties, as it undoes sysctls.
 const FOLDER: &str = "/run/wirelapse";
@@ -44,7 +45,7 @@ struct Record {
 /// Sysctls of this network namespace that a study may change until this is dropped.
 #[derive(Debug)]
 pub struct ThisHost {
-    names: Vec<String>,
+    sysctls: Vec<Sysctl>,
     /// Closed to have the values put back.
     control: Option<OwnedFd>,
     guardian: Pid,
@@ -54,41 +55,41 @@ pub struct ThisHost {
 }
 
 impl ThisHost {
-    /// Writes down the values of `names` and starts the guardian. The sysctls are those of the
+    /// Writes down the values of `sysctls` and starts the guardian. The sysctls are those of the
     /// network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`Error::Run`] where another study has them, [`Error::Setting`] for a name that is none,
-    /// [`Error::File`] where the values cannot be written down, [`Error::System`] where one cannot
-    /// be set, or without a guardian.
-    pub fn take(names: &[String]) -> Result<Self, Error> {
+    /// [`Error::Run`] where another study has them, [`Error::Sysctl`] where one cannot be set,
+    /// [`Error::File`] where the values cannot be written down, [`Error::System`] without a
+    /// guardian.
+    pub fn take(sysctls: &[Sysctl]) -> Result<Self, Error> {
         let folder = Path::new(FOLDER);
         fs::create_dir_all(folder).map_err(|source| Error::File { path: folder.into(), source })?;
-        Self::take_in(folder, names)
+        Self::take_in(folder, sysctls)
     }
 
-    fn take_in(folder: &Path, names: &[String]) -> Result<Self, Error> {
+    fn take_in(folder: &Path, sysctls: &[Sysctl]) -> Result<Self, Error> {
         let path = folder.join(format!("sysctls-{:x}.json", namespace()?));
         let mut file = lock(&path)?;
         put_back_what_was_left(&path, &mut file)?;
-        let taken = Self::write_and_guard(&path, &mut file, names);
+        let taken = Self::write_and_guard(&path, &mut file, sysctls);
         if taken.is_err() {
             // Nothing was changed, so nothing is to be remembered.
             fs::remove_file(&path).ok();
         }
         let (guardian, control) = taken?;
-        Ok(Self { names: names.to_vec(), control: Some(control), guardian, record: path, lock: file })
+        Ok(Self { sysctls: sysctls.to_vec(), control: Some(control), guardian, record: path, lock: file })
     }
 
-    fn write_and_guard(path: &Path, file: &mut File, names: &[String]) -> Result<(Pid, OwnedFd), Error> {
+    fn write_and_guard(path: &Path, file: &mut File, sysctls: &[Sysctl]) -> Result<(Pid, OwnedFd), Error> {
         let mut values = Vec::new();
-        for name in names {
-            let sysctl = sysctl_path(name)?;
+        for sysctl in sysctls {
+            let own = sysctl.path();
             // Opened as it will be for the change: a missing privilege is reported before anything
             // is changed.
-            let old =
-                fs::read_to_string(&sysctl).and_then(|old| File::options().write(true).open(&sysctl).map(|_| old));
-            values.push((name.clone(), old.map_err(|source| Error::Sysctl { name: name.clone(), source })?));
+            let old = fs::read_to_string(&own).and_then(|old| File::options().write(true).open(&own).map(|_| old));
+            let refused = |source| Error::Sysctl { name: sysctl.to_string(), source };
+            values.push((sysctl.to_string(), old.map_err(refused)?));
         }
         let record = Record { boot_id: boot_id(), pid: std::process::id(), values };
         write_down(file, &record).map_err(|source| Error::File { path: path.into(), source })?;
@@ -101,13 +102,15 @@ impl ThisHost {
     /// # Errors
     /// [`Error::Setting`] for one that was not written down, [`Error::Sysctl`] where the kernel
     /// does not take the value.
-    pub fn set(&self, name: &str, value: &str) -> Result<String, Error> {
-        if !self.names.iter().any(|known| known == name) {
-            return Err(Error::Setting(format!("{name} was not written down when the study began: it stays as it is")));
+    pub fn set(&self, sysctl: &Sysctl, value: &str) -> Result<String, Error> {
+        if !self.sysctls.contains(sysctl) {
+            return Err(Error::Setting(format!(
+                "{sysctl} was not written down when the study began: it stays as it is"
+            )));
         }
-        let path = sysctl_path(name)?;
+        let path = sysctl.path();
         let set = fs::write(&path, value).and_then(|()| fs::read_to_string(&path));
-        set.map(|text| text.trim().to_owned()).map_err(|source| Error::Sysctl { name: name.into(), source })
+        set.map(|text| text.trim().to_owned()).map_err(|source| Error::Sysctl { name: sysctl.to_string(), source })
     }
 
     /// Has everything put back, and says whether it was.
@@ -143,13 +146,12 @@ impl Drop for ThisHost {
     }
 }
 
-/// The file of a sysctl, such as `net.ipv4.tcp_timestamps`.
+/// The file of a sysctl that is written down.
 fn sysctl_path(name: &str) -> Result<PathBuf, Error> {
-    let relative = name.replace('.', "/");
-    if !name.starts_with("net.") || relative.split('/').any(|part| part.is_empty() || part == "..") {
-        return Err(Error::Setting(format!("{name} is no sysctl such as net.ipv4.tcp_timestamps")));
-    }
-    Ok(Path::new("/proc/sys").join(relative))
+    let sysctl = Sysctl::new(name);
+    sysctl
+        .map(|sysctl| sysctl.path())
+        .ok_or_else(|| Error::Setting(format!("{name} is no sysctl such as net.ipv4.tcp_timestamps")))
 }
 
 fn boot_id() -> String {
@@ -310,7 +312,11 @@ mod tests {
     use super::*;
     use lab::{Config, Lab, Side};
 
-    const NAME: &str = "net.ipv4.tcp_timestamps";
+    fn sysctl(name: &str) -> Sysctl {
+        Sysctl::new(name).unwrap()
+    }
+
+    const TIMESTAMPS: Sysctl = Sysctl::TIMESTAMPS;
 
     /// A new network namespace as "this host".
     fn inside<T: Send>(task: impl FnOnce(&Path) -> T + Send) -> T {
@@ -320,7 +326,7 @@ mod tests {
     }
 
     fn read() -> String {
-        fs::read_to_string(sysctl_path(NAME).unwrap()).unwrap().trim().to_owned()
+        fs::read_to_string(TIMESTAMPS.path()).unwrap().trim().to_owned()
     }
 
     fn left(folder: &Path) -> usize {
@@ -331,14 +337,14 @@ mod tests {
     fn values_are_put_back_and_nothing_stays() {
         tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
         inside(|folder| {
-            fs::write(sysctl_path(NAME).unwrap(), "2").unwrap();
-            let names = [NAME.to_owned(), "net.ipv4.tcp_rmem".to_owned()];
+            fs::write(TIMESTAMPS.path(), "2").unwrap();
+            let names = [TIMESTAMPS, Sysctl::RECEIVE_BUFFERS];
             let rmem = fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
             let host = ThisHost::take_in(folder, &names).unwrap();
-            assert_eq!(host.set(NAME, "0").unwrap(), "0");
-            host.set("net.ipv4.tcp_rmem", "4096 65536 70000").unwrap();
-            assert!(matches!(host.set("net.ipv4.tcp_sack", "0"), Err(Error::Setting(_))));
-            assert!(matches!(host.set(NAME, "horse"), Err(Error::Sysctl { .. })));
+            assert_eq!(host.set(&TIMESTAMPS, "0").unwrap(), "0");
+            host.set(&Sysctl::RECEIVE_BUFFERS, "4096 65536 70000").unwrap();
+            assert!(matches!(host.set(&sysctl("net.ipv4.tcp_sack"), "0"), Err(Error::Setting(_))));
+            assert!(matches!(host.set(&TIMESTAMPS, "horse"), Err(Error::Sysctl { .. })));
             // A second study is refused, and the message names the first.
             let refused = ThisHost::take_in(folder, &names).unwrap_err();
             assert!(
@@ -358,8 +364,8 @@ mod tests {
         inside(|folder| {
             let before = read();
             for explicit in [true, false] {
-                let host = ThisHost::take_in(folder, &[NAME.to_owned()]).unwrap();
-                host.set(NAME, "0").unwrap();
+                let host = ThisHost::take_in(folder, &[TIMESTAMPS]).unwrap();
+                host.set(&TIMESTAMPS, "0").unwrap();
                 rustix::process::kill_process(host.guardian, rustix::process::Signal::KILL).unwrap();
                 match explicit {
                     true => host.give_back().unwrap(),
@@ -375,15 +381,15 @@ mod tests {
         tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
         inside(|folder| {
             let before = read();
-            let host = ThisHost::take_in(folder, &[NAME.to_owned()]).unwrap();
+            let host = ThisHost::take_in(folder, &[TIMESTAMPS]).unwrap();
             let (path, written) = (host.record.clone(), fs::read(&host.record).unwrap());
-            host.set(NAME, "0").unwrap();
+            host.set(&TIMESTAMPS, "0").unwrap();
             host.give_back().unwrap();
             // As it is where both were killed.
             fs::write(path, written).unwrap();
-            fs::write(sysctl_path(NAME).unwrap(), "0").unwrap();
+            fs::write(TIMESTAMPS.path(), "0").unwrap();
             assert_eq!((read().as_str(), left(folder)), ("0", 1));
-            let next = ThisHost::take_in(folder, &["net.ipv4.tcp_sack".to_owned()]).unwrap();
+            let next = ThisHost::take_in(folder, &[sysctl("net.ipv4.tcp_sack")]).unwrap();
             assert_eq!(read(), before);
             drop(next);
             assert_eq!(left(folder), 0);
@@ -394,12 +400,10 @@ mod tests {
     fn what_cannot_be_is_refused_before_anything_is_changed() {
         tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
         inside(|folder| {
-            let take = |name: &str| ThisHost::take_in(folder, &[name.to_owned()]).unwrap_err();
-            assert!(take("net.ipv4.no_such_thing").to_string().contains("no_such_thing"));
+            let none = [TIMESTAMPS, sysctl("net.ipv4.no_such_thing")];
+            let refused = ThisHost::take_in(folder, &none).unwrap_err();
+            assert!(refused.to_string().contains("no_such_thing"), "{refused}");
             assert_eq!(left(folder), 0);
-            for name in ["kernel.hostname", "net..ipv4", "net.ipv4/../../kernel/hostname"] {
-                assert!(matches!(take(name), Error::Setting(_)), "{name}");
-            }
         });
     }
 }

@@ -11,7 +11,7 @@ use record::trial::Response;
 use study::analysis;
 use study::between::{self, Row, Side};
 use study::ledger::Provenance;
-use study::{Factor, Place, Plan, Study, Trial};
+use study::{Factor, Known, Place, Plan, Study, Trial};
 
 /// How trials vary from one to the next, as logarithms.
 #[derive(Clone, Copy, Debug)]
@@ -155,8 +155,8 @@ fn run(plan: &Plan, noise: Noise, effect: f64, studies: u32) -> Tally {
 /// tests of them at 95 % may well fail by chance: each is held to 99.9 %, and all together to 95 %.
 #[test]
 fn where_there_is_no_difference_at_most_one_study_in_twenty_claims_one() {
-    let levels = |n: usize| vec![Factor::new("dscp", 0..n)];
-    let two_factors = vec![Factor::new("dscp", 0..2), Factor::new("flows", 1..3)];
+    let levels = |n: usize| vec![Factor::new(Known::Dscp, 0..n)];
+    let two_factors = vec![Factor::new(Known::Dscp, 0..2), Factor::new(Known::Flows, 1..3)];
     let designs = [
         ("two levels, 2 blocks", plan(levels(2), 2, None), 1_000),
         ("two levels, 3 blocks", plan(levels(2), 3, None), 1_000),
@@ -191,7 +191,7 @@ fn intervals_hold_what_was_put_in_and_find_what_is_large_enough() {
     for effect in [-0.01, 0.05, -0.5, 3.0] {
         let (mut covered, mut studies) = (0, 0);
         for (name, noise) in NOISES {
-            let tally = run(&plan(vec![Factor::new("dscp", 0..2)], 10, None), noise, effect, 1_000);
+            let tally = run(&plan(vec![Factor::new(Known::Dscp, 0..2)], 10, None), noise, effect, 1_000);
             let (low, high) = binomial::interval(tally.covered, tally.studies, 0.999);
             eprintln!(
                 "{effect}, {name}: held by {} of {} ({low:.3} to {high:.3}), found in {}",
@@ -226,7 +226,7 @@ fn trials_that_are_not_independent_make_no_more_claims() {
     for (design, levels, blocks) in designs {
         let (mut claims, mut studies) = (0, 0);
         for (name, noise) in BUSY {
-            let tally = run(&plan(vec![Factor::new("dscp", 0..levels)], blocks, None), noise, 0.0, 1_000);
+            let tally = run(&plan(vec![Factor::new(Known::Dscp, 0..levels)], blocks, None), noise, 0.0, 1_000);
             let (low, high) = binomial::interval(tally.claims, tally.studies, 0.999);
             eprintln!("{design}, {name}: {} of {} ({low:.3} to {high:.3})", tally.claims, tally.studies);
             assert!(low <= 0.05, "{design}, {name}: {} of {}", tally.claims, tally.studies);
@@ -242,7 +242,7 @@ fn trials_that_are_not_independent_make_no_more_claims() {
 #[test]
 fn until_holds_what_was_put_in_and_finds_it() {
     for (effect, until) in [(0.01, 0.008), (-0.05, 0.02), (-0.5, 0.02), (-0.5, 0.2)] {
-        let plan = plan(vec![Factor::new("dscp", 0..2)], 5, Some(until));
+        let plan = plan(vec![Factor::new(Known::Dscp, 0..2)], 5, Some(until));
         let (mut covered, mut found, mut studies) = (0, 0, 0);
         for (name, noise) in NOISES {
             let tally = run(&plan, noise, effect, 200);
@@ -268,7 +268,7 @@ fn until_holds_what_was_put_in_and_finds_it() {
 
 /// Two studies of one machine, the second with an effect on the second level.
 fn twice(noise: Noise, seed: u64, blocks: u32, effect: f64) -> Vec<Row> {
-    let plan = plan(vec![Factor::new("dscp", 0..2)], blocks, None);
+    let plan = plan(vec![Factor::new(Known::Dscp, 0..2)], blocks, None);
     let study = Study { name: "p".into(), builtin: false, plans: vec![plan.clone()], host: None };
     let provenance = Provenance::here(&study, seed, Vec::new());
     let seeds = [seed.wrapping_mul(0x9e37_79b9) ^ 0x57, seed.wrapping_mul(0x85eb_ca6b) ^ 0x91];
@@ -332,8 +332,10 @@ fn intervals_hold_what_was_put_in_where_trials_count_whole_segments() {
         let (mut covered, mut by_spread_alone, mut found, studies) = (0, 0, 0, 1_000);
         for seed in 0..u64::from(studies) {
             let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x5e9);
-            let plan =
-                Plan { duration: record::Nanos::from_millis(300), ..plan(vec![Factor::new("dscp", 0..2)], 6, None) };
+            let plan = Plan {
+                duration: record::Nanos::from_millis(300),
+                ..plan(vec![Factor::new(Known::Dscp, 0..2)], 6, None)
+            };
             // Each study has another rate: how segments fall into the time differs.
             let rate = 20e6 * (1.0 + random.random::<f64>());
             let mut trials = Vec::new();

@@ -354,7 +354,7 @@ fn waiting(plan: &Plan, s: &Sample, end: End, blocked: bool) -> Cause {
         Cause::Nagle
     } else if has_room && host.max_pacing.is_some() {
         Cause::Pacing
-    } else if s.startup || host.congestion_control != "bbr" && s.window < s.threshold {
+    } else if s.startup || !record::congestion::sets_its_rate(&host.congestion_control) && s.window < s.threshold {
         Cause::SlowStart
     } else {
         Cause::CongestionWindow

@@ -137,7 +137,7 @@ impl Plan {
         first_in_line(3);
         let period =
             (Duration::from(self.path.round_trip()) / 8).clamp(Duration::from_millis(1), Duration::from_millis(4));
-        let bbr = self.hosts.each_ref().map(|h| h.congestion_control == "bbr");
+        let bbr = self.hosts.each_ref().map(|h| record::congestion::sets_its_rate(&h.congestion_control));
         let mut ticks: Vec<Vec<Tick>> = self.talks.iter().map(|_| Vec::new()).collect();
         while !over.load(Ordering::Relaxed) {
             for (watched, ticks) in watched.lock().expect("no thread died").iter().zip(&mut ticks) {

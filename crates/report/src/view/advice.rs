@@ -143,7 +143,7 @@ fn paced(summary: &TraceSummary) -> Text {
     let controls: Vec<&str> =
         connections.iter().filter(|c| is_paced(&c.sends)).map(|c| c.connection.congestion_control.as_str()).collect();
     let is_known = !controls.is_empty() && summary.others().connections == 0;
-    if is_known && controls.iter().all(|c| !c.is_empty() && !c.starts_with("bbr")) {
+    if is_known && controls.iter().all(|c| !c.is_empty() && !record::congestion::sets_its_rate(c)) {
         return Text::from(
             "the rate is limited by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup: ",
         )

@@ -4,12 +4,13 @@
 use record::trial::Response;
 use std::collections::BTreeSet;
 
+use lab::Side;
 use paper::document::{Block, Document, Table};
 use paper::plot::{Layer, Scale};
 use paper::{Canvas, html, terminal};
 use report::page;
 use study::ledger::Provenance;
-use study::{Factor, Plan, Study, Trial};
+use study::{Factor, Known, Plan, Setting, Study, Sysctl, Trial};
 
 /// Numbers that scatter well enough (xorshift, Marsaglia 2003).
 struct Seeded(u64);
@@ -34,14 +35,21 @@ impl Seeded {
 }
 
 /// Factors whose names and levels read alike where they are cut.
+fn timestamps(side: Side) -> Factor {
+    Factor::new(Setting::Sysctl(Some(side), Sysctl::TIMESTAMPS), [1, 0])
+}
+
 fn factors(seeded: &mut Seeded) -> Vec<Factor> {
     let known = [
-        Factor::new("delay", ["1ms", "5ms", "25ms", "100ms"]),
-        Factor::new("a.net.ipv4.tcp_timestamps", [1, 0]),
-        Factor::new("b.net.ipv4.tcp_timestamps", [1, 0]),
-        Factor::new("congestion", ["cubic", "bbr", "reno"]),
-        Factor::new("b.net.ipv4.tcp_rmem", ["4096 131072 6291456", "4096 131072 67108864"]),
-        Factor::new("write", ["1448", "16K", "128K", "1M", "2M"]),
+        Factor::new(Known::Delay, ["1ms", "5ms", "25ms", "100ms"]),
+        timestamps(Side::A),
+        timestamps(Side::B),
+        Factor::new(Known::Congestion, ["cubic", "bbr", "reno"]),
+        Factor::new(
+            Setting::Sysctl(Some(Side::B), Sysctl::RECEIVE_BUFFERS),
+            ["4096 131072 6291456", "4096 131072 67108864"],
+        ),
+        Factor::new(Known::Write, ["1448", "16K", "128K", "1M", "2M"]),
     ];
     let first = seeded.below(6) as usize;
     (0..=seeded.below(3) as usize).map(|i| known[(first + i) % known.len()].clone()).collect()
@@ -56,7 +64,7 @@ fn made(seed: u64) -> (Provenance, Vec<Trial>) {
     let plan = Plan {
         name: ["plan", "rr <b>& such", "net.ipv4: one, two"][seeded.below(3) as usize].into(),
         factors: factors(&mut seeded),
-        fixed: vec![("rate".into(), "1gbit".into())],
+        fixed: vec![(Known::Rate.into(), "1gbit".into())],
         response,
         repetitions: blocks,
         duration: record::Nanos::from_secs(1),
@@ -158,11 +166,11 @@ fn no_figure_is_absurd_and_no_name_is_there_twice() {
 }
 
 /// Studies with levels that are close to each other: delays, sizes, rates and shares.
-fn close(factor: &str, levels: &[&str], response: Response, spread: f64) -> Document {
+fn close(factor: Known, levels: &[&str], response: Response, spread: f64) -> Document {
     let plan = Plan {
         name: "close".into(),
-        factors: vec![Factor::new(factor, levels.iter().copied()), Factor::new("a.net.ipv4.tcp_timestamps", [1, 0])],
-        fixed: vec![("rate".into(), "1gbit".into())],
+        factors: vec![Factor::new(factor, levels.iter().copied()), timestamps(Side::A)],
+        fixed: vec![(Known::Rate.into(), "1gbit".into())],
         response,
         repetitions: 5,
         duration: record::Nanos::from_secs(1),
@@ -197,18 +205,18 @@ fn close(factor: &str, levels: &[&str], response: Response, spread: f64) -> Docu
 fn no_series_is_twice_in_a_legend_and_no_two_ticks_read_the_same() {
     let mut plots = 0;
     for (factor, levels) in [
-        ("delay", &["0.19ms", "0.2ms", "0.21ms"][..]),
-        ("delay", &["0.19ms", "0.2ms", "1s"]),
-        ("write", &["1448", "1449", "1450"]),
-        ("rate", &["999mbit", "1gbit", "1001mbit"]),
-        ("loss", &["0.1%", "0.11%", "0.12%"]),
-        ("flows", &["1", "2", "3", "4"]),
+        (Known::Delay, &["0.19ms", "0.2ms", "0.21ms"][..]),
+        (Known::Delay, &["0.19ms", "0.2ms", "1s"]),
+        (Known::Write, &["1448", "1449", "1450"]),
+        (Known::Rate, &["999mbit", "1gbit", "1001mbit"]),
+        (Known::Loss, &["0.1%", "0.11%", "0.12%"]),
+        (Known::Flows, &["1", "2", "3", "4"]),
     ] {
         for response in [Response::Goodput, Response::LatencyP50, Response::ReceiveWindow, Response::Retransmitted] {
             for spread in [1e-8, 1e-6, 1e-3, 0.3] {
                 let document = close(factor, levels, response, spread);
                 for plot in document.plots() {
-                    let place = format!("{factor}, {response}, {spread}: {}", plot.id);
+                    let place = format!("{}, {response}, {spread}: {}", factor.name(), plot.id);
                     for about in [1, 4, 7, 12] {
                         for axis in [&plot.x, &plot.y] {
                             let ticks: Vec<String> = axis.ticks(about).into_iter().map(|t| t.1).collect();
@@ -278,7 +286,7 @@ fn pages_of_studies_fit_into_every_window() {
             file
         })
         .collect();
-    let near = close("delay", &["0.19ms", "0.2ms", "0.21ms"], Response::ReceiveWindow, 1e-6);
+    let near = close(Known::Delay, &["0.19ms", "0.2ms", "0.21ms"], Response::ReceiveWindow, 1e-6);
     let file = folder.path().join("near.html");
     std::fs::write(&file, html::page(&[near], "test").unwrap()).unwrap();
     let pages: Vec<_> = pages.into_iter().chain([file]).collect();

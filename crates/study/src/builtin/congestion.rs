@@ -6,6 +6,7 @@ use crate::account;
 use crate::analysis;
 use crate::conclusion::{self, Conclusion, table_of};
 use crate::engine::Study;
+use crate::named::Known;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::response::{self, quantity_of};
@@ -43,20 +44,20 @@ fn plans(quick: bool) -> Vec<Plan> {
 fn questions(quick: bool) -> Vec<(Question, Plan)> {
     let names = available();
     let plan = |question: Question,
-                factors: &[(&str, &[&str])],
-                fixed: &[(&str, &str)],
+                factors: &[(Known, &[&str])],
+                fixed: &[(Known, &str)],
                 response: Response,
                 warm_up,
                 seconds| {
         let plan = Plan {
             name: format!("{}, 100 Mbit/s", question.0),
-            factors: std::iter::once(Factor::new("congestion", &names))
-                .chain(factors.iter().map(|(name, levels)| match *name {
-                    "rival" => Factor::new("rival", &names),
-                    name => Factor::new(name, *levels),
+            factors: std::iter::once(Factor::new(Known::Congestion, &names))
+                .chain(factors.iter().map(|(known, levels)| match *known {
+                    Known::Rival => Factor::new(Known::Rival, &names),
+                    known => Factor::new(known, *levels),
                 }))
                 .collect(),
-            fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+            fixed: fixed.iter().map(|(known, value)| ((*known).into(), (*value).to_owned())).collect(),
             response,
             repetitions: 3,
             duration: Nanos::from_secs(if quick { 1 } else { seconds }),
@@ -66,28 +67,36 @@ fn questions(quick: bool) -> Vec<(Question, Plan)> {
         };
         (question, plan)
     };
-    let rate = ("rate", "100mbit");
+    let rate = (Known::Rate, "100mbit");
     if quick {
-        let path = [rate, ("delay", "10ms"), ("queue", "40ms")];
-        let single: [(&str, &[&str]); 3] = [("delay", &["10ms"]), ("loss", &["0%", "1%/0%"]), ("queue", &["20ms"])];
+        let path = [rate, (Known::Delay, "10ms"), (Known::Queue, "40ms")];
+        let single: [(Known, &[&str]); 3] =
+            [(Known::Delay, &["10ms"]), (Known::Loss, &["0%", "1%/0%"]), (Known::Queue, &["20ms"])];
         return vec![
             plan(SINGLE, &single, &[rate], Response::Goodput, 1, 1),
-            plan(PAIR, &[], &[&path[..], &[("flows", "2")]].concat(), Response::Fairness, 1, 1),
-            plan(RIVALS, &[("rival", &[])], &path, Response::RivalShare, 1, 1),
+            plan(PAIR, &[], &[&path[..], &[(Known::Flows, "2")]].concat(), Response::Fairness, 1, 1),
+            plan(RIVALS, &[(Known::Rival, &[])], &path, Response::RivalShare, 1, 1),
         ];
     }
-    let queues: (&str, &[&str]) = ("queue", &["10ms", "100ms"]);
-    let losses: (&str, &[&str]) = ("loss", &["0%", "0.1%/0%", "1%/0%"]);
+    let queues: (Known, &[&str]) = (Known::Queue, &["10ms", "100ms"]);
+    let losses: (Known, &[&str]) = (Known::Loss, &["0%", "0.1%/0%", "1%/0%"]);
     // A building and a country; then a continent and the other side of the world, where slow start
     // alone takes seconds.
-    let near: (&str, &[&str]) = ("delay", &["500us", "5ms"]);
-    let far: (&str, &[&str]) = ("delay", &["50ms", "150ms"]);
-    let some: (&str, &[&str]) = ("delay", &["500us", "10ms"]);
+    let near: (Known, &[&str]) = (Known::Delay, &["500us", "5ms"]);
+    let far: (Known, &[&str]) = (Known::Delay, &["50ms", "150ms"]);
+    let some: (Known, &[&str]) = (Known::Delay, &["500us", "10ms"]);
     vec![
         plan(SINGLE, &[near, losses, queues], &[rate], Response::Goodput, 1, 2),
-        plan(LONG, &[far, ("loss", &["0%", "0.1%/0%"]), queues], &[rate], Response::Goodput, 3, 3),
-        plan(PAIR, &[some, ("loss", &["0%", "1%/0%"]), queues], &[rate, ("flows", "2")], Response::Fairness, 1, 3),
-        plan(RIVALS, &[("rival", &[]), some, queues], &[rate], Response::RivalShare, 1, 2),
+        plan(LONG, &[far, (Known::Loss, &["0%", "0.1%/0%"]), queues], &[rate], Response::Goodput, 3, 3),
+        plan(
+            PAIR,
+            &[some, (Known::Loss, &["0%", "1%/0%"]), queues],
+            &[rate, (Known::Flows, "2")],
+            Response::Fairness,
+            1,
+            3,
+        ),
+        plan(RIVALS, &[(Known::Rival, &[]), some, queues], &[rate], Response::RivalShare, 1, 2),
     ]
 }
 
@@ -102,8 +111,8 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
     // A long path can be only where the lab makes it.
     asked.retain(|(question, _)| *question != LONG);
     for (question, plan) in &mut asked {
-        plan.factors.retain(|f| ["congestion", "rival"].contains(&f.name.as_str()));
-        plan.fixed.retain(|(name, _)| name == "flows");
+        plan.factors.retain(|f| f.name == Known::Congestion || f.name == Known::Rival);
+        plan.fixed.retain(|(setting, _)| *setting == Known::Flows);
         plan.name = question.0.into();
         plan.repetitions = if quick { 3 } else { 6 };
         plan.duration = Nanos::from_secs(if quick { 1 } else { 5 });
@@ -145,11 +154,11 @@ impl Given<'_> {
 }
 
 fn is_rivals(plan: &Plan) -> bool {
-    plan.factors.iter().any(|f| f.name == "rival")
+    plan.factors.iter().any(|f| f.name == Known::Rival)
 }
 
 fn is_pair(plan: &Plan) -> bool {
-    plan.fixed.iter().any(|(name, _)| name == "flows")
+    plan.fixed.iter().any(|(setting, _)| *setting == Known::Flows)
 }
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
@@ -203,7 +212,7 @@ fn listed(what: &str, each: &[String]) -> Sentence {
 /// plan.
 fn single(given: Given<'_>) -> Vec<Sentence> {
     let names = &given.plan.factors[0].levels;
-    let levels_of = |factor: &str| given.plan.factors.iter().position(|f| f.name == factor);
+    let levels_of = |factor: Known| given.plan.factors.iter().position(|f| f.name == factor);
     let mut sentences = Vec::new();
     let mut goodput = Vec::new();
     for (i, name) in names.iter().enumerate().skip(1) {
@@ -218,25 +227,26 @@ fn single(given: Given<'_>) -> Vec<Sentence> {
         sentences.push(listed(&what, &goodput));
     }
     // Where loss is what a congestion control answers to, and where the queue is.
-    for (factor, response) in [("loss", Response::Goodput), ("queue", Response::Queueing)] {
+    for (factor, response) in [(Known::Loss, Response::Goodput), (Known::Queue, Response::Queueing)] {
         let Some(f) = levels_of(factor) else { continue };
         for (l, level) in given.plan.factors[f].levels.iter().enumerate() {
             let of_name = |i: usize| -> Option<String> {
                 let combinations = analysis::combinations(given.plan).into_iter().filter(|c| {
                     // Queueing is reported without loss: with it, queues are empty for lack of
                     // data.
-                    let lossless = levels_of("loss").is_none_or(|loss| c[loss] == 0);
-                    c[0] == i && c[f] == l && (factor == "loss" || lossless)
+                    let lossless = levels_of(Known::Loss).is_none_or(|loss| c[loss] == 0);
+                    c[0] == i && c[f] == l && (factor == Known::Loss || lossless)
                 });
                 let values: Vec<f64> = combinations.filter_map(|c| Some(given.estimate(&c, response)?.value)).collect();
                 Some(format!("{} {}", names[i], range(&values, |v| response::quantity(response, v))?))
             };
             let words: Vec<String> = (0..names.len()).filter_map(of_name).collect();
             if !words.is_empty() {
-                let among = if factor == "queue" { " without loss" } else { "" };
+                let among = if factor == Known::Queue { " without loss" } else { "" };
                 let what = format!(
-                    "{}, {factor} {level}{among}: {response}, median over the paths and range",
-                    given.plan.name
+                    "{}, {} {level}{among}: {response}, median over the paths and range",
+                    given.plan.name,
+                    factor.name()
                 );
                 sentences.push(listed(&what, &words));
             }
@@ -248,9 +258,10 @@ fn single(given: Given<'_>) -> Vec<Sentence> {
 /// Goodput, queueing and retransmissions of every path and congestion control.
 fn flows(given: Given<'_>) -> Table {
     let plan = given.plan;
-    let factors = plan.factors.iter().skip(1).map(|f| f.name.as_str()).chain(["congestion"]);
+    let mut factors = plan.factor_names();
+    factors.rotate_left(1);
     let figures = ["goodput", "95 % interval", "predicted", "queueing", "retransmitted", "n"];
-    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors, figures));
+    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors.iter().map(String::as_str), figures));
     for levels in given.by_path() {
         let mut row = plan.label(&levels);
         row.rotate_left(1);
@@ -314,9 +325,9 @@ fn shares(given: Given<'_>) -> Vec<Sentence> {
 
 fn rivals(given: Given<'_>) -> Table {
     let plan = given.plan;
-    let factors = plan.factors.iter().map(|f| f.name.as_str());
+    let factors = plan.factor_names();
     let figures = ["the rival's share of goodput", "95 % interval", "n"];
-    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors, figures));
+    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors.iter().map(String::as_str), figures));
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
         row.extend(quantity_of(Response::RivalShare, given.estimate(&levels, Response::RivalShare).as_ref()));

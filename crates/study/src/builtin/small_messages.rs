@@ -10,6 +10,7 @@ use crate::analysis::{self, of};
 use crate::conclusion::{self, Conclusion};
 use crate::engine::Study;
 use crate::misses;
+use crate::named::Known;
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
@@ -55,10 +56,10 @@ const SWEPT: [Option<&str>; 4] = [Some("rr"), Some("crr"), None, Some("crr at fe
 
 fn plans(quick: bool) -> Vec<Plan> {
     let sizes: &[u32] = if quick { &QUICK } else { &ALL };
-    let plan = |name: &str, factors: Vec<Factor>, fixed: &[(&str, &str)]| Plan {
+    let plan = |name: &str, factors: Vec<Factor>, fixed: &[(Known, &str)]| Plan {
         name: name.into(),
         factors,
-        fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        fixed: fixed.iter().map(|(known, value)| ((*known).into(), (*value).to_owned())).collect(),
         response: Response::Transactions,
         repetitions: if quick { 3 } else { 4 },
         // Nine exchanges that each wait for a delayed ACK: a step of several times is seen in
@@ -71,50 +72,54 @@ fn plans(quick: bool) -> Vec<Plan> {
     let options: &[&str] = if quick { &["default", "nodelay"] } else { &["default", "nodelay", "cork", "quickack"] };
     let few: &[u32] = if quick { &[100, 1_448] } else { &[10, 723, 724, 1_448, 16_384] };
     let some: &[u32] = if quick { &[10, 1_448] } else { &[10, 723, 724, 1_447, 1_448, 2_894, 2_895, 2_896, 16_384] };
-    let path = [("rate", "100mbit"), ("delay", "500us"), ("request", "4")];
+    let path = [(Known::Rate, "100mbit"), (Known::Delay, "500us"), (Known::Request, "4")];
     vec![
         plan(
             "rr through a path (100 Mbit/s, 1 ms round trip)",
             vec![
-                Factor::new("response_writes", [1, 2]),
-                Factor::new("socket", options),
-                Factor::new("response", sizes.iter().filter(|s| **s > 1)),
+                Factor::new(Known::ResponseWrites, [1, 2]),
+                Factor::new(Known::Socket, options),
+                Factor::new(Known::Response, sizes.iter().filter(|s| **s > 1)),
             ],
-            &[&path[..], &[("workload", "rr")]].concat(),
+            &[&path[..], &[(Known::Workload, "rr")]].concat(),
         ),
         plan(
             "crr through a path (100 Mbit/s, 1 ms round trip)",
             vec![
-                Factor::new("response_writes", [1]),
-                Factor::new("socket", ["default"]),
-                Factor::new("response", sizes),
+                Factor::new(Known::ResponseWrites, [1]),
+                Factor::new(Known::Socket, ["default"]),
+                Factor::new(Known::Response, sizes),
             ],
-            &[&path[..], &[("workload", "crr")]].concat(),
+            &[&path[..], &[(Known::Workload, "crr")]].concat(),
         ),
         plan(
             "loopback against the path, IPv4 against IPv6",
             vec![
-                Factor::new("over", ["path", "loopback"]),
-                Factor::new("family", ["ipv4", "ipv6"]),
-                Factor::new("response", few),
+                Factor::new(Known::Over, ["path", "loopback"]),
+                Factor::new(Known::Family, ["ipv4", "ipv6"]),
+                Factor::new(Known::Response, few),
             ],
-            &[("workload", "rr"), ("request", "4")],
+            &[(Known::Workload, "rr"), (Known::Request, "4")],
         ),
         plan(
             "crr at fewer sizes through the same path, by write pattern and option",
-            vec![Factor::new("response_writes", [1, 2]), Factor::new("socket", options), Factor::new("response", some)],
-            &[&path[..], &[("workload", "crr")]].concat(),
+            vec![
+                Factor::new(Known::ResponseWrites, [1, 2]),
+                Factor::new(Known::Socket, options),
+                Factor::new(Known::Response, some),
+            ],
+            &[&path[..], &[(Known::Workload, "crr")]].concat(),
         ),
     ]
 }
 
 /// The same sweeps over a path that is as it is.
 fn between_hosts(quick: bool) -> Vec<Plan> {
-    let ours = ["rate", "delay", "mtu", "over", "family"];
+    let ours = [Known::Rate, Known::Delay, Known::Mtu, Known::Over, Known::Family];
     let mut plans = plans(quick);
     plans.truncate(2);
     for plan in &mut plans {
-        plan.fixed.retain(|(name, _)| !ours.contains(&name.as_str()));
+        plan.fixed.retain(|(setting, _)| !ours.iter().any(|known| setting == known));
         plan.name = plan.name.replace(" a path (100 Mbit/s, 1 ms round trip)", " the real path");
     }
     plans

@@ -12,11 +12,13 @@ use crate::account;
 use crate::analysis::{self, of};
 use crate::conclusion::{self, Compared, Conclusion, table_of};
 use crate::engine::Study;
+use crate::named::{Known, Setting, Sysctl};
 use crate::outcome::{Point, Trial};
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::{self, quantity};
 use crate::sentence::Sentence;
+use lab::Side;
 use paper::document::{Row, Table};
 use record::Nanos;
 
@@ -29,13 +31,16 @@ pub(super) const BUILTIN: Builtin = Builtin {
     concludes_between_hosts: false,
 };
 
-const SYSCTL: &str = "net.ipv4.tcp_timestamps";
+/// What is varied: the sysctl of this host, or of both.
+fn changed(side: Option<Side>) -> Setting {
+    Setting::Sysctl(side, Sysctl::TIMESTAMPS)
+}
 
 fn plans(quick: bool) -> Vec<Plan> {
-    let plan = |name: &str, fixed: &[(&str, &str)], repetitions, seconds| Plan {
+    let plan = |name: &str, fixed: &[(Known, &str)], repetitions, seconds| Plan {
         name: name.into(),
-        factors: vec![Factor::new(SYSCTL, [1, 0])],
-        fixed: fixed.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        factors: vec![Factor::new(changed(None), [1, 0])],
+        fixed: fixed.iter().map(|(known, value)| ((*known).into(), (*value).to_owned())).collect(),
         response: Response::Goodput,
         repetitions,
         duration: Nanos::from_secs(seconds),
@@ -45,27 +50,32 @@ fn plans(quick: bool) -> Vec<Plan> {
     };
     let (repetitions, seconds) = if quick { (5, 1) } else { (10, 2) };
     vec![
-        plan("at 1 Gbit/s", &[("rate", "1gbit"), ("congestion", "cubic")], repetitions, seconds),
-        plan("at full speed", &[("congestion", "cubic")], repetitions, seconds),
+        plan("at 1 Gbit/s", &[(Known::Rate, "1gbit"), (Known::Congestion, "cubic")], repetitions, seconds),
+        plan("at full speed", &[(Known::Congestion, "cubic")], repetitions, seconds),
         plan(
             "1 % loss, 20 ms round trip, 100 Mbit/s",
-            &[("rate", "100mbit"), ("delay", "10ms"), ("loss", "1%/0%"), ("congestion", "cubic")],
+            &[(Known::Rate, "100mbit"), (Known::Delay, "10ms"), (Known::Loss, "1%/0%"), (Known::Congestion, "cubic")],
             repetitions,
             seconds + 2,
         ),
-        under_load("download, upload and ping at once, 1 Gbit/s", quick, SYSCTL),
+        under_load("download, upload and ping at once, 1 Gbit/s", quick, changed(None)),
     ]
 }
 
 /// Bytes both ways and probes beside them: what the reference draws with flent. Two CPUs carry this
 /// rate both ways through the lab's path; where a machine does not, the path says so and the trial
 /// counts nowhere.
-fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
-    let fixed = [("workload", "ping-under-load"), ("rate", "1gbit"), ("delay", "1ms"), ("congestion", "cubic")];
+fn under_load(name: &str, quick: bool, sysctl: Setting) -> Plan {
+    let fixed = [
+        (Known::Workload, "ping-under-load"),
+        (Known::Rate, "1gbit"),
+        (Known::Delay, "1ms"),
+        (Known::Congestion, "cubic"),
+    ];
     Plan {
         name: name.into(),
         factors: vec![Factor::new(sysctl, [1, 0])],
-        fixed: fixed.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+        fixed: fixed.map(|(known, value)| (known.into(), value.to_owned())).into(),
         response: Response::GoodputDown,
         repetitions: if quick { 3 } else { 10 },
         duration: Nanos::from_secs(if quick { 3 } else { 5 }),
@@ -77,13 +87,13 @@ fn under_load(name: &str, quick: bool, sysctl: &str) -> Plan {
 
 /// The same question of a path that is as it is: bulk, and download, upload and ping at once.
 fn between_hosts(quick: bool) -> Vec<Plan> {
-    let own = format!("a.{SYSCTL}");
+    let own = || changed(Some(Side::A));
     let mut bulk = plans(quick).swap_remove(1);
     bulk.name = "over the real path".into();
-    let mut load = under_load("download, upload and ping at once", quick, &own);
-    load.fixed.retain(|(name, _)| name != "rate" && name != "delay");
+    let mut load = under_load("download, upload and ping at once", quick, own());
+    load.fixed.retain(|(setting, _)| *setting != Known::Rate && *setting != Known::Delay);
     for plan in [&mut bulk, &mut load] {
-        plan.factors = vec![Factor::new(&own, [1, 0])];
+        plan.factors = vec![Factor::new(own(), [1, 0])];
     }
     vec![bulk, load]
 }
@@ -102,7 +112,7 @@ const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48
 fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     let figures = ["goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
     let title = format!("{}: upload and its receive window", plan.name);
-    let mut table = Table::new(title, conclusion::columns([SYSCTL], figures)).with_basis("medians");
+    let mut table = Table::new(title, conclusion::columns([Sysctl::TIMESTAMPS.name()], figures)).with_basis("medians");
     for (level, name) in plan.factors[0].levels.iter().enumerate() {
         let figures: Vec<[f64; 5]> = of(trials, LOADED, &[level])
             .filter_map(|t| {
@@ -129,12 +139,16 @@ fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
             names.iter().zip(&medians).map(|(response, value)| quantity(*response, *value)).collect();
         if (medians[0] / medians[3] - 1.0).abs() < 0.1 {
             c.verdict.push(
-                Sentence::from(format!("Upload with {SYSCTL}={name} ({}) is limited by its receive window", plan.name))
-                    .and(format!(
-                        "{} in a round trip of {} let {} through, and {} came",
-                        words[1], words[2], words[3], words[0]
-                    ))
-                    .and(format!("the receive buffer behind it grew to {}", words[4])),
+                Sentence::from(format!(
+                    "Upload with {}={name} ({}) is limited by its receive window",
+                    Sysctl::TIMESTAMPS,
+                    plan.name
+                ))
+                .and(format!(
+                    "{} in a round trip of {} let {} through, and {} came",
+                    words[1], words[2], words[3], words[0]
+                ))
+                .and(format!("the receive buffer behind it grew to {}", words[4])),
             );
         }
         table.push(Row::of([name.clone()].into_iter().chain(words).chain([figures.len().to_string()])));
@@ -357,7 +371,7 @@ mod tests {
 
     #[test]
     fn an_upload_at_its_windows_ceiling_is_reported() {
-        let plan = under_load("both", false, SYSCTL);
+        let plan = under_load("both", false, changed(None));
         let mut c = Conclusion::default();
         // 1,300,000 bytes in 13 ms are 800 Mbit/s; of 9 MB the path lets no more through than it
         // carries.

@@ -9,11 +9,13 @@ use crate::analysis::{self, of};
 use crate::chart::{Chart, Line};
 use crate::conclusion::{self, Compared, Conclusion, table_of};
 use crate::engine::Study;
+use crate::named::{Known, Setting, Sysctl};
 use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::predict;
 use crate::response::quantity;
 use crate::sentence::Sentence;
+use lab::Side;
 use paper::document::Table;
 use record::Nanos;
 use record::trial::Response;
@@ -27,7 +29,10 @@ pub(super) const BUILTIN: Builtin = Builtin {
     concludes_between_hosts: false,
 };
 
-const SYSCTL: &str = "a.net.ipv4.tcp_window_scaling";
+/// What is varied: window scaling of the client.
+fn changed() -> Setting {
+    Setting::Sysctl(Some(Side::A), Sysctl::WINDOW_SCALING)
+}
 
 fn plans(quick: bool) -> Vec<Plan> {
     // One way; the reference's 0.38 and 25.4 ms are round trips.
@@ -40,17 +45,17 @@ fn plans(quick: bool) -> Vec<Plan> {
         .iter()
         .map(|(delays, seconds, warm_up)| Plan {
             name: format!("1 Gbit/s, {} each way", delays.join(", ")),
-            factors: vec![Factor::new("delay", *delays), Factor::new(SYSCTL, [1, 0])],
+            factors: vec![Factor::new(Known::Delay, *delays), Factor::new(changed(), [1, 0])],
             // A queue that holds a round trip, and buffers that hold the path: what limits is to be
             // the window's field.
             fixed: [
-                ("rate", "1gbit"),
-                ("queue", "200ms"),
-                ("congestion", "cubic"),
-                ("net.ipv4.tcp_rmem", "4096 131072 67108864"),
-                ("net.ipv4.tcp_wmem", "4096 16384 67108864"),
+                (Known::Rate.into(), "1gbit"),
+                (Known::Queue.into(), "200ms"),
+                (Known::Congestion.into(), "cubic"),
+                (Setting::Sysctl(None, Sysctl::RECEIVE_BUFFERS), "4096 131072 67108864"),
+                (Setting::Sysctl(None, Sysctl::SEND_BUFFERS), "4096 16384 67108864"),
             ]
-            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .map(|(setting, value)| (setting, value.to_owned()))
             .into(),
             response: Response::Goodput,
             repetitions: if quick { 3 } else { 5 },
@@ -67,7 +72,7 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
     let (repetitions, seconds) = if quick { (3, 2) } else { (10, 5) };
     vec![Plan {
         name: "window scaling over the real path".into(),
-        factors: vec![Factor::new(SYSCTL, [1, 0])],
+        factors: vec![Factor::new(changed(), [1, 0])],
         fixed: Vec::new(),
         response: Response::Goodput,
         repetitions,

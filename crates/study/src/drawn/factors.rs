@@ -92,8 +92,8 @@ impl View<'_> {
             format!("{} by {} and {}", self.plan.response, across.name, down.name),
             format!("Means, from {} (light) to {} (dark); {}.", words(least), words(most), self.blocks_note()),
             (
-                Axis::names(across.name.clone(), across.levels.clone()),
-                Axis::names(down.name.clone(), down.levels.clone()),
+                Axis::names(across.name.to_string(), across.levels.clone()),
+                Axis::names(down.name.to_string(), down.levels.clone()),
             ),
             vec![Layer::Heat { name: self.plan.response.to_string(), cells }],
         )

@@ -415,7 +415,7 @@ impl View<'_> {
         let x = if wide {
             Axis::log(format!("{} (logarithmic)", factor.name), axis_unit)
         } else {
-            Axis::linear(factor.name.clone(), axis_unit)
+            Axis::linear(factor.name.to_string(), axis_unit)
         };
         let note = if left > 0 {
             format!(" {left} more combinations of the other factors are in the table alone.")

@@ -19,7 +19,7 @@ pub fn trials(study: &Study, trials: &[Trial]) -> Vec<Table> {
             let own = || (0..).zip(trials).filter(move |(_, t): &(usize, &Trial)| t.part == part);
             let measured: BTreeSet<Response> = own().flat_map(|(_, t)| t.responses.keys().copied()).collect();
             let mut columns = Vec::from(["trial", "block", "position"].map(Column::figures));
-            columns.extend(plan.factors.iter().map(|f| Column::text(&f.name)));
+            columns.extend(plan.factors.iter().map(|f| Column::text(f.name.to_string())));
             columns.extend(measured.iter().map(|response| match response.measure().unit() {
                 "" => Column::figures(response.name()),
                 unit => Column::figures(format!("{} ({unit})", response.name())),

@@ -1,7 +1,7 @@
 //! What a study would do: `--dry-run`.
 
 use quantity::counted;
-use study::{Study, Workload};
+use study::{Known, Study, Sysctl, Workload};
 
 use paper::document::{Document, Section, Table};
 
@@ -28,7 +28,7 @@ impl Steps {
 /// The plans of a study.
 pub fn planned(study: &Study, seed: u64) -> Document {
     let place = study.host.as_ref().map(|(host, _)| format!(" between this host and {host}")).unwrap_or_default();
-    let changed = |name| format!("{name} of this host is changed, and restored.").into();
+    let changed = |sysctl: Sysctl| format!("{sysctl} of this host is changed, and restored.").into();
     Document {
         title: format!("Plan of study {}{place}", study.name).into(),
         about: format!("Seed {seed}, takes about {}.", study.forecast()),
@@ -41,13 +41,13 @@ pub fn planned(study: &Study, seed: u64) -> Document {
 fn plan(plan: &study::Plan) -> Section {
     let mut steps = Steps::default();
     for factor in &plan.factors {
-        steps.step("vary", &factor.name, factor.levels.join(", "));
+        steps.step("vary", &factor.name.to_string(), factor.levels.join(", "));
     }
-    for (name, value) in &plan.fixed {
-        steps.step("hold", name, value);
+    for (setting, value) in &plan.fixed {
+        steps.step("hold", &setting.to_string(), value);
     }
     let datagrams = plan.setup(&vec![0; plan.factors.len()]).is_ok_and(|setup| setup.workload == Workload::Udp);
-    if !datagrams && !plan.settings().any(|name| name == "socket") {
+    if !datagrams && !plan.settings().any(|setting| *setting == Known::Socket) {
         steps.step("hold", "socket", "default (as the kernel has it: Nagle's algorithm on)");
     }
     let (warm_up, measured) = (plan.warm_up, plan.duration);
