@@ -10,7 +10,7 @@ mod rule;
 
 pub use hierarchy::{Hierarchy, mount};
 pub use names::{ContainerNames, Names};
-pub use rule::{Rule, Rules, unit_name};
+pub use rule::{Rule, RuleKind, Rules, unit_name};
 
 /// What the path of a cgroup says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
-use machine::who::{Rule, Rules};
+use machine::who::{Rule, RuleKind, Rules};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -34,8 +34,8 @@ const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// What one rule of a target names now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// `cgroup`, `unit` or `container`.
-    pub kind: &'static str,
+    /// Which kind of rule it is.
+    pub kind: RuleKind,
     /// What it names: a path in the hierarchy, the name of a unit or of a container.
     pub name: String,
     /// How many cgroups it names now; those that are below another of them do not count.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use machine::who::RuleKind;
+
 use crate::Refusal;
 
 /// Why tracing could not start, or could not go on.
@@ -45,10 +47,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A rule of the target names no cgroup that is there.
-    #[error("{}", nothing_named(kind, name))]
+    #[error("{}", nothing_named(*kind, name))]
     NothingNamed {
-        /// `cgroup`, `unit` or `container`.
-        kind: &'static str,
+        /// Which kind of rule it is.
+        kind: RuleKind,
         /// What it names.
         name: String,
     },
@@ -105,14 +107,14 @@ pub enum Error {
 }
 
 /// That nothing is named so, and where names are listed.
-fn nothing_named(kind: &str, name: &str) -> String {
+fn nothing_named(kind: RuleKind, name: &str) -> String {
     match kind {
-        "unit" => format!("no unit {name} runs here: `systemctl list-units` lists those that do"),
-        "container" => format!(
+        RuleKind::Unit => format!("no unit {name} runs here: `systemctl list-units` lists those that do"),
+        RuleKind::Container => format!(
             "no container or pod {name} runs here: name one as `docker ps`, `podman ps` or `crictl ps` lists it, or by the \
              first 8 digits of its id or more"
         ),
-        _ => format!("there is no cgroup {name} in the cgroup v2 hierarchy: `systemd-cgls` shows it"),
+        RuleKind::Cgroup => format!("there is no cgroup {name} in the cgroup v2 hierarchy: `systemd-cgls` shows it"),
     }
 }
 

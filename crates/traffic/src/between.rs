@@ -13,6 +13,7 @@ use store::workload::Provenance;
 use crate::kept::Run;
 use crate::responsiveness::{self, ProbeKind};
 use crate::stream::Sample;
+use crate::workload::Workload;
 use crate::{load, rr, stream, udp};
 
 /// Stretches that a phase's probes are cut into: neighbouring round trips are alike.
@@ -108,7 +109,7 @@ impl std::fmt::Display for Differing {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Between {
     /// The workload of both.
-    pub workload: &'static str,
+    pub workload: Workload,
     /// The figures.
     pub rows: Vec<Row>,
     /// What else differs between the runs.

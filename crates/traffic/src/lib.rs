@@ -40,6 +40,7 @@ mod timing;
 pub mod tls;
 pub mod udp;
 pub mod wire;
+mod workload;
 
 pub use error::{Error, WireError};
 pub use limits::{Bounded, Limits, Refusal};
@@ -50,3 +51,4 @@ pub use server::{Server, ServerConfig};
 pub use target::{Target, first_that_connects};
 pub use tcp_info::{TcpInfo, congestion_control};
 pub use timing::{CpuTime, now, pin_this_thread, realtime, thread_cpu_time};
+pub use workload::Workload;

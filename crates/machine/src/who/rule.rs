@@ -27,6 +27,34 @@ pub enum Rule {
     Container(String),
 }
 
+/// What a rule names cgroups by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleKind {
+    /// Their folder.
+    Cgroup,
+    /// A systemd unit.
+    Unit,
+    /// A container or a pod.
+    Container,
+}
+
+impl RuleKind {
+    /// The word of the option and of the key.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Unit => "unit",
+            Self::Container => "container",
+        }
+    }
+}
+
+impl std::fmt::Display for RuleKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl Rule {
     /// The rule of a folder as it is in the file system. `None` where it is not below `mount`, the
     /// root of the hierarchy.
@@ -45,12 +73,12 @@ impl Rule {
         Some(Self::Cgroup(format!("/{}", below.to_string_lossy())))
     }
 
-    /// Which kind it is: the word of the option and of the key.
-    pub const fn kind(&self) -> &'static str {
+    /// Which kind it is.
+    pub const fn kind(&self) -> RuleKind {
         match self {
-            Self::Cgroup(_) => "cgroup",
-            Self::Unit(_) => "unit",
-            Self::Container(_) => "container",
+            Self::Cgroup(_) => RuleKind::Cgroup,
+            Self::Unit(_) => RuleKind::Unit,
+            Self::Container(_) => RuleKind::Container,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use machine::who::RuleKind;
 use record::{Event, Opening};
 use tier::Need;
 use trace::{Error, Target};
@@ -290,7 +291,7 @@ fn a_target_that_is_made_anew_is_followed_again() {
         let name = format!("wirelapse-anew-{backend}-{}", std::process::id());
         let folder = mount.join(format!("{name}.service"));
         let target = Target { units: vec![name], ..Target::default() };
-        assert!(matches!(target.check(), Err(Error::NothingNamed { kind: "unit", .. })));
+        assert!(matches!(target.check(), Err(Error::NothingNamed { kind: RuleKind::Unit, .. })));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         // At the start it is not there.
         let mut trace = Trace::start(&on(config(Target { awaited: true, ..target }), backend));

@@ -14,6 +14,7 @@ use serde_json::{Value, to_value};
 use store::workload::{Head, Provenance, Writer};
 
 use crate::target::Target;
+use crate::workload::Workload;
 use crate::{load, responsiveness, rr, stream, udp};
 
 pub use records::{Bucket, Flow, Interval, Probe};
@@ -34,15 +35,15 @@ pub enum Run {
 }
 
 impl Run {
-    /// The workload, by its command's name.
-    pub fn workload(&self) -> &'static str {
+    /// Which workload it is of.
+    pub fn workload(&self) -> Workload {
         match self {
-            Self::Stream(..) => "stream",
-            Self::Transactions(rr::Config { connect_each: false, .. }, _) => "rr",
-            Self::Transactions(..) => "crr",
-            Self::Udp(..) => "udp",
-            Self::Load(..) => "ping-under-load",
-            Self::Responsiveness(..) => "responsiveness",
+            Self::Stream(..) => Workload::Stream,
+            Self::Transactions(rr::Config { connect_each: false, .. }, _) => Workload::Rr,
+            Self::Transactions(..) => Workload::Crr,
+            Self::Udp(..) => Workload::Udp,
+            Self::Load(..) => Workload::PingUnderLoad,
+            Self::Responsiveness(..) => Workload::Responsiveness,
         }
     }
 
@@ -119,7 +120,7 @@ impl Run {
         };
         let mut outcome = rest.map_err(refused)?;
         strip(&mut outcome);
-        writer.finish(Head { provenance, workload: self.workload().into(), config, outcome })
+        writer.finish(Head { provenance, workload: self.workload().name().into(), config, outcome })
     }
 
     /// Reads it back, with what made it.
@@ -131,24 +132,24 @@ impl Run {
         use store::workload::rows;
         let Head { provenance, workload, config, outcome } = store::workload::head(path)?;
         let malformed = |detail: String| store::Error::Malformed { path: path.join("run.json"), detail };
-        let run = match workload.as_str() {
-            "stream" => {
+        let run = match Workload::named(&workload) {
+            Some(Workload::Stream) => {
                 let mut outcome: Box<stream::Outcome> = parsed(outcome).map_err(malformed)?;
                 take_stream(&mut outcome, path)?;
                 Self::Stream(parsed(config).map_err(malformed)?, outcome)
             }
-            "rr" | "crr" => {
+            Some(Workload::Rr | Workload::Crr) => {
                 let mut outcome: Box<rr::Outcome> = parsed(outcome).map_err(malformed)?;
                 (outcome.series, outcome.slowest) = (rows(path)?, rows(path)?);
                 outcome.latency_buckets = pairs(rows(path)?);
                 Self::Transactions(parsed(config).map_err(malformed)?, outcome)
             }
-            "udp" => {
+            Some(Workload::Udp) => {
                 let mut outcome: Box<udp::Outcome> = parsed(outcome).map_err(malformed)?;
                 (outcome.series, outcome.one_way_delay_buckets) = (rows(path)?, pairs(rows(path)?));
                 Self::Udp(parsed(config).map_err(malformed)?, outcome)
             }
-            "ping-under-load" => {
+            Some(Workload::PingUnderLoad) => {
                 let mut outcome: Box<load::Outcome> = parsed(outcome).map_err(malformed)?;
                 let probes: Vec<Probe> = rows(path)?;
                 for probed in &mut outcome.probes {
@@ -160,12 +161,14 @@ impl Run {
                 }
                 Self::Load(parsed(config).map_err(malformed)?, outcome)
             }
-            "responsiveness" => {
+            Some(Workload::Responsiveness) => {
                 let mut outcome: Box<responsiveness::Outcome> = parsed(outcome).map_err(malformed)?;
                 (outcome.intervals, outcome.probes) = (rows(path)?, rows(path)?);
                 Self::Responsiveness(parsed(config).map_err(malformed)?, outcome)
             }
-            other => return Err(malformed(format!("its workload is {other:?}, which this version does not know"))),
+            Some(Workload::Echo) | None => {
+                return Err(malformed(format!("its workload is {workload:?}, which this version does not know")));
+            }
         };
         Ok((run, provenance))
     }

@@ -23,6 +23,7 @@ use crate::error::WireError;
 use crate::limits::{Bounded, Refusal};
 use crate::timing;
 use crate::wire::Cookie;
+use crate::workload::Workload;
 
 /// How many hear at a time, within TLS, that there is no place for them.
 const DECLINED_AT_ONCE: u64 = 32;
@@ -35,7 +36,7 @@ pub enum Event {
         /// The client.
         peer: SocketAddr,
         /// Which workload.
-        workload: &'static str,
+        workload: Workload,
     },
     /// A test ended.
     Ended(Served),
@@ -337,7 +338,7 @@ pub struct Served {
     /// The client.
     pub peer: SocketAddr,
     /// Which workload.
-    pub workload: &'static str,
+    pub workload: Workload,
     /// Bytes received from the client.
     pub received_bytes: u64,
     /// Bytes sent to it.
@@ -352,7 +353,7 @@ pub struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(peer: SocketAddr, workload: &'static str) -> Self {
+    pub(crate) fn new(peer: SocketAddr, workload: Workload) -> Self {
         Self { peer, workload, received_bytes: 0, sent_bytes: 0, transactions: 0, elapsed: Nanos::ZERO, ended: None }
     }
 }

@@ -24,6 +24,7 @@ use crate::limits::{Refusal, WRONG_TOKEN};
 use crate::tcp_info::TcpInfo;
 use crate::timing;
 use crate::tls::Identity;
+use crate::workload::Workload;
 
 /// What the large object has at least (draft-ietf-ippm-responsiveness-09, "Responsiveness Test
 /// Server").
@@ -197,12 +198,12 @@ impl Connection {
     /// Takes the place of a load; none where all are taken.
     fn begin(&self) -> Option<Underway> {
         let session = self.shared.take_session(self.peer.ip(), self.socket.clone()).ok()?;
-        self.shared.tell(Event::Began { peer: self.peer, workload: "responsiveness" });
+        self.shared.tell(Event::Began { peer: self.peer, workload: Workload::Responsiveness });
         Some(Underway {
             shared: self.shared.clone(),
             session,
             _held: self.waits.as_ref().map(Waits::hold),
-            served: Served::new(self.peer, "responsiveness"),
+            served: Served::new(self.peer, Workload::Responsiveness),
             began: timing::now(),
         })
     }

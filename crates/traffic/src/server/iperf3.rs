@@ -24,6 +24,7 @@ use crate::options::{self, SocketOptions};
 use crate::stream::{Ended, Flow, Group, Method, Pacing, Plan, Sample};
 use crate::timing;
 use crate::wire::{self, Cookie, ReadError, read_by};
+use crate::workload::Workload;
 
 /// What iperf3 gives clients that say nothing: 128 KiB over TCP, a datagram that fits Ethernet.
 const TCP_BLOCK: u64 = 128 << 10;
@@ -68,7 +69,7 @@ pub(super) fn serve(shared: &Arc<Shared>, control: &Channel, peer: SocketAddr, c
     // asks.
     control.stream().set_nodelay(true).ok();
     let test = Test { shared, control, peer, cookie };
-    let mut served = Served::new(peer, "stream");
+    let mut served = Served::new(peer, Workload::Stream);
     match test.carry_out(&mut served, waits) {
         Ok(()) => shared.count(|c| &c.tests),
         Err(why) => {
@@ -165,7 +166,7 @@ impl Test<'_> {
         })?;
         self.say(State::TestStart)?;
         self.say(State::TestRunning)?;
-        self.shared.tell(Event::Began { peer: self.peer, workload: "stream" });
+        self.shared.tell(Event::Began { peer: self.peer, workload: Workload::Stream });
         let mut group = Group::start(flows, &agreed.plan, agreed.warm_up > Nanos::ZERO)
             .map_err(|error| self.refuse(&asked, Refusal::Kernel { why: error.to_string() }))?;
         let over = self.watch(&agreed, &mut group, &session);

@@ -12,11 +12,12 @@ use super::sessions::Session;
 use super::waiting::Waits;
 use super::{rr, udp};
 use crate::channel::Channel;
-use crate::control::{Answer, Ready, Request, Workload};
+use crate::control::{Answer, Ready, Request, Workload as Asked};
 use crate::error::WireError;
 use crate::limits::{Bounded, Limits, Refusal, WRONG_TOKEN};
 use crate::timing;
 use crate::wire;
+use crate::workload::Workload;
 
 /// What a test may take beyond its own time.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -38,28 +39,28 @@ pub(super) fn serve(shared: &Arc<Shared>, control: Channel, peer: SocketAddr, re
     if let Err(error) = request.options.apply_connected(control.stream(), family_of(peer)) {
         return refuse(shared, &control, peer, Refusal::Kernel { why: error.to_string() });
     }
-    let name = match request.workload {
-        Workload::Rr(_) => "rr",
-        Workload::Crr { .. } => "crr",
-        Workload::Udp(_) => "udp",
-        Workload::Echo { .. } => "udp echo",
-        Workload::Pass => return give_pass(shared, &control, peer),
+    let workload = match request.workload {
+        Asked::Rr(_) => Workload::Rr,
+        Asked::Crr { .. } => Workload::Crr,
+        Asked::Udp(_) => Workload::Udp,
+        Asked::Echo { .. } => Workload::Echo,
+        Asked::Pass => return give_pass(shared, &control, peer),
     };
-    shared.tell(Event::Began { peer, workload: name });
-    let mut served = Served::new(peer, name);
+    shared.tell(Event::Began { peer, workload });
+    let mut served = Served::new(peer, workload);
     let began = timing::now();
     let until = began.after(request.duration).after(GRACE);
     let result = match &request.workload {
-        Workload::Rr(exchange) => {
+        Asked::Rr(exchange) => {
             rr::answer_lasting(shared, &control, (exchange, &request.options), &session, until, &mut served)
         }
-        Workload::Crr { exchange, at_once } => {
+        Asked::Crr { exchange, at_once } => {
             let shape = (exchange, workers(*at_once));
             rr::answer_each(shared, &control, shape, &request.options, (&session, until), &mut served)
         }
-        Workload::Udp(flow) => udp::carry(shared, &control, *flow, &request, (&session, until), &mut served),
-        Workload::Pass => Ok(()),
-        Workload::Echo { .. } => udp::echo(shared, &control, &request, (&session, until), &mut served),
+        Asked::Udp(flow) => udp::carry(shared, &control, *flow, &request, (&session, until), &mut served),
+        Asked::Pass => Ok(()),
+        Asked::Echo { .. } => udp::echo(shared, &control, &request, (&session, until), &mut served),
     };
     served.elapsed = timing::now().saturating_since(began);
     // A connection that the server ended looks to each workload as one that its client closed.
@@ -101,7 +102,7 @@ fn admit(
 ) -> Result<(Session, [Taken; 2]), Refusal> {
     let limits = &shared.config.limits;
     let private = control.is_private();
-    if private && matches!(request.workload, Workload::Rr(_)) || !private && request.workload == Workload::Pass {
+    if private && matches!(request.workload, Asked::Rr(_)) || !private && request.workload == Asked::Pass {
         return Err(Refusal::Request { why: "TLS is for what is not measured".into() });
     }
     if !request.pass.is_some_and(|pass| shared.passes.redeem(pass, ip, timing::now())) {
@@ -123,12 +124,12 @@ pub(crate) fn needs(request: &Request, limits: &Limits) -> Result<(u64, u64), Re
     let message = limits.message_bytes;
     // A lasting connection is answered by its own.
     let threads = match &request.workload {
-        Workload::Rr(_) | Workload::Pass => 0,
-        Workload::Crr { at_once, .. } => workers(*at_once).into(),
-        Workload::Udp(_) | Workload::Echo { .. } => 1,
+        Asked::Rr(_) | Asked::Pass => 0,
+        Asked::Crr { at_once, .. } => workers(*at_once).into(),
+        Asked::Udp(_) | Asked::Echo { .. } => 1,
     };
     let memory = match &request.workload {
-        Workload::Rr(exchange) | Workload::Crr { exchange, .. } => {
+        Asked::Rr(exchange) | Asked::Crr { exchange, .. } => {
             exchange.check().map_err(|why| Refusal::Request { why })?;
             Limits::check(Bounded::Message, exchange.request_bytes.into(), message.into())?;
             Limits::check(Bounded::Message, exchange.response_bytes.into(), message.into())?;
@@ -137,8 +138,8 @@ pub(crate) fn needs(request: &Request, limits: &Limits) -> Result<(u64, u64), Re
             }
             (u64::from(exchange.response_bytes) + rr::READ_BYTES as u64) * threads.max(1)
         }
-        Workload::Pass => 0,
-        Workload::Udp(crate::control::UdpRequest { datagram_bytes, .. }) | Workload::Echo { datagram_bytes } => {
+        Asked::Pass => 0,
+        Asked::Udp(crate::control::UdpRequest { datagram_bytes, .. }) | Asked::Echo { datagram_bytes } => {
             Limits::check(Bounded::Message, (*datagram_bytes).into(), message.min(65_507).into())?;
             65_536
         }

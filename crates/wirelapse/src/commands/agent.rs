@@ -130,7 +130,7 @@ fn open_endpoint(endpoint: &Prometheus) -> Option<String> {
 fn named(tracer: &Tracer) -> Vec<Rule> {
     let of = |named: trace::Named| {
         let trace::Named { kind, name, cgroups, came, missed } = named;
-        Rule { labels: vec![("kind", kind.to_owned()), ("name", name)], cgroups, came, missed }
+        Rule { labels: vec![("kind", kind.name().to_owned()), ("name", name)], cgroups, came, missed }
     };
     tracer.named().into_iter().map(of).collect()
 }

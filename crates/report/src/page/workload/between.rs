@@ -125,6 +125,7 @@ mod tests {
     use super::*;
     use compare::{Change, Scale};
     use stats::Judgement;
+    use traffic::Workload;
 
     fn row(figure: &str, values: [f64; 2], error: f64) -> Row {
         let by = Judgement::ALONE.around(values[1] - values[0], error, 20);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     fn said(rows: Vec<Row>) -> Vec<String> {
-        document(["A", "B"], &Between { workload: "rr", rows, differences: Vec::new() })
+        document(["A", "B"], &Between { workload: Workload::Rr, rows, differences: Vec::new() })
             .verdict
             .into_iter()
             .map(|clause| clause.text.to_string())
