@@ -181,7 +181,7 @@ impl Connection {
 
     /// How far the sender of direction `way` is from the capture, there and back: what the other
     /// direction's packets take to be answered.
-    #[inline]
+    #[inline(always)]
     fn lag(&self, way: Way) -> u64 {
         if let Some(base) = self.halves[way].sender.as_ref().and_then(|s| s.base()) {
             // A sender that always paused before it went on has that in all its echoes; in the
@@ -192,7 +192,7 @@ impl Connection {
     }
 
     /// Whether [`Connection::lag`] is more than a guess.
-    #[inline]
+    #[inline(always)]
     fn knows_lag(&self, way: Way) -> bool {
         self.halves[!way].rtt.base().is_some() || self.halves[way].sender.as_ref().is_some_and(|s| s.is_known())
     }
@@ -407,7 +407,7 @@ impl Connection {
 
     /// A challenge ACK (RFC 5961, section 4), with which the peer of a SYN speaks of an older
     /// connection that it still holds, or the RST that answers it.
-    #[inline]
+    #[inline(always)]
     fn is_of_an_older_connection(&self, way: Way, s: &Segment) -> bool {
         if self.established || s.payload > 0 || s.flags.intersects(Flags::SYN | Flags::FIN) {
             return false;

@@ -38,8 +38,43 @@ struct Buckets {
     waiting: u8,
     /// The power of two that the first of the buckets stands for.
     first: u8,
-    /// By power of two, from the lowest to the highest that occurs.
-    counts: Vec<[u32; 1 << SUB_BITS]>,
+    counts: Counts,
+}
+
+/// The buckets within a power of two.
+type Octave<T> = [T; 1 << SUB_BITS];
+
+/// By power of two, from the lowest to the highest that occurs. Short as long as they suffice: a
+/// thousand connections have more of them than the caches beside a core hold.
+#[derive(Clone, Debug)]
+enum Counts {
+    Short(Vec<Octave<u16>>),
+    Long(Vec<Octave<u32>>),
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self::Short(Vec::new())
+    }
+}
+
+impl Counts {
+    /// How many powers of two there are.
+    fn len(&self) -> usize {
+        match self {
+            Self::Short(counts) => counts.len(),
+            Self::Long(counts) => counts.len(),
+        }
+    }
+
+    /// Those of one of them; nothing beyond the last.
+    fn octave(&self, i: usize) -> Octave<u32> {
+        let counts = match self {
+            Self::Short(counts) => counts.get(i).map(|counts| counts.map(u32::from)),
+            Self::Long(counts) => counts.get(i).copied(),
+        };
+        counts.unwrap_or_default()
+    }
 }
 
 impl Default for Kept {
@@ -204,11 +239,7 @@ impl Buckets {
         }
         let mut left = rank;
         for octave in low..=high {
-            let mut counts = octave
-                .checked_sub(self.first)
-                .and_then(|i| self.counts.get(usize::from(i)))
-                .copied()
-                .unwrap_or([0; 32]);
+            let mut counts = octave.checked_sub(self.first).map(|i| self.counts.octave(i.into())).unwrap_or_default();
             pending.clone().filter(|p| p.0 == octave).for_each(|p| counts[p.1] = counts[p.1].saturating_add(1));
             let all = counts.iter().map(|n| u64::from(*n)).sum::<u64>();
             if left > all {
@@ -229,30 +260,51 @@ impl Buckets {
     #[inline]
     fn put(&mut self, v: u64) {
         let (octave, sub) = place(v);
-        let slot = match octave.checked_sub(self.first).and_then(|i| self.counts.get_mut(usize::from(i))) {
-            Some(counts) => &mut counts[sub],
-            None => self.widen(octave, sub),
-        };
-        *slot = slot.saturating_add(1);
+        let i = usize::from(octave.wrapping_sub(self.first));
+        if let Counts::Short(counts) = &mut self.counts
+            && let Some(slot) = counts.get_mut(i).map(|counts| &mut counts[sub])
+            && *slot < u16::MAX
+        {
+            *slot += 1;
+        } else {
+            self.put_elsewhere(octave, sub);
+        }
     }
 
-    /// Makes room for an octave beyond those there are. There are at most 60, of 128 bytes.
+    /// Counts a value of an octave for which there is no room yet, or where counts are long.
     #[cold]
-    fn widen(&mut self, octave: u8, sub: usize) -> &mut u32 {
-        if self.counts.is_empty() {
-            self.first = octave;
+    fn put_elsewhere(&mut self, octave: u8, sub: usize) {
+        if let Counts::Short(counts) = &mut self.counts {
+            let slot = &mut widened(counts, &mut self.first, octave)[sub];
+            if *slot < u16::MAX {
+                *slot += 1;
+                return;
+            }
+            self.counts = Counts::Long(counts.iter().map(|counts| counts.map(u32::from)).collect());
         }
-        let below = self.first.saturating_sub(octave);
-        if below > 0 {
-            self.counts.splice(0..0, std::iter::repeat_n([0; 32], usize::from(below)));
-            self.first = octave;
+        if let Counts::Long(counts) = &mut self.counts {
+            let slot = &mut widened(counts, &mut self.first, octave)[sub];
+            *slot = slot.saturating_add(1);
         }
-        let i = usize::from(octave - self.first);
-        if i >= self.counts.len() {
-            self.counts.resize(i + 1, [0; 32]);
-        }
-        &mut self.counts[i][sub]
     }
+}
+
+/// The buckets of an octave, with room made for it where it is beyond those there are, of which
+/// `first` is the lowest. There are at most 60.
+fn widened<'c, T: Copy + Default>(counts: &'c mut Vec<Octave<T>>, first: &mut u8, octave: u8) -> &'c mut Octave<T> {
+    if counts.is_empty() {
+        *first = octave;
+    }
+    let below = first.saturating_sub(octave);
+    if below > 0 {
+        counts.splice(0..0, std::iter::repeat_n(Octave::default(), usize::from(below)));
+        *first = octave;
+    }
+    let i = usize::from(octave - *first);
+    if i >= counts.len() {
+        counts.resize(i + 1, Octave::default());
+    }
+    &mut counts[i]
 }
 
 #[cfg(test)]
@@ -274,5 +326,22 @@ mod tests {
             prop_assert_eq!(d.count(), values.len() as u64);
             prop_assert_eq!((d.summary().median_ns, d.summary().p99_ns), (d.quantile(0.5), d.quantile(0.99)));
         }
+    }
+
+    #[test]
+    fn counts_that_outgrow_16_bits_go_on() {
+        let mut d = Distribution::default();
+        let each = u64::from(u16::MAX) + 10;
+        for _ in 0..each {
+            [100, 5_000, 1_000_000].into_iter().for_each(|v| d.add(Nanos(v)));
+        }
+        // Beyond those there were, on both sides, once counts are long.
+        [3, 1 << 40].into_iter().for_each(|v| d.add(Nanos(v)));
+        assert_eq!(d.count(), 3 * each + 2);
+        let at = |rank: u64| d.quantile(rank as f64 / d.count() as f64).unwrap().0;
+        for (rank, value) in [(1, 3), (2, 100), (each + 1, 100), (each + 2, 5_000), (2 * each + 1, 5_000)] {
+            assert!(at(rank).abs_diff(value) <= value / 32, "{rank}: {} for {value}", at(rank));
+        }
+        assert!(at(3 * each + 1).abs_diff(1_000_000) <= 1_000_000 / 32 && at(3 * each + 2) == 1 << 40);
     }
 }

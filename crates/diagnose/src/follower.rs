@@ -136,8 +136,8 @@ impl Held {
 struct Latest(Box<[Option<(Key, u32)>]>);
 
 impl Latest {
-    /// 14 KiB.
-    const PLACES: usize = 256;
+    /// 48 KiB, which stay beside the core while a thousand connections take turns.
+    const PLACES: usize = 1_024;
 
     fn new() -> Self {
         Self(vec![None; Self::PLACES].into())
@@ -207,7 +207,7 @@ impl Follower {
     pub fn take(&mut self, s: &Segment) {
         self.count(s);
         let (key, low) = Key::new(&s.source, &s.destination);
-        match self.latest.find(&key).or_else(|| self.find(&key)) {
+        match self.known(&key) {
             Some(i) => _ = self.follow(i, &key, low, s),
             None => _ = self.meet(&key, low, s),
         }
@@ -236,10 +236,10 @@ impl Follower {
         let mut trains = std::mem::take(&mut self.trains);
         trains.arrange(batch, self.options.seed);
         let mut coming = trains.iter();
-        let mut next = coming.next().map(|train| (train, self.find(&train.key)));
+        let mut next = coming.next().map(|train| (train, self.known(&train.key)));
         while let Some((train, mut found)) = next {
             // What the next connection needs comes from memory while this one's packets are taken.
-            next = coming.next().map(|train| (train, self.find(&train.key)));
+            next = coming.next().map(|train| (train, self.known(&train.key)));
             if let Some((_, Some(i))) = next {
                 self.connections[i].touch();
             }
@@ -321,6 +321,12 @@ impl Follower {
             c.followed_by_uncounted = true;
         }
         self.open(key, low, s).or(Some(i))
+    }
+
+    /// The connection that has a key.
+    #[inline(always)]
+    fn known(&mut self, key: &Key) -> Option<usize> {
+        self.latest.find(key).or_else(|| self.find(key))
     }
 
     /// The connection that the table has for a key.

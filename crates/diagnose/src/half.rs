@@ -205,7 +205,7 @@ impl Half {
     /// interface at once (see [`Datagrams::is_copy`]). What has another TTL is no second ACK
     /// either, as what a sender retransmits goes the same way; and once copies with a TTL are
     /// known, all that repeats with it is one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_copy(&mut self, s: &Segment, now: u64, far: bool) -> bool {
         if s.network.id.is_none() && s.network.ttl == 0 {
             return false;
@@ -282,7 +282,7 @@ impl Half {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_header(&mut self, s: &Segment) {
         self.count_packet(s);
         self.datagrams.take_ttl(s.network.ttl);

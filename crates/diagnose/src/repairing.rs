@@ -148,6 +148,12 @@ impl Repairing {
         highest > self.highest
     }
 
+    /// Whether nothing has changed with so much delivered, and reported up to there, and the piece
+    /// is too short to be judged.
+    pub(crate) fn is_unmoved(&self, delivered: u64, highest: u64) -> bool {
+        delivered <= self.delivered && !self.is_raised_by(highest) && self.intervals.len() < FEWEST
+    }
+
     /// Data up to a position came out of order.
     pub(crate) fn raise(&mut self, highest: u64) {
         self.highest = self.highest.max(highest);

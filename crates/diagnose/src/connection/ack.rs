@@ -15,7 +15,7 @@ use crate::retransmission::{Class, Repair};
 use crate::stall::{SHORTEST, Stall, Verdict};
 
 impl Connection {
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_ack(&mut self, way: Way, s: &Segment, now: u64, lag: u64) -> (u64, bool) {
         let is_away = self.halves[way].is_away();
         let (left, right) = self.halves.split_at_mut(1);
@@ -28,7 +28,14 @@ impl Connection {
         if let Some((_, Some(echo))) = s.options.timestamps {
             p.rtt.value_echoed(echo, now);
         }
-        if h.window.is_repeated_by(s) && p.knows_all() && lag == 0 && !is_away {
+        if h.window.is_repeated_by(s) {
+            // It says nothing new, but the answers to it may yet show what had reached its peer.
+            if is_away || lag > 0 || !p.knows_all() {
+                let ack = p.space.place(s.ack);
+                let edge = ack.saturating_add(h.window.size());
+                p.passed_to(s, now, (p.space.una().max(ack), edge), false, is_away);
+                p.acknowledged_to(now, edge, lag);
+            }
             return (0, false);
         }
         p.begin(s.ack);
@@ -151,7 +158,7 @@ impl Connection {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn take_window(h: &mut Half, p: &Half, s: &Segment, now: u64, ack: u64) {
     let syn = s.flags.contains(Flags::SYN);
     let known = if syn { Some(0) } else { scale(h, p) };
@@ -254,6 +261,7 @@ fn suspect_stall(
     false
 }
 
+#[inline(always)]
 fn take_sack(p: &mut Half, s: &Segment, ack: u64, now: u64, events: &mut Events, way: Way) {
     let blocks = s.options.sack.as_slice();
     let place = |n: SeqNumber| p.space.place(n);

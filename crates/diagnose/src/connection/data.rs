@@ -29,7 +29,7 @@ impl From<Data> for Taken {
 }
 
 impl Connection {
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_data(&mut self, way: Way, s: &Segment, now: u64, lag: u64) -> Taken {
         // A window of zero is zero whatever its scale.
         let peer_window_zero = self.halves[!way].window.is_closed();
@@ -283,7 +283,7 @@ impl Connection {
     }
 
     /// Looks at new data that comes after a pause.
-    #[inline]
+    #[inline(always)]
     pub(super) fn after_pause(&mut self, way: Way, s: &Segment, now: u64, lag: u64) {
         // What waits for a closed window is no pause of the sender's, and probes of it are no new
         // beginning.
@@ -325,7 +325,7 @@ impl Connection {
     }
 
     /// New data leaves, which may have stood waiting for a late ACK.
-    #[inline]
+    #[inline(always)]
     fn released(&mut self, way: Way, s: &Segment, now: u64, lag: Option<u64>) {
         self.find_limit(way);
         if let (Some(late), Some(lag)) = (self.halves[way].late.as_deref().copied(), lag) {

@@ -43,7 +43,7 @@ enum Queue {
 }
 
 impl Connection {
-    #[inline]
+    #[inline(always)]
     pub(super) fn limit_now(&self) -> (State, Way) {
         if !self.established {
             return (State::Known(Limit::Handshake), Way::ToServer);
@@ -432,7 +432,7 @@ impl Connection {
     /// the capture has not. None of those was the ACK of something, and the timer, which doubles
     /// (RFC 6298, section 5.5), explains the time. Only the handshake shows how many packets a
     /// frame stands for that offload left whole.
-    #[inline]
+    #[inline(always)]
     pub(super) fn was_lost_before(&self, way: Way, s: &Segment, facts: &Facts) -> bool {
         const DOUBLED: u16 = 8;
         if facts.ids_skipped == 0 || facts.data != Data::New || s.payload == 0 {
@@ -478,53 +478,64 @@ impl Connection {
 
     /// Gives the time in which losses were repaired to the path's rate where the path was full all
     /// the same.
+    #[inline(always)]
     pub(super) fn follow_repairs(&mut self, way: Way, s: &Segment, now: u64) {
-        for of in Way::ALL {
+        for of in [Way::ToServer, Way::ToClient] {
             let h = &self.halves[of];
             let repaired = h.recovery.is_some() || h.scoreboard.is_disordered();
-            if !repaired && h.anomalies.repairing.as_ref().is_none_or(|r| !r.is_open()) {
-                continue;
+            if repaired || h.anomalies.repairing.as_ref().is_some_and(|r| r.is_open()) {
+                self.follow_repairs_of(of, repaired, of == way && s.payload > 0, now);
             }
-            let (una, beyond) = (h.space.una(), self.lag(of));
-            let at = Progress {
-                now,
-                delivered: una + h.scoreboard.delivered(una, h.sizes.largest()),
-                lost: self.budgets[of].of(Limit::LossRecovery).0,
-            };
-            let there = h.rtt.base().unwrap_or(0);
-            let several = h.in_flight() > h.sizes.largest();
-            let path = Path {
-                rest: there.saturating_add(beyond),
-                rate: h.rounds.paths_rate(),
-                several,
-                handshake: if h.rtt.saw_handshake() { there.saturating_add(beyond) } else { 0 },
-            };
-            let highest = h.scoreboard.highest().unwrap_or(0);
-            let took = h.sender.as_ref().filter(|_| of == way && s.payload > 0).and_then(|s| s.took());
-            let h = &mut self.halves[of];
-            let repairing = h.anomalies.repairing.get_or_insert_default();
-            if repairing.is_open() {
-                // A segment beyond all others that was reported was sent once, so its round trip is
-                // plain.
-                if repairing.is_raised_by(highest)
-                    && let Some(sent) = h.flight.sent_once(highest)
-                {
-                    repairing.raise(highest);
-                    repairing.longer_beyond((now - sent.min(now)).saturating_sub(there));
-                }
-                if let Some(took) = took {
-                    repairing.longer_before(took.saturating_sub(beyond));
-                }
-                repairing.take(at, path);
-                if !repaired || repairing.is_whole(path.rest) {
-                    let full = repairing.close(path);
-                    self.budgets[of].shift(Limit::LossRecovery, Limit::PathRate, full);
-                }
-            }
-            if repaired && !repairing.is_open() {
-                let lost = self.budgets[of].of(Limit::LossRecovery).0;
-                repairing.open(Progress { lost, ..at }, highest);
-            }
+        }
+    }
+
+    /// The same of one direction, in which something is `repaired` or was until now; this packet
+    /// brings data of it, or not.
+    #[inline(never)]
+    fn follow_repairs_of(&mut self, of: Way, repaired: bool, brings_data: bool, now: u64) {
+        let h = &self.halves[of];
+        let una = h.space.una();
+        let at = Progress {
+            now,
+            delivered: una + h.scoreboard.delivered(una, h.sizes.largest()),
+            lost: self.budgets[of].of(Limit::LossRecovery).0,
+        };
+        let highest = h.scoreboard.highest().unwrap_or(0);
+        let Some(repairing) = h.anomalies.repairing.as_deref().filter(|r| r.is_open()) else {
+            self.halves[of].anomalies.repairing.get_or_insert_default().open(at, highest);
+            return;
+        };
+        let took = h.sender.as_ref().filter(|_| brings_data).and_then(|s| s.took());
+        if repaired && took.is_none() && repairing.is_unmoved(at.delivered, highest) {
+            return;
+        }
+        let (there, beyond) = (h.rtt.base().unwrap_or(0), self.lag(of));
+        let several = h.in_flight() > h.sizes.largest();
+        let rest = there.saturating_add(beyond);
+        let handshake = if h.rtt.saw_handshake() { rest } else { 0 };
+        let path = Path { rest, rate: h.rounds.paths_rate(), several, handshake };
+        let h = &mut self.halves[of];
+        let Some(repairing) = &mut h.anomalies.repairing else { return };
+        // A segment beyond all others that was reported was sent once, so its round trip is plain.
+        if repairing.is_raised_by(highest)
+            && let Some(sent) = h.flight.sent_once(highest)
+        {
+            repairing.raise(highest);
+            repairing.longer_beyond((now - sent.min(now)).saturating_sub(there));
+        }
+        if let Some(took) = took {
+            repairing.longer_before(took.saturating_sub(beyond));
+        }
+        repairing.take(at, path);
+        if repaired && !repairing.is_whole(path.rest) {
+            return;
+        }
+        let full = repairing.close(path);
+        self.budgets[of].shift(Limit::LossRecovery, Limit::PathRate, full);
+        if repaired {
+            let lost = self.budgets[of].of(Limit::LossRecovery).0;
+            let Some(repairing) = &mut self.halves[of].anomalies.repairing else { return };
+            repairing.open(Progress { lost, ..at }, highest);
         }
     }
 

@@ -152,12 +152,16 @@ impl Datagrams {
     /// nothing by itself: nothing is retransmitted within 100 µs, on a path that is `far` longer or
     /// where the SYN has shown that packets come twice, and no SYN within 10 ms (RFC 6298, section
     /// 2: 1 s).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_copy(&mut self, packet: Passed, s: &Segment, far: bool, begins_amid: bool) -> bool {
         const SYN_WITHIN: u32 = 500_000_000 / 65_536;
         const SAME_MOMENT: u32 = 100_000 / 65_536 + 1;
-        let id = s.network.id.unwrap_or(0);
         let other_ttl = packet.other_ttl;
+        let more_are_kept = self.copies_are_expected() || other_ttl || begins_amid;
+        if !more_are_kept && !self.digests.contains(&packet.digest) {
+            return false;
+        }
+        let id = s.network.id.unwrap_or(0);
         let within = if other_ttl && (id != 0 || self.is_ttl_of_copies(s)) {
             TWO_SECONDS
         } else if other_ttl && s.flags.contains(Flags::SYN) {
@@ -175,8 +179,7 @@ impl Datagrams {
             }
             return true;
         }
-        (self.copies_are_expected() || other_ttl || begins_amid)
-            && self.is_among_kept(packet, id != 0, within.min(COPY_WITHIN))
+        more_are_kept && self.is_among_kept(packet, id != 0, within.min(COPY_WITHIN))
     }
 
     /// Whether one of the latest packets is the same and came at most `within` before this one.

@@ -129,6 +129,13 @@ impl OptionList<'_> {
     /// Takes up option after option into `options`, which are clear.
     fn walk(self, options: &mut TcpOptions) {
         let Self { mut raw, cut } = self;
+        // SACK blocks as nearly all hosts write them: aligned, and nothing behind them.
+        if let [1, 1, 5, length @ (10 | 18 | 26 | 34), blocks @ ..] = raw
+            && !cut
+            && blocks.len() + 2 == usize::from(*length)
+        {
+            return take_blocks(options, blocks);
+        }
         options.cut = cut;
         while let [kind, rest @ ..] = raw {
             match kind {
@@ -159,6 +166,12 @@ impl OptionList<'_> {
     }
 }
 
+fn take_blocks(options: &mut TcpOptions, blocks: &[u8]) {
+    for block in blocks.chunks_exact(8) {
+        options.sack.push(SeqNumber(be32(block, 0)), SeqNumber(be32(block, 4)));
+    }
+}
+
 /// Takes up one option of which `value` was captured, `length` bytes long on the wire.
 fn one_option(options: &mut TcpOptions, kind: u8, value: &[u8], length: usize, whole: bool) {
     let word = |at: usize| value.get(at..at + 4).map(|four| be32(four, 0));
@@ -166,11 +179,7 @@ fn one_option(options: &mut TcpOptions, kind: u8, value: &[u8], length: usize, w
         (2, 2) if whole => options.mss = Some(be16(value, 0)),
         (3, 1) if whole => options.window_scale = value.first().copied(),
         (4, 0) => options.sack_permitted = true,
-        (5, 8 | 16 | 24 | 32) => {
-            for block in value.chunks_exact(8) {
-                options.sack.push(SeqNumber(be32(block, 0)), SeqNumber(be32(block, 4)));
-            }
-        }
+        (5, 8 | 16 | 24 | 32) => take_blocks(options, value),
         (8, 8) => options.timestamps = Some((word(0), word(4))),
         (30, 1..) => options.mptcp = value.first().map(|byte| byte >> 4),
         (34, _) => options.fast_open = Some(length as u8),
