@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 /// A target by the name of its corpus. The functions are those that the tests of each crate replay
 /// the corpora through.
-const TARGETS: [(&str, fn(&[u8])); 23] = [
+const TARGETS: [(&str, fn(&[u8])); 24] = [
     ("attribute", timestamping::fuzzed::attribute),
     ("bpf_records", trace::fuzzed::records),
     ("capture", wire::fuzzed::capture),
@@ -21,6 +21,7 @@ const TARGETS: [(&str, fn(&[u8])); 23] = [
     ("lab_frame", lab::fuzzed::lab_frame),
     ("netlink", machine::fuzzed::netlink),
     ("plan", study::fuzzed::plan),
+    ("quic", wire::fuzzed::quic),
     ("recorded", lab::fuzzed::recorded),
     ("run_study", report::fuzzed::study),
     ("run_trace", report::fuzzed::trace),

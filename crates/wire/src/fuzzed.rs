@@ -4,6 +4,7 @@ use record::Instant;
 
 use crate::packet::Span;
 use crate::packet::dns::Message;
+use crate::packet::quic::{self, Frame as QuicFrame, InitialKeys};
 use crate::packet::tls::{ClientHello, ServerHello};
 use crate::{Capture, Frame, LinkType, PacketReader, Reassembly, TextReader, dissect};
 
@@ -58,6 +59,32 @@ pub fn tls(bytes: &[u8]) {
     }
 }
 
+/// A datagram of QUIC, whole and cut short, and the frames of an Initial packet.
+pub fn quic(bytes: &[u8]) {
+    let [cut, rest @ ..] = bytes else { return };
+    let (whole, mut room) = (Span::whole(rest), Vec::new());
+    let part = Span { data: &rest[..rest.len().min(usize::from(*cut))], ..whole };
+    let kinds = |span| quic::packets(span).map(|p| p.map(|p| (p.kind, p.version, p.destination))).collect::<Vec<_>>();
+    let (kept, all) = (kinds(part), kinds(whole));
+    // What was cut off is no fault of the datagram: what is left of it reads the same.
+    let same =
+        kept.iter().zip(&all).all(|(kept, all)| kept == all || matches!(kept, Err(crate::packet::Fault::Truncated)));
+    assert!(same && kept.len() <= all.len(), "{kept:?} {all:?}");
+    let mut wire = 0;
+    for packet in quic::packets(whole).flatten() {
+        wire += packet.wire();
+        assert!(packet.is_whole() && packet.versions().count() <= 64);
+        if let Some(keys) = InitialKeys::new(packet.version, &packet.destination) {
+            for side in [record::conversation::Side::Client, record::conversation::Side::Server] {
+                let _ = keys.open(side, &packet, None, &mut room);
+            }
+        }
+    }
+    assert!(wire <= whole.wire);
+    let padding = quic::frames(rest).flatten().map(|f| if let QuicFrame::Padding(n) = f { n } else { 1 });
+    assert!(padding.sum::<usize>() <= rest.len());
+}
+
 /// tcpdump's text.
 pub fn text(bytes: &[u8]) {
     let mut reader = TextReader::new(bytes);
@@ -78,6 +105,7 @@ mod tests {
         replay("capture", super::capture);
         replay("dns", super::dns);
         replay("frame", super::frame);
+        replay("quic", super::quic);
         replay("text", super::text);
         replay("tls", super::tls);
     }

@@ -20,6 +20,7 @@ mod loopback;
 mod mpls;
 mod ppp;
 mod pppoe;
+pub mod quic;
 mod span;
 mod tcp;
 pub mod tls;

@@ -57,6 +57,9 @@ mod extension {
     pub(super) const EARLY_DATA: u16 = 42;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
     pub(super) const KEY_SHARE: u16 = 51;
+    pub(super) const QUIC_PARAMETERS: u16 = 57;
+    /// Of the drafts of QUIC.
+    pub(super) const QUIC_PARAMETERS_OF_DRAFTS: u16 = 0xffa5;
     pub(super) const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 }
 
@@ -110,6 +113,9 @@ pub struct ClientHello {
     pub has_ticket: bool,
     /// It has an encrypted hello within, or pretends to: the name may be that of a front.
     pub has_encrypted_hello: bool,
+    /// After so long without a packet the client gives the connection up, ms (QUIC's
+    /// `max_idle_timeout`; RFC 9000, section 18.2).
+    pub idle_timeout: Option<u64>,
     /// Why the rest was not read.
     pub rest: Option<Fault>,
 }
@@ -196,6 +202,9 @@ impl ClientHello {
             extension::PRE_SHARED_KEY => self.has_pre_shared_key = true,
             extension::EARLY_DATA => self.has_early_data = true,
             extension::ENCRYPTED_CLIENT_HELLO => self.has_encrypted_hello = true,
+            extension::QUIC_PARAMETERS | extension::QUIC_PARAMETERS_OF_DRAFTS => {
+                self.idle_timeout = super::quic::idle_timeout(data.data);
+            }
             _ => {}
         }
         Ok(())
