@@ -1,19 +1,21 @@
 //! From segments in capture order to connections.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
+use std::net::IpAddr;
 
 use hashbrown::HashTable;
 use record::conversation::Way;
 use record::tls::Handshake as TlsHandshake;
 use record::transaction::Transaction;
-use wire::{Payload, Segment};
+use wire::{Payload, Protocol, Segment};
 
 use crate::connection::Connection;
 use crate::dns::{self, Dns};
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
+use crate::quic::{self, Quic};
 use crate::report::{self, Report};
 use crate::tls::{self, Tls};
 use crate::trains::Trains;
@@ -184,6 +186,8 @@ pub struct Follower {
     pub dns: Dns,
     /// TLS, beside TCP.
     pub tls: Tls,
+    /// QUIC, beside TCP.
+    pub quic: Quic,
 }
 
 impl Follower {
@@ -200,6 +204,7 @@ impl Follower {
             trains: Trains::default(),
             dns: Dns::new(options.connections, shards, options.seed),
             tls: Tls::new(shards),
+            quic: Quic::new(options.seed),
         }
     }
 
@@ -213,12 +218,12 @@ impl Follower {
         }
     }
 
-    /// Takes what DNS or TLS have to do with the next packet, in the order of the capture.
+    /// Takes what DNS, TLS or QUIC have to do with the next packet, in the order of the capture.
     pub fn take_payload(&mut self, payload: &mut Payload) {
-        if payload.is_dns() {
-            self.dns.take(payload);
-        } else {
-            self.tls.take(payload);
+        match payload.protocol() {
+            Protocol::Dns => self.dns.take(payload),
+            Protocol::Tls => self.tls.take(payload),
+            Protocol::Quic => self.quic.take(payload),
         }
     }
 
@@ -405,6 +410,7 @@ impl Follower {
         self.totals.add(&other.totals);
         self.dns = self.dns.join(other.dns);
         self.tls = self.tls.join(other.tls);
+        self.quic = self.quic.join(other.quic);
         // Filled again should another segment come: mostly that was the last.
         self.table = HashTable::new();
         // The numbers are taken out first: a sort that looks for each of them in another place of
@@ -428,18 +434,25 @@ impl Follower {
         self.connections.is_empty()
     }
 
-    /// What lies beyond a limit: segments of further connections, messages of DNS, hellos of TLS.
+    /// What lies beyond a limit: segments of further connections, messages of DNS, hellos of TLS,
+    /// datagrams of QUIC.
     pub fn beyond_limit(&self) -> u64 {
-        self.totals.beyond_limit + self.dns.beyond_limit() + self.tls.beyond_limit()
+        let beside = self.dns.beyond_limit() + self.tls.beyond_limit() + self.quic.beyond_limit();
+        self.totals.beyond_limit + beside
     }
 
     /// What hosts did to reach a name, from the lookup to the answer.
-    pub fn transactions(&self, dns: &dns::Analysis<'_>, tls: &tls::Analysis<'_>) -> Vec<Transaction> {
+    pub fn transactions(
+        &self,
+        dns: &dns::Analysis<'_>,
+        tls: &tls::Analysis<'_>,
+        quic: &quic::Analysis<'_>,
+    ) -> Vec<Transaction> {
         let resolved = dns.resolved();
         let given = transactions::given(&resolved);
         let handshakes: HashMap<u64, &TlsHandshake> =
             tls.handshakes().filter(|h| h.connection > 0).map(|h| (h.connection, h)).collect();
-        if given.is_empty() && handshakes.is_empty() {
+        if given.is_empty() && handshakes.is_empty() && quic.connections().len() == 0 {
             return Vec::new();
         }
         let is_given = |held: &Held| {
@@ -448,8 +461,28 @@ impl Follower {
         };
         let numbered = (1..).zip(&self.connections);
         let wanted = numbered.filter(|(number, held)| handshakes.contains_key(&(*number as u64)) || is_given(held));
-        let calls = wanted.map(|(number, held)| held.with(|c| Call::new(number, c))).collect();
+        let calls = wanted.map(|(number, held)| held.with(|c| Call::new(number, c)));
+        let calls = calls.chain(quic.reached().map(Call::over_quic)).collect();
         transactions::gather(calls, &handshakes, &resolved, &given)
+    }
+
+    /// What all of QUIC means, beside the TCP connections that clients fell back to.
+    pub fn quic_analysis(&self) -> quic::Analysis<'_> {
+        let silent: HashSet<IpAddr> = self.quic.silent().collect();
+        let beside = |(number, held): (u64, &Held)| {
+            held.with(|c| quic::Beside {
+                number,
+                client: c.client().ip(),
+                server: c.server().ip(),
+                start: c.first_syn_at.unwrap_or(c.first_at),
+                is_answered: c.halves[Way::ToClient].count.packets > 0,
+            })
+        };
+        let is_silent =
+            |held: &Held| [true, false].map(|low| held.key().end(low).ip()).iter().any(|ip| silent.contains(ip));
+        let wanted = (1..).zip(&self.connections).filter(|(_, held)| !silent.is_empty() && is_silent(held));
+        let beside: Vec<quic::Beside> = wanted.map(beside).collect();
+        quic::Analysis::new(&self.quic, &self.dns, &beside)
     }
 
     /// What all of TLS means, beside its connections.

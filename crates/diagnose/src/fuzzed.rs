@@ -33,6 +33,19 @@ pub fn connections(bytes: &[u8]) {
         assert!(waits.is_none_or(|waits| h.took_ns == Some(waits.into_iter().sum())), "{h:?}");
     }
     assert!(tls.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
+    let quic = follower.quic_analysis();
+    for c in quic.connections() {
+        let parts: Option<Vec<_>> = [c.hello_ns, c.flight_ns, c.client_ns].into_iter().collect();
+        let sent_back = c.negotiation_ns + c.retry_ns;
+        assert!(
+            c.took_ns.is_none() || c.took_ns == parts.map(|p| p.into_iter().sum::<record::Nanos>() + sent_back),
+            "{c:?}"
+        );
+        let flight = c.flight_ns.unwrap_or(c.limited_ns);
+        assert!(c.limited_ns <= flight.max(c.duration_ns) && c.probes_ns <= c.duration_ns, "{c:?}");
+    }
+    assert!(quic.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
+    assert!(follower.transactions(&dns, &tls, &quic).iter().all(|t| t.number > 0));
     let reports: Vec<_> = follower.reports().collect();
     for report in &reports {
         let _ = format!("{report:?}");

@@ -1,5 +1,6 @@
 //! Conversations and findings: what limited each TCP connection of a capture, and why, what became
-//! of each name that was asked for ([`dns`]), and what each handshake of TLS took ([`tls`]).
+//! of each name that was asked for ([`dns`]), what each handshake of TLS took ([`tls`]), and what
+//! became of each connection of QUIC ([`quic`]).
 //!
 //! **Does:** follows every connection segment by segment, shares its duration out over what limited
 //! it, and draws findings with the packets that show them.
@@ -36,6 +37,7 @@ mod idle;
 mod kept;
 mod key;
 mod next;
+pub mod quic;
 mod ranges;
 mod repairing;
 mod report;

@@ -10,12 +10,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use record::Nanos;
 use record::conversation::Way;
+use record::quic::{Outcome as QuicOutcome, QuicConnection};
 use record::tls::{Handshake, Outcome};
 use record::transaction::{Certainty, Transaction};
 
 use crate::connection::Connection;
 use crate::dns::Resolved;
 use crate::idle::FirstTurns;
+use crate::quic::Reached;
 
 /// A connection that begins this long after the answer did not wait for it, ns.
 const WAITED: u64 = 1_000_000_000;
@@ -29,8 +31,10 @@ const MOST: usize = 200_000;
 
 /// What there is of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub(crate) struct Call<'a> {
     number: u64,
+    /// It is one of QUIC.
+    quic: Option<&'a QuicConnection>,
     client: SocketAddr,
     server: SocketAddr,
     /// Its first packet; the SYN, where that is in the capture.
@@ -43,10 +47,11 @@ pub(crate) struct Call {
     server_bytes: u64,
 }
 
-impl Call {
+impl<'a> Call<'a> {
     pub(crate) fn new(number: usize, c: &Connection) -> Self {
         Self {
             number: number as u64,
+            quic: None,
             client: c.client(),
             server: c.server(),
             start: c.first_syn_at.unwrap_or(c.first_at),
@@ -54,6 +59,21 @@ impl Call {
             client_last: c.halves[Way::ToServer].last_data_at,
             server_last: c.halves[Way::ToClient].last_data_at,
             server_bytes: c.halves[Way::ToClient].count.unique_bytes,
+        }
+    }
+
+    pub(crate) fn over_quic(of: Reached<'a>) -> Self {
+        let row = of.row;
+        Self {
+            number: row.number,
+            quic: Some(row),
+            client: row.client,
+            server: row.server,
+            start: row.start_ns.0,
+            turns: FirstTurns::default(),
+            client_last: if row.outcome == QuicOutcome::Done { of.end } else { 0 },
+            server_last: 0,
+            server_bytes: row.server_bytes,
         }
     }
 
@@ -84,7 +104,7 @@ pub(crate) fn given<'a>(resolved: &'a [Resolved<'a>]) -> HashMap<IpAddr, Given<'
 
 /// Who asked for the address of a call: its client, or the only host that was given the address,
 /// which is the same one with its address of the other family, or a resolver on it.
-fn asker(call: &Call, given: Option<&Given<'_>>) -> IpAddr {
+fn asker(call: &Call<'_>, given: Option<&Given<'_>>) -> IpAddr {
     let client = call.client.ip();
     let others = given.filter(|given| !given.clients.contains(&client) && given.clients.len() == 1);
     others.and_then(|given| given.clients.first().copied()).unwrap_or(client)
@@ -98,29 +118,29 @@ fn latest<'l, 'a>(lookups: &'l [&'a Resolved<'a>], at: u64) -> &'l [&'a Resolved
 
 /// A connection with its name.
 struct Named<'a> {
-    call: Call,
+    call: Call<'a>,
     certainty: Certainty,
     handshake: Option<&'a Handshake>,
     name: &'a str,
 }
 
-/// The transactions of a capture: `calls` are the connections to addresses that are `given`, and
-/// those with a handshake.
-pub(crate) fn gather(
-    calls: Vec<Call>,
-    handshakes: &HashMap<u64, &Handshake>,
-    resolved: &[Resolved<'_>],
-    given: &HashMap<IpAddr, Given<'_>>,
+/// The transactions of a capture: `calls` are the connections to addresses that are `given`, those
+/// with a handshake, and those of QUIC.
+pub(crate) fn gather<'a>(
+    calls: Vec<Call<'a>>,
+    handshakes: &HashMap<u64, &'a Handshake>,
+    resolved: &'a [Resolved<'a>],
+    given: &HashMap<IpAddr, Given<'a>>,
 ) -> Vec<Transaction> {
     // The connections of one host to one name, by their beginnings.
     let mut by_name: BTreeMap<(IpAddr, &str), Vec<Named<'_>>> = BTreeMap::new();
     for call in calls {
-        let handshake = handshakes.get(&call.number).copied();
+        let handshake = handshakes.get(&call.number).copied().filter(|_| call.quic.is_none());
         let given = given.get(&call.server.ip());
         let asker = asker(&call, given);
         let lookups = latest(given.map_or(&[], |given| given.lookups.as_slice()), call.start);
         let before = lookups.iter().filter(|l| l.client == asker && l.end.is_some_and(|end| end <= call.start));
-        let said = handshake.and_then(|h| h.name.as_deref());
+        let said = handshake.and_then(|h| h.name.as_deref()).or(call.quic.and_then(|quic| quic.name.as_deref()));
         let named = said.map(|name| (name, Certainty::Named)).or_else(|| {
             let latest = before.clone().max_by_key(|lookup| lookup.end)?;
             let is_only = before.clone().all(|lookup| lookup.name == latest.name);
@@ -137,7 +157,7 @@ pub(crate) fn gather(
     for ((asker, name), mut calls) in by_name {
         calls.sort_by_key(|named| (named.call.start, named.call.number));
         let lookups = lookups.get(&(asker, name)).map(Vec::as_slice).unwrap_or_default();
-        let mut attempts: Vec<&Call> = Vec::new();
+        let mut attempts: Vec<&Call<'_>> = Vec::new();
         for (i, named) in calls.iter().enumerate() {
             let is_last = calls.get(i + 1).is_none_or(|next| next.call.start - named.call.start > ATTEMPT);
             if !named.call.is_used() && !is_last {
@@ -149,13 +169,13 @@ pub(crate) fn gather(
             attempts.clear();
         }
     }
-    all.sort_by_key(|t| (t.start_ns, t.connection));
+    all.sort_by_key(|t| (t.start_ns, t.connection, t.quic));
     all.truncate(MOST);
     (1..).zip(&mut all).for_each(|(number, t)| t.number = number);
     all
 }
 
-fn transaction(named: &Named<'_>, attempts: &[&Call], lookups: &[&Resolved<'_>]) -> Transaction {
+fn transaction(named: &Named<'_>, attempts: &[&Call<'_>], lookups: &[&Resolved<'_>]) -> Transaction {
     let Named { call, certainty, handshake, name } = *named;
     let first = attempts.iter().map(|attempt| attempt.start).min().unwrap_or(call.start);
     let waited = waited(first, latest(lookups, first));
@@ -164,10 +184,12 @@ fn transaction(named: &Named<'_>, attempts: &[&Call], lookups: &[&Resolved<'_>])
         certainty,
         client: call.client.ip(),
         server: call.server,
-        connection: call.number,
+        connection: if call.quic.is_none() { call.number } else { 0 },
+        quic: call.quic.map(|quic| quic.number),
         lookup: waited.map(|w| w.lookup.number),
         tries: waited.map_or(0, |w| w.lookup.tries),
         earlier_attempts: attempts.len() as u64,
+        quic_attempts: attempts.iter().filter(|attempt| attempt.quic.is_some()).count() as u64,
         start_ns: Nanos(waited.map_or(first, |w| w.start)),
         ..Transaction::blank()
     };
@@ -189,11 +211,14 @@ fn transaction(named: &Named<'_>, attempts: &[&Call], lookups: &[&Resolved<'_>])
 
 /// From the connection's first packet on. Says why it is not followed to its end.
 fn follow(
-    call: &Call,
+    call: &Call<'_>,
     handshake: Option<&Handshake>,
     t: &mut Transaction,
     until: &mut impl FnMut(u64) -> Nanos,
 ) -> Result<(), &'static str> {
+    if let Some(quic) = call.quic {
+        return Err(follow_quic(quic, t, until));
+    }
     if !call.is_used() {
         return Err("the client sent no data on this connection");
     }
@@ -230,6 +255,25 @@ fn follow(
     let end = call.turns.end_of_answer(answer, (call.server_last, call.server_bytes));
     t.answer_ns = until(end.ok_or("there are too many requests before this answer")?);
     Ok(())
+}
+
+/// The same with QUIC, which encrypts where an answer ends.
+fn follow_quic(quic: &QuicConnection, t: &mut Transaction, until: &mut impl FnMut(u64) -> Nanos) -> &'static str {
+    let Some(took) = quic.took_ns else {
+        return match quic.outcome {
+            QuicOutcome::Failed => "the QUIC handshake failed",
+            QuicOutcome::Unanswered => "the server did not answer QUIC",
+            QuicOutcome::Unreachable => "the server cannot be reached by QUIC",
+            QuicOutcome::Done | QuicOutcome::NotKnown => "the QUIC handshake is not whole in the capture",
+        };
+    };
+    t.tls_ns = until(quic.start_ns.0.saturating_add(took.0));
+    let (Some(request), Some(answer)) = (quic.request_ns, quic.answer_ns) else {
+        return "no packet of the server after the QUIC handshake is in the capture";
+    };
+    t.request_ns = until(request.0);
+    t.wait_ns = until(answer.0);
+    "QUIC encrypts what comes after its handshake: the server's first packet shows, and no answer's end"
 }
 
 /// What a client waited for the name, before it began to connect.

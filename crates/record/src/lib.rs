@@ -33,6 +33,7 @@ mod owner;
 mod packet;
 mod prefix;
 mod provenance;
+pub mod quic;
 mod receive;
 mod request;
 mod sampling;

@@ -46,14 +46,18 @@ pub struct Transaction {
     pub client: IpAddr,
     /// Who answered.
     pub server: SocketAddr,
-    /// The number of the connection.
+    /// The number of the TCP connection; 0 where it is one of QUIC.
     pub connection: u64,
+    /// The number of the QUIC connection.
+    pub quic: Option<u64>,
     /// The lookup that the client waited for.
     pub lookup: Option<u64>,
     /// Questions of that lookup up to the one that was answered.
     pub tries: u64,
     /// Connections that the client tried for it before this one.
     pub earlier_attempts: u64,
+    /// How many of them by QUIC.
+    pub quic_attempts: u64,
     /// The first question, or the connection's first packet.
     pub start_ns: Nanos,
     /// From there to the last part that is known.
@@ -66,7 +70,7 @@ pub struct Transaction {
     pub attempts_ns: Nanos,
     /// To the client's first data.
     pub connect_ns: Nanos,
-    /// To the end of the TLS handshake.
+    /// To the end of the TLS handshake, or of QUIC's.
     pub tls_ns: Nanos,
     /// To the request.
     pub request_ns: Nanos,
@@ -88,9 +92,11 @@ impl Transaction {
             client: Ipv4Addr::UNSPECIFIED.into(),
             server: NO_END,
             connection: 0,
+            quic: None,
             lookup: None,
             tries: 0,
             earlier_attempts: 0,
+            quic_attempts: 0,
             start_ns: Nanos::ZERO,
             took_ns: Nanos::ZERO,
             name_ns: Nanos::ZERO,
@@ -112,7 +118,7 @@ impl Transaction {
             ("pause before connecting", self.pause_ns),
             ("other attempts", self.attempts_ns),
             ("connect", self.connect_ns),
-            ("TLS", self.tls_ns),
+            (if self.quic.is_some() { "QUIC" } else { "TLS" }, self.tls_ns),
             ("pause before the request", self.request_ns),
             ("wait for the answer", self.wait_ns),
             ("answer", self.answer_ns),
@@ -124,23 +130,25 @@ columns! {
     Transaction: "name_transactions", "transaction", blank = Self::blank();
     transaction = number, "its number, from 1 in the order of their beginnings";
     name = name, "the name, in small letters";
-    certainty = certainty, "how it is known that the connection is to it: its TLS hello names it, it is the only name for which the client was given this address, or the latest of several";
+    certainty = certainty, "how it is known that the connection is to it: its TLS hello (or that of QUIC) names it, it is the only name for which the client was given this address, or the latest of several";
     client = client, "IP address of who wanted it";
     server_address = |t| t.server.ip(), set |t, v| set_address(&mut t.server, v), "IP address of who answered";
     server_port = |t| t.server.port(), set |t, v| set_port(&mut t.server, v), "its port";
-    connection = connection, "the number of the connection";
+    connection = connection, "the number of the TCP connection; 0 where it is one of QUIC";
+    quic_connection = quic, null "it is a TCP connection, or an earlier version wrote it", "the number of the QUIC connection";
     lookup = lookup, null "the client did not wait for one, as far as the capture shows", "the number of the lookup that it waited for";
     tries = tries, "questions of that lookup up to the one that was answered; 0 without a lookup";
-    earlier_attempts = earlier_attempts, "connections that the client tried for it before this one, to the same or another address (RFC 8305)";
+    earlier_attempts = earlier_attempts, "connections that the client tried for it before this one, to the same or another address (RFC 8305), by QUIC or TCP";
+    quic_attempts = quic_attempts, "how many of these were by QUIC: what the client fell back from";
     start_ns = start_ns, "the first question, or the first attempt to connect where there is none, nanoseconds on the capture's clock";
     took_ns = took_ns, "from there to the last byte of the first answer, or as far as it is known";
     name_ns = name_ns, "from the first question to the answer with the address";
     pause_ns = pause_ns, "from there to the first attempt to connect";
     attempts_ns = attempts_ns, "from there to the first packet of this connection";
     connect_ns = connect_ns, "from there to the client's first data";
-    tls_ns = tls_ns, "from there to the end of the TLS handshake";
-    request_ns = request_ns, "from there to the request: with TLS its first packet, else the last one before the answer";
-    wait_ns = wait_ns, "from there to the first byte of the answer";
+    tls_ns = tls_ns, "from there to the end of the TLS handshake, or of QUIC's, which is both in one";
+    request_ns = request_ns, "from there to the request: with TLS and QUIC its first packet, else the last one before the answer";
+    wait_ns = wait_ns, "from there to the first byte of the answer; with QUIC, to the server's first protected packet";
     answer_ns = answer_ns, "from there to its last byte";
     withheld = withheld, null "it is followed to the last byte of the answer", "why it is not";
 }

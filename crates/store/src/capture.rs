@@ -1,5 +1,6 @@
 //! The run of a capture: `conversations` and `findings`, of DNS `lookups`, `name_servers` and
-//! `dns_findings`, of TLS `tls_handshakes` and `tls_findings`, and `name_transactions`.
+//! `dns_findings`, of TLS `tls_handshakes` and `tls_findings`, of QUIC `quic_connections` and
+//! `quic_findings`, and `name_transactions`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,6 +9,7 @@ use std::path::Path;
 use record::columns;
 use record::conversation::{ConversationRow, FindingRow};
 use record::dns::{DnsFinding, Lookup, Server};
+use record::quic::{QuicConnection, QuicFinding};
 use record::table::{Cell as _, Record};
 use record::tls::{Handshake, TlsFinding};
 use record::transaction::Transaction;
@@ -93,6 +95,15 @@ pub struct Tls {
     pub findings: Vec<TlsFinding>,
 }
 
+/// QUIC of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quic {
+    /// The connections.
+    pub connections: Vec<QuicConnection>,
+    /// What was found.
+    pub findings: Vec<QuicFinding>,
+}
+
 /// The connections of a capture, with what was found on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -106,6 +117,8 @@ pub struct Run {
     pub dns: Dns,
     /// TLS; as DNS.
     pub tls: Tls,
+    /// QUIC; as DNS.
+    pub quic: Quic,
     /// What hosts did to reach a name; as DNS.
     pub transactions: Vec<Transaction>,
 }
@@ -127,6 +140,8 @@ impl Run {
         write_whole(path, &self.dns.findings)?;
         write_whole(path, &self.tls.handshakes)?;
         write_whole(path, &self.tls.findings)?;
+        write_whole(path, &self.quic.connections)?;
+        write_whole(path, &self.quic.findings)?;
         write_whole(path, &self.transactions)?;
         file.state = State::Finished;
         Ok(run_file::put(path, &file)?)
@@ -144,6 +159,7 @@ impl Run {
             findings: Vec::new(),
             dns: Dns::default(),
             tls: Tls::default(),
+            quic: Quic::default(),
             transactions: Vec::new(),
         };
         row::table(path, |c| run.conversations.push(c))?;
@@ -153,6 +169,8 @@ impl Run {
         run.dns.findings = later(path)?;
         run.tls.handshakes = later(path)?;
         run.tls.findings = later(path)?;
+        run.quic.connections = later(path)?;
+        run.quic.findings = later(path)?;
         run.transactions = later(path)?;
         Ok((run, file.state))
     }

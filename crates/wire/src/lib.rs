@@ -2,7 +2,8 @@
 //!
 //! **Does:** turns foreign bytes into values and back: capture files ([`Capture`]) into frames,
 //! frames into TCP [`Segment`]s, UDP and ICMP ([`dissect`]), DNS into its messages
-//! ([`packet::dns`]), the clear part of TLS ([`packet::tls`]), and writes pcap and pcapng.
+//! ([`packet::dns`]), the clear part of TLS ([`packet::tls`]) and of QUIC ([`packet::quic`]), and
+//! writes pcap and pcapng.
 //!
 //! **Does not:** make a system call, read a clock, or follow a connection: one packet at a time.
 //! Files are opened by the caller, who passes a reader or the bytes.
@@ -28,7 +29,7 @@ pub mod text;
 pub use capture::{Capture, CaptureError, Frame, LinkType};
 pub use packet::{NotDecoded, Packet, Reassembly, dissect, dissect_keeping};
 pub use packet_reader::PacketReader;
-pub use payload::{Carrier, Payload};
+pub use payload::{Carrier, Payload, Protocol};
 pub use segment::{Ecn, Flags, Integrity, Network, SackBlocks, Segment, TcpOptions};
 pub use shard::Shard;
 pub use tally::{Class, Count, Place, Tally};

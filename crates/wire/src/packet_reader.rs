@@ -148,7 +148,7 @@ impl<'a> PacketReader<'a> {
         Ok(None)
     }
 
-    /// What DNS or TLS have to do with the last packet, where it is one of this shard.
+    /// What DNS, TLS or QUIC have to do with the last packet, where it is one of this shard.
     #[inline]
     pub fn payload(&mut self) -> Option<&mut Payload> {
         self.payload.is_of(self.packets()).then_some(&mut self.payload)

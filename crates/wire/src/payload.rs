@@ -1,20 +1,23 @@
-//! What a packet of DNS or of a TLS handshake carried, kept beside the packet.
+//! What a packet of DNS, of a TLS handshake or of QUIC carried, kept beside the packet.
 
 use std::net::SocketAddr;
 
 use record::{Instant, Realtime, SeqNumber};
 
 use crate::capture::Frame;
-use crate::packet::{Icmp, Span, Udp, dns, ip_protocol, tls};
-use crate::segment::{Flags, Segment};
+use crate::packet::{Icmp, Span, Udp, dns, ip_protocol, quic, tls};
+use crate::segment::{Ecn, Flags, Segment};
 
-/// What DNS or TLS have to do with a packet: its payload, where it is a datagram or a segment on
-/// the ports of DNS, a segment that begins with a hello of TLS, or one of a connection that is
-/// [watched](Payload::watch); the error, where ICMP quotes such a datagram. Of all other packets
-/// nothing is kept.
+/// What DNS, TLS or QUIC have to do with a packet: its payload, where it is a datagram or a segment
+/// on the ports of DNS, a segment that begins with a hello of TLS, one of a connection that is
+/// [watched](Payload::watch), a datagram with a long header of QUIC, or one to or from a port of
+/// its [servers](Payload::watch_server); the error, where ICMP quotes such a datagram. Of all other
+/// packets nothing is kept.
 #[derive(Clone, Debug)]
 pub struct Payload {
     watched: Watched,
+    /// The ports of servers of QUIC, a bit for each; none before the first.
+    servers: Vec<u64>,
     number: u64,
     at: Instant<Realtime>,
     carrier: Carrier,
@@ -43,16 +46,40 @@ pub enum Carrier {
         /// Control bits.
         flags: Flags,
     },
+    /// A datagram that looks like QUIC: packets. Of one with a short header, the first bytes.
+    Quic {
+        /// Sender.
+        source: SocketAddr,
+        /// Receiver.
+        destination: SocketAddr,
+        /// The ECN bits of its IP header.
+        ecn: Ecn,
+    },
     /// An error that quotes a datagram.
     Error(Icmp),
 }
+
+/// Whose payload it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// DNS, multicast DNS or LLMNR.
+    Dns,
+    /// TLS over TCP.
+    Tls,
+    /// QUIC.
+    Quic,
+}
+
+/// What is kept of a datagram with a short header: that, with the longest connection ID.
+const SHORT: usize = 21;
 
 impl Default for Payload {
     fn default() -> Self {
         let nowhere = SocketAddr::from(([0; 4], 0));
         let carrier = Carrier::Datagram { source: nowhere, destination: nowhere };
         // Packets are numbered from 1.
-        Self { watched: Watched::default(), number: 0, at: Instant::from_nanos(0), carrier, data: Vec::new(), wire: 0 }
+        let (watched, servers) = (Watched::default(), Vec::new());
+        Self { watched, servers, number: 0, at: Instant::from_nanos(0), carrier, data: Vec::new(), wire: 0 }
     }
 }
 
@@ -117,9 +144,31 @@ impl Payload {
         }
     }
 
-    pub(crate) fn keep_datagram(&mut self, frame: &Frame<'_>, udp: &Udp, span: Span<'_>) {
-        if is_datagram(udp.source, udp.destination) {
-            self.keep(frame, Carrier::Datagram { source: udp.source, destination: udp.destination }, span);
+    /// Keeps datagrams with a short header of QUIC to and from this port from here on.
+    pub fn watch_server(&mut self, port: u16) {
+        self.servers.resize(1 << 10, 0);
+        self.servers[usize::from(port) >> 6] |= 1 << (port & 63);
+    }
+
+    #[inline]
+    fn serves(&self, source: SocketAddr, destination: SocketAddr) -> bool {
+        let is_one = |at: SocketAddr| {
+            let port = at.port();
+            self.servers.get(usize::from(port) >> 6).is_some_and(|bits| bits >> (port & 63) & 1 == 1)
+        };
+        !self.servers.is_empty() && (is_one(source) || is_one(destination))
+    }
+
+    #[inline]
+    pub(crate) fn keep_datagram(&mut self, frame: &Frame<'_>, udp: &Udp, span: Span<'_>, ecn: Ecn) {
+        let Udp { source, destination, .. } = *udp;
+        if is_datagram(source, destination) {
+            self.keep(frame, Carrier::Datagram { source, destination }, span);
+        } else if quic::begins_long(span.data) {
+            self.keep(frame, Carrier::Quic { source, destination, ecn }, span);
+        } else if self.serves(source, destination) && quic::begins_short(span.data) {
+            let data = &span.data[..span.data.len().min(SHORT)];
+            self.keep(frame, Carrier::Quic { source, destination, ecn }, Span { data, ..span });
         }
     }
 
@@ -132,7 +181,10 @@ impl Payload {
     }
 
     pub(crate) fn keep_error(&mut self, frame: &Frame<'_>, icmp: &Icmp) {
-        let is_one = |q: &crate::packet::Quoted| q.protocol == ip_protocol::UDP && is_datagram(q.source, q.destination);
+        let is_one = |q: &crate::packet::Quoted| {
+            let (source, destination) = (q.source, q.destination);
+            q.protocol == ip_protocol::UDP && (is_datagram(source, destination) || self.serves(source, destination))
+        };
         if icmp.quoted.as_ref().is_some_and(is_one) {
             self.keep(frame, Carrier::Error(*icmp), Span { data: &[], wire: 0 });
         }
@@ -152,6 +204,8 @@ impl Payload {
         let is_own = match self.carrier {
             Carrier::Datagram { source, destination } => shard.has_datagram(source, destination),
             Carrier::Segment { source, destination, .. } => shard.has(source, destination),
+            // A connection goes on from other addresses.
+            Carrier::Quic { .. } => shard.is_first(),
             Carrier::Error(Icmp { quoted: Some(quoted), .. }) => shard.has_datagram(quoted.source, quoted.destination),
             Carrier::Error(_) => false,
         };
@@ -166,11 +220,17 @@ impl Payload {
         self.number == number
     }
 
-    /// Whether it is of DNS, and not of TLS.
-    pub fn is_dns(&self) -> bool {
+    /// Whose it is.
+    pub fn protocol(&self) -> Protocol {
         match self.carrier {
-            Carrier::Datagram { .. } | Carrier::Error(_) => true,
-            Carrier::Segment { source, destination, .. } => is_stream(source.port(), destination.port()),
+            Carrier::Datagram { .. } => Protocol::Dns,
+            Carrier::Segment { source, destination, .. } if is_stream(source.port(), destination.port()) => {
+                Protocol::Dns
+            }
+            Carrier::Segment { .. } => Protocol::Tls,
+            Carrier::Error(Icmp { quoted: Some(q), .. }) if !is_datagram(q.source, q.destination) => Protocol::Quic,
+            Carrier::Error(_) => Protocol::Dns,
+            Carrier::Quic { .. } => Protocol::Quic,
         }
     }
 

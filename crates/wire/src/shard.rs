@@ -53,10 +53,15 @@ impl Shard {
         (((spread >> 32) * u64::from(self.of)) >> 32) as u32 == self.index
     }
 
+    /// Whether it is the first one, which has what cannot be divided.
+    pub(crate) fn is_first(&self) -> bool {
+        self.index == 0
+    }
+
     /// Whether a datagram of DNS is in it. One to a group is answered by others than the group, so
     /// that the first shard has all of them.
     pub(crate) fn has_datagram(&self, a: SocketAddr, b: SocketAddr) -> bool {
-        if a.port() == dns::PORT || b.port() == dns::PORT { self.has(a, b) } else { self.index == 0 }
+        if a.port() == dns::PORT || b.port() == dns::PORT { self.has(a, b) } else { self.is_first() }
     }
 }
 

@@ -211,12 +211,23 @@ impl Dns {
                 self.streams = streams;
             }
             Carrier::Error(icmp) => self.error(&icmp, at, packet),
+            Carrier::Quic { .. } => {}
         }
     }
 
     /// The capture goes on to this time at least.
     pub fn reaches(&mut self, at: u64) {
         self.latest = self.latest.max(at);
+    }
+
+    /// The latest packet of the capture that is known.
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// The clients that had an answer.
+    pub(crate) fn answered(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.exchanges.iter().filter(|e| e.answer.is_some()).map(|e| e.client.ip())
     }
 
     fn message(&mut self, met: Met, span: Span<'_>) {

@@ -21,7 +21,8 @@ use wire::{Carrier, Flags, Payload};
 
 pub use analysis::Analysis;
 pub(crate) use analysis::Beside;
-use negotiation::{Moment, Negotiation};
+pub(crate) use negotiation::Moment;
+use negotiation::Negotiation;
 use stream::Room;
 
 /// Handshakes kept at most: 200 MB with their hellos. Further ones are counted.

@@ -25,9 +25,9 @@ const ENCRYPTED_ALERT: u16 = 2 + 17;
 
 /// A packet and its time on the capture's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
-    pub(super) at: u64,
-    pub(super) packet: u64,
+pub(crate) struct Moment {
+    pub(crate) at: u64,
+    pub(crate) packet: u64,
 }
 
 /// The longest time without a segment within the server's flight.

@@ -7,8 +7,9 @@ use diagnose::{
     Acknowledging, Budget, Direction, Finding, Idle, OptionState, Pause, Quantiles, Report, Retransmissions, Vantage,
     Withheld,
 };
-use diagnose::{dns, tls};
+use diagnose::{dns, quic, tls};
 use record::dns::{DnsFinding, DnsFindingKind, Lookup, Server};
+use record::quic::{QuicConnection, QuicFinding, QuicFindingKind};
 use record::table::Record;
 use record::tls::{Handshake, TlsFinding, TlsFindingKind};
 use record::transaction::Transaction;
@@ -66,6 +67,9 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
         of::<Handshake>(),
         of::<TlsFinding>(),
         of::<tls::Totals>(),
+        of::<QuicConnection>(),
+        of::<QuicFinding>(),
+        of::<quic::Totals>(),
         of::<Transaction>(),
     ];
     let names = sections.map(|section| section.0);
@@ -86,13 +90,14 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
 }
 
 #[test]
-fn the_findings_on_dns_and_tls_are_those_of_the_code() {
+fn the_findings_on_dns_tls_and_quic_are_those_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/analyze.md");
     let text = std::fs::read_to_string(path).unwrap();
     let row = |name: &str, rule: &str| format!("| `{name}` | {rule} |\n");
     let dns: String = DnsFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
     let tls: String = TlsFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
-    for (what, rows) in [("DNS", dns), ("TLS", tls)] {
+    let quic: String = QuicFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
+    for (what, rows) in [("DNS", dns), ("TLS", tls), ("QUIC", quic)] {
         let wanted = format!("<!-- {what} findings -->\n| finding | when |\n|---|---|\n{rows}<!-- end -->");
         assert!(text.contains(&wanted), "docs/analyze.md is to have:\n{wanted}");
     }

@@ -15,6 +15,7 @@ mod partial;
 mod places;
 mod properties;
 mod queues;
+mod quic;
 mod real_captures;
 mod short_way;
 mod snapshot;

@@ -92,6 +92,8 @@ fn tables() -> Vec<(&'static str, String)> {
         of::<record::dns::DnsFinding>(),
         of::<record::tls::Handshake>(),
         of::<record::tls::TlsFinding>(),
+        of::<record::quic::QuicConnection>(),
+        of::<record::quic::QuicFinding>(),
         of::<record::transaction::Transaction>(),
         of::<capture::delay::records::Delay>(),
         of::<capture::delay::Change>(),

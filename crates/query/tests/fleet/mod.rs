@@ -401,6 +401,7 @@ pub fn others_than_traces(root: &Path) {
         findings: vec![finding],
         dns: Default::default(),
         tls: Default::default(),
+        quic: Default::default(),
         transactions: Vec::new(),
     }
     .write(&root.join("capture"))

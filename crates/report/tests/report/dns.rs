@@ -66,6 +66,7 @@ fn text(dns: store::capture::Dns, (conversations, findings): (Vec<ConversationRo
         findings,
         dns,
         tls: Default::default(),
+        quic: Default::default(),
         transactions: Vec::new(),
     };
     terminal::text(&CANVAS, &[document("run", &run, State::Finished)])
@@ -153,6 +154,7 @@ fn the_page_of_a_run_says_what_analyze_does() {
         overview: &overview,
         dns: &live,
         tls: &Default::default(),
+        quic: &Default::default(),
         transactions: &[],
     };
     let at_once = terminal::text(&CANVAS, &[describe(&subject)]);
@@ -162,6 +164,7 @@ fn the_page_of_a_run_says_what_analyze_does() {
         findings: Vec::new(),
         dns,
         tls: Default::default(),
+        quic: Default::default(),
         transactions: Vec::new(),
     };
     let dir = tempfile::tempdir().unwrap();

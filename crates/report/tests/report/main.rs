@@ -4,6 +4,7 @@ mod browser;
 mod dns;
 mod names;
 mod pages;
+mod quic;
 mod same_capture;
 mod same_text;
 mod study_pages;

@@ -58,6 +58,7 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             overview: &all,
             dns: &Default::default(),
             tls: &Default::default(),
+            quic: &Default::default(),
             transactions: &[],
         });
         let dir = tempfile::tempdir().unwrap();
@@ -70,6 +71,7 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             findings,
             dns: Default::default(),
             tls: Default::default(),
+            quic: Default::default(),
             transactions: Vec::new(),
         }
         .write(&path)
@@ -100,6 +102,7 @@ fn several_threads_gather_the_same() {
             overview: all,
             dns: &Default::default(),
             tls: &Default::default(),
+            quic: &Default::default(),
             transactions: &[],
         };
         terminal::text(&CANVASES[2], &[describe(&subject)])

@@ -7,6 +7,7 @@ use std::fs;
 use record::Nanos;
 use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
 use record::dns::{DnsFinding, Lookup, Protocol, Server};
+use record::quic::{QuicConnection, QuicFinding, Spin};
 use record::table::Record as _;
 use record::tls::{Handshake, TlsFinding};
 use record::transaction::Transaction;
@@ -138,7 +139,17 @@ fn a_capture_reads_back_equal() {
             }],
             findings: vec![TlsFinding { text: "slow".into(), ..TlsFinding::blank() }],
         },
-        transactions: vec![Transaction { lookup: Some(1), ..Transaction::blank() }],
+        quic: capture::Quic {
+            connections: vec![QuicConnection {
+                name: Some("www.example.com".into()),
+                early_accepted: Some(false),
+                spin: Spin::Spins,
+                spin_median_ns: Some(Nanos(40)),
+                ..QuicConnection::blank()
+            }],
+            findings: vec![QuicFinding { text: "lost".into(), ..QuicFinding::blank() }],
+        },
+        transactions: vec![Transaction { lookup: Some(1), quic: Some(1), ..Transaction::blank() }],
     };
     run.write(&path).unwrap();
     assert_eq!(capture::Run::read(&path).unwrap(), (run.clone(), State::Finished));

@@ -61,7 +61,7 @@ pub fn dissect(frame: &Frame<'_>, reassembly: &mut Reassembly) -> Result<Packet,
     dissect_keeping(frame, reassembly, &mut Payload::default())
 }
 
-/// The same, with what DNS or a handshake of TLS carried.
+/// The same, with what DNS, a handshake of TLS or QUIC carried.
 ///
 /// # Errors
 /// Those of [`dissect`].
@@ -310,7 +310,7 @@ impl Descent<'_, '_> {
                     destination: SocketAddr::new(inner.destination, destination),
                     payload: payload.wire,
                 };
-                self.kept.keep_datagram(self.frame, &udp, payload);
+                self.kept.keep_datagram(self.frame, &udp, payload, inner.network.ecn);
                 Ok(Packet::Udp(udp))
             }
             ip_protocol::ICMP | ip_protocol::ICMPV6 => {

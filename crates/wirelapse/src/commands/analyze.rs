@@ -1,5 +1,5 @@
-//! `analyze`: what limited each TCP connection of a capture, and why, and what became of each name
-//! that was asked for.
+//! `analyze`: what limited each TCP connection of a capture, and why, and what became of each QUIC
+//! connection and of each name that was asked for.
 
 mod annotate;
 mod input;
@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use clap_complete::engine::ArgValueCandidates;
 use diagnose::{Follower, Keep, Mark, Options, Report};
-use diagnose::{dns, tls};
+use diagnose::{dns, quic, tls};
 use paper::document::Document;
 use record::Nanos;
 use record::transaction::Transaction;
 use report::page::capture::{
-    Dns, Overview, Subject, Tls, connection, describe, host_names, named_hosts, overview, packets,
+    Dns, Overview, Quic, Subject, Tls, connection, describe, host_names, named_hosts, overview, packets,
 };
 
 use crate::commands::completions::values;
@@ -237,20 +237,21 @@ fn all_lines(out: &mut impl Write, follower: &Follower, threads: usize) -> anyho
 pub struct Beside<'a> {
     dns: dns::Analysis<'a>,
     tls: tls::Analysis<'a>,
+    quic: quic::Analysis<'a>,
     transactions: Vec<Transaction>,
 }
 
 impl<'a> Beside<'a> {
     fn new(follower: &'a Follower) -> Self {
-        let (dns, tls) = (follower.dns.analysis(), follower.tls_analysis());
-        let transactions = follower.transactions(&dns, &tls);
-        Self { dns, tls, transactions }
+        let (dns, tls, quic) = (follower.dns.analysis(), follower.tls_analysis(), follower.quic_analysis());
+        let transactions = follower.transactions(&dns, &tls, &quic);
+        Self { dns, tls, quic, transactions }
     }
 }
 
-/// A line of JSON for each lookup, server and handshake, for each finding on them, and for each
-/// transaction.
-fn lines_beside(out: &mut impl Write, Beside { dns, tls, transactions }: &Beside<'_>) -> io::Result<()> {
+/// A line of JSON for each lookup, server, handshake and QUIC connection, for each finding on them,
+/// and for each transaction.
+fn lines_beside(out: &mut impl Write, Beside { dns, tls, quic, transactions }: &Beside<'_>) -> io::Result<()> {
     fn write<R: record::table::Record>(out: &mut impl Write, record: &R) -> io::Result<()> {
         let mut json = Vec::new();
         record::json::object(&mut json, record);
@@ -262,6 +263,8 @@ fn lines_beside(out: &mut impl Write, Beside { dns, tls, transactions }: &Beside
     dns.findings().iter().try_for_each(|finding| write(out, finding))?;
     tls.handshakes().try_for_each(|handshake| write(out, handshake))?;
     tls.findings().iter().try_for_each(|finding| write(out, finding))?;
+    quic.connections().try_for_each(|connection| write(out, connection))?;
+    quic.findings().iter().try_for_each(|finding| write(out, finding))?;
     transactions.iter().try_for_each(|transaction| write(out, transaction))
 }
 
@@ -313,7 +316,7 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 None if args.dump => 1..=follower.len().min(DUMPED),
                 None => 1..=follower.len(),
             };
-            let named = named_hosts(&host_names(&beside.dns.names(), &beside.tls.names()));
+            let named = named_hosts(&host_names(&[&beside.tls.names(), &beside.quic.names(), &beside.dns.names()]));
             for n in numbers {
                 let report = chosen(n)?;
                 let mut document = match args.dump {
@@ -363,9 +366,10 @@ fn whole(
     let provenance = keep::provenance(name, follower, reading);
     let rows = args.rows.max(overview::SHOWN);
     let (dns, tls) = (&Dns::new(&beside.dns, rows), &Tls::new(&beside.tls, rows));
+    let quic = &Quic::new(&beside.quic, rows);
     let (name, provenance, shown) = (run.as_deref(), &provenance, args.rows);
     let transactions = &beside.transactions;
-    Ok(describe(&Subject { name, provenance, finished: true, shown, overview: &all, dns, tls, transactions }))
+    Ok(describe(&Subject { name, provenance, finished: true, shown, overview: &all, dns, tls, quic, transactions }))
 }
 
 fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {
@@ -376,8 +380,14 @@ fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<(
 
 /// The comments on packets, by packet number: what findings rest on, and why each retransmission
 /// was made.
-fn comments(reports: impl Iterator<Item = Report>) -> BTreeMap<u64, Vec<String>> {
+fn comments(reports: impl Iterator<Item = Report>, quic: &quic::Analysis<'_>) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for f in quic.findings() {
+        for packet in f.packets.split(' ').filter_map(|packet| packet.parse().ok()) {
+            let text = format!("wirelapse, QUIC connection {}: {}: {}", f.connection, f.kind.words(), f.text);
+            comments.entry(packet).or_default().push(text);
+        }
+    }
     for report in reports {
         for f in &report.findings {
             for &packet in &f.packets {

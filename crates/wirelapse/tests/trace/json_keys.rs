@@ -287,6 +287,7 @@ fn of_commands_that_anyone_can_run() {
         "reset.a",
         "mtu_black_hole.b",
         "dns",
+        "quic",
         "tls",
     ] {
         written.run("analyze", &["analyze", &format!("{captures}/{name}.pcap.zst")]);
@@ -304,6 +305,8 @@ fn of_commands_that_anyone_can_run() {
         ("analyze", "dns_finding"),
         ("analyze", "lookup"),
         ("analyze", "name_server"),
+        ("analyze", "quic_connection"),
+        ("analyze", "quic_finding"),
         ("analyze", "tls_finding"),
         ("analyze", "tls_handshake"),
         ("analyze", "transaction"),

@@ -138,7 +138,7 @@ pub fn of(follower: &Follower) -> Read {
     Read {
         handshakes: tls.handshakes().cloned().collect(),
         findings: tls.findings().to_vec(),
-        transactions: follower.transactions(&dns, &tls),
+        transactions: follower.transactions(&dns, &tls, &follower.quic_analysis()),
         names: tls.names().into_iter().map(|(address, names)| format!("{address} {}", names.join(" "))).collect(),
     }
 }

@@ -1,5 +1,5 @@
-//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS and what hosts
-//! did to reach a name.
+//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS, QUIC and what
+//! hosts did to reach a name.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use record::Nanos;
 
 use super::overview::Subject;
 use super::transactions::{Part, Worst};
-use super::{dns, tls};
+use super::{dns, quic, tls};
 use paper::document::Clause;
 
 /// Below this, what is beside TCP is no reason for a sentence beside those on TCP.
@@ -20,10 +20,11 @@ pub(super) fn clauses(of: &Subject, tcp: Option<(Vec<Clause>, Nanos)>) -> Vec<Cl
     others.sort_by_key(|(cost, _)| Reverse(*cost));
     let Some((tcp, cost)) = tcp else {
         let none = "The capture holds no TCP connection.";
-        return match (others.into_iter().next(), of.dns.lookups) {
-            (Some((_, worst)), _) => vec![worst],
-            (None, 0) => vec![none.into()],
-            (None, _) => vec![Clause::finding(dns::calm(of.dns)), Clause::detail(none)],
+        return match (others.into_iter().next(), of.dns.lookups, of.quic.connections) {
+            (Some((_, worst)), ..) => vec![worst],
+            (None, 0, 0) => vec![none.into()],
+            (None, _, 1..) => vec![Clause::finding(quic::calm(of.quic)), Clause::detail(none)],
+            (None, _, 0) => vec![Clause::finding(dns::calm(of.dns)), Clause::detail(none)],
         };
     };
     let (before, after): (Vec<_>, Vec<_>) = others.into_iter().partition(|(other, _)| *other > cost);
@@ -45,12 +46,22 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
         }
     });
     let tls = of.tls.findings.first().map(|f| {
-        match is_of(Part::Tls, worst.as_ref().is_some_and(|w| w.transaction.connection == f.connection)) {
+        let is_it = |w: &Worst<'_>| w.transaction.quic.is_none() && w.transaction.connection == f.connection;
+        match is_of(Part::Tls, worst.as_ref().is_some_and(is_it)) {
             Some(w) => (Part::Tls, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
             None => (Part::Tls, f.cost_ns, tls::clause(f)),
         }
     });
-    let mut all: Vec<_> = [dns, tls].into_iter().flatten().collect();
+    // A transaction that went on by TCP took long for what it fell back from.
+    let quic = of.quic.findings.first().map(|f| {
+        let is_it = worst.as_ref().is_some_and(|w| w.transaction.quic == Some(f.connection));
+        let fell_back = is_of(Part::Connect, worst.as_ref().is_some_and(|w| w.transaction.quic_attempts > 0));
+        match is_of(Part::Tls, is_it).or(fell_back) {
+            Some(w) => (w.part, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
+            None => (Part::Tls, f.cost_ns, quic::clause(f)),
+        }
+    });
+    let mut all: Vec<_> = [dns, tls, quic].into_iter().flatten().collect();
     // What there is no finding for.
     if let Some(w) = &worst
         && w.took >= NOTICED

@@ -14,6 +14,7 @@ mod over_time;
 pub mod overview;
 pub mod packets;
 pub mod pair;
+mod quic;
 mod tls;
 mod transactions;
 
@@ -26,19 +27,21 @@ use record::conversation::Verdict;
 
 pub use dns::{Dns, named_hosts};
 pub use overview::{Subject, describe, document};
+pub use quic::Quic;
 pub use summary::Overview;
 pub use tls::Tls;
 
-/// The names of hosts by their addresses: those in TLS hellos, which say what a connection was
-/// for, before those in DNS answers.
-pub fn host_names(
-    dns: &BTreeMap<IpAddr, Vec<String>>,
-    tls: &BTreeMap<IpAddr, Vec<String>>,
-) -> BTreeMap<IpAddr, Vec<String>> {
-    let mut all = tls.clone();
-    for (address, names) in dns {
+/// The names of hosts by their addresses, those of the first source before those of the next: TLS
+/// hellos, those of QUIC too, say what a connection was for, and come before DNS answers.
+pub fn host_names(sources: &[&BTreeMap<IpAddr, Vec<String>>]) -> BTreeMap<IpAddr, Vec<String>> {
+    let mut all: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+    for (address, names) in sources.iter().copied().flatten() {
         let of = all.entry(*address).or_default();
-        of.extend(names.iter().filter(|name| !tls.get(address).is_some_and(|said| said.contains(name))).cloned());
+        for name in names {
+            if !of.contains(name) {
+                of.push(name.clone());
+            }
+        }
     }
     all
 }

@@ -10,7 +10,7 @@ use store::State;
 use store::capture::{Provenance, Run};
 
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
-use super::{Dns, Names, Tls, clauses_of, dns, ends, headline, host_names, sentence, tls, transactions};
+use super::{Dns, Names, Quic, Tls, clauses_of, dns, ends, headline, host_names, quic, sentence, tls, transactions};
 use crate::page::{command, facts};
 use paper::document::{Clause, Document, Row, Section, Text, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
@@ -48,6 +48,8 @@ pub struct Subject<'a> {
     pub dns: &'a Dns,
     /// TLS.
     pub tls: &'a Tls,
+    /// QUIC.
+    pub quic: &'a Quic,
     /// What hosts did to reach a name.
     pub transactions: &'a [Transaction],
 }
@@ -64,9 +66,10 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
     }
     let finished = state == State::Finished;
     let (dns, tls) = (&Dns::of_run(&run.dns, ROWS), &Tls::of_run(&run.tls, ROWS));
+    let quic = &Quic::of_run(&run.quic, ROWS);
     let (name, provenance, overview) = (Some(name), &run.provenance, &overview);
     let transactions = &run.transactions;
-    describe(&Subject { name, provenance, finished, shown: SHOWN, overview, dns, tls, transactions })
+    describe(&Subject { name, provenance, finished, shown: SHOWN, overview, dns, tls, quic, transactions })
 }
 
 /// What is said of a capture.
@@ -93,12 +96,18 @@ pub fn describe(of: &Subject) -> Document {
     } else {
         lost.list(unread);
     }
-    let names = host_names(&of.dns.names, &of.tls.names);
-    let sources = match (of.dns.names.is_empty(), of.tls.names.is_empty()) {
-        (true, true) => None,
-        (false, true) => Some("of DNS answers in the capture"),
-        (true, false) => Some("of TLS hellos (SNI) in the capture"),
-        (false, false) => Some("of DNS answers and TLS hellos (SNI) in the capture"),
+    let names = host_names(&[&of.tls.names, &of.quic.names, &of.dns.names]);
+    let hellos = match (of.tls.names.is_empty(), of.quic.names.is_empty()) {
+        (true, true) => "",
+        (false, true) => "TLS hellos (SNI)",
+        (true, false) => "QUIC hellos (SNI)",
+        (false, false) => "TLS and QUIC hellos (SNI)",
+    };
+    let sources = match (of.dns.names.is_empty(), hellos) {
+        (true, "") => None,
+        (false, "") => Some("of DNS answers in the capture".to_owned()),
+        (true, hellos) => Some(format!("of {hellos} in the capture")),
+        (false, hellos) => Some(format!("of DNS answers and {hellos} in the capture")),
     };
     let mut environment = Section::new("Environment");
     environment.table(facts(
@@ -110,7 +119,7 @@ pub fn describe(of: &Subject) -> Document {
             ("packets", quantity::count(p.packets)),
         ]
         .into_iter()
-        .chain(sources.map(|sources| ("names of hosts", sources.to_owned()))),
+        .chain(sources.map(|sources| ("names of hosts", sources))),
     ));
     let mut sections = vec![
         transactions::section(of.transactions, of.shown, &p.names),
@@ -119,18 +128,22 @@ pub fn describe(of: &Subject) -> Document {
         found(&overview, &p.names),
         dns::section(of.dns, of.shown, &p.names),
         tls::section(of.tls, of.shown, &p.names),
+        quic::section(of.quic, of.shown, &p.names),
         lost,
         environment,
     ];
     sections.retain(|s| !s.blocks.is_empty());
     let segments = p.segments.filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "TCP segment")));
     let lookups = Some(of.dns.lookups).filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "name lookup")));
+    let quic = Some(of.quic.connections).filter(|n| *n > 0);
+    let quic = quic.map(|n| format!(", {}", quantity::counted(n, "QUIC connection")));
     let about = format!(
-        "{}: {}{}, {}{}.",
+        "{}: {}{}, {}{}{}.",
         p.source,
         quantity::counted(p.packets, "packet"),
         segments.unwrap_or_default(),
         quantity::counted(overview.connections, "connection"),
+        quic.unwrap_or_default(),
         lookups.unwrap_or_default()
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));

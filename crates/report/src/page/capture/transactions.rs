@@ -2,6 +2,7 @@
 //! question for its addresses to the last byte of the answer.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use record::Nanos;
 use record::transaction::Transaction;
@@ -57,10 +58,14 @@ impl<'a> Worst<'a> {
                 format!("waiting for a DNS answer that came on the {} try", quantity::ordinal(t.tries as usize))
             }
             Part::Name => "waiting for a DNS answer".to_owned(),
+            Part::Connect if t.quic_attempts > 0 && t.quic.is_none() => {
+                format!("to connect, after {} by QUIC", quantity::counted(t.quic_attempts, "vain attempt"))
+            }
             Part::Connect if t.earlier_attempts > 0 => {
                 format!("to connect, after {}", quantity::counted(t.earlier_attempts, "vain attempt"))
             }
             Part::Connect => "to connect".to_owned(),
+            Part::Tls if t.quic.is_some() => "for the QUIC handshake".to_owned(),
             Part::Tls => "for the TLS handshake".to_owned(),
             Part::Wait => "waiting for the server's answer".to_owned(),
         };
@@ -108,12 +113,16 @@ fn waterfall(shown: &[&Transaction], all: usize) -> Option<Plot> {
             from = to;
         }
     }
-    let parts = shown.first()?.parts();
     let layers = spans
         .into_iter()
-        .zip(parts)
+        .enumerate()
         .zip(HUES)
-        .map(|((items, (what, _)), hue)| Layer::Spans { name: what.into(), hue, items })
+        .map(|((i, items), hue)| {
+            // TLS with TCP, and QUIC, which is both in one.
+            let names: BTreeSet<&str> = shown.iter().map(|t| t.parts()[i].0).collect();
+            let name = names.into_iter().rev().collect::<Vec<_>>().join(" or ");
+            Layer::Spans { name, hue, items }
+        })
         .collect();
     let drawn = match shown.len() {
         n if n < all => format!("The longest {n} of n = {}", quantity::count(all as u64)),
@@ -142,5 +151,9 @@ const TRANSACTION: &[ColumnOf<Transaction>] = &[
     ColumnOf::<Transaction>::figures("wait", |t, _| part(t.wait_ns)),
     ColumnOf::<Transaction>::figures("answer", |t, _| part(t.answer_ns)).spare(),
     ColumnOf::<Transaction>::figures("pauses", |t, _| part(t.pause_ns + t.request_ns)).spare(),
-    ColumnOf::<Transaction>::figures("conn.", |t, _| Cell::figure(t.connection.to_string())).spare(),
+    ColumnOf::<Transaction>::figures("conn.", |t, _| match t.quic {
+        Some(number) => Cell::figure(format!("QUIC {number}")),
+        None => Cell::figure(t.connection.to_string()),
+    })
+    .spare(),
 ];

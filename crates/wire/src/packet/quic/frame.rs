@@ -6,7 +6,7 @@ use crate::packet::span::Fault;
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Nothing but bytes: so many, one after the other.
+    /// Bytes without meaning: so many, one after the other.
     Padding(usize),
     /// A packet that wants an ACK.
     Ping,

@@ -30,7 +30,7 @@ pub fn write(
         // A capture has at least one; a text has lines.
         return Err(BadInput(format!("{}: --annotate needs a capture with packets, not text", source.name())).into());
     }
-    let comments = comments(follower.reports());
+    let comments = comments(follower.reports(), &follower.quic_analysis());
     let mut capture = source.capture(file)?;
     let (copy, pending) = OutputFile::create(out, force, Readers::AsInputs(&[file.metadata()?]))?.into_parts();
     let mut writer = PcapngWriter::new(BufWriter::new(copy), concat!("wirelapse ", env!("CARGO_PKG_VERSION")))?;

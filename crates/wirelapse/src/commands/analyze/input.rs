@@ -9,7 +9,7 @@ use std::path::Path;
 
 use diagnose::{Follower, Keep, Options};
 use record::Instant;
-use report::page::capture::Names;
+use report::page::capture::{Names, host_names};
 use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface};
 use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Segment, Shard, Tally};
@@ -420,8 +420,9 @@ impl Reading {
             .collect();
         let problems: Vec<_> =
             self.problems.iter().map(|(what, place, count)| entry(what.clone(), *place, *count)).collect();
-        let Beside { dns, tls, .. } = beside;
-        let [resolved, server_names] = [dns.names(), tls.names()].map(|names| {
+        let Beside { dns, tls, quic, .. } = beside;
+        let server_names = host_names(&[&tls.names(), &quic.names()]);
+        let [resolved, server_names] = [dns.names(), server_names].map(|names| {
             let named = names.into_iter();
             let named = named.map(|(address, names)| serde_json::json!({"address": address, "names": names}));
             named.collect::<Vec<_>>()
@@ -435,6 +436,7 @@ impl Reading {
             "totals": follower.totals(),
             "dns": record::table::object::of(&dns.totals()),
             "tls": record::table::object::of(&tls.totals()),
+            "quic": record::table::object::of(&quic.totals()),
             "not_tcp": self.other,
             "not_read": unread,
             "problems": problems,

@@ -1,10 +1,10 @@
-//! The connections, the DNS and the TLS of a capture as a run directory.
+//! The connections, the DNS, the TLS and the QUIC of a capture as a run directory.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use diagnose::Follower;
-use store::capture::{Dns, Provenance, Run, Tls};
+use store::capture::{Dns, Provenance, Quic, Run, Tls};
 
 use super::{Beside, Reading};
 use crate::exit::BadInput;
@@ -17,7 +17,13 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
         command_line: std::env::args().collect(),
         source: name.to_owned(),
         packets: reading.packets,
-        unread: [reading.unread(), follower.dns.totals().not_read(), follower.tls.totals().not_read()].concat(),
+        unread: [
+            reading.unread(),
+            follower.dns.totals().not_read(),
+            follower.tls.totals().not_read(),
+            follower.quic.totals().not_read(),
+        ]
+        .concat(),
         segments: Some(totals.segments),
         beyond_limit: Some(totals.beyond_limit),
         capture_copies: Some(totals.capture_copies),
@@ -32,12 +38,13 @@ pub fn write(path: &Path, provenance: Provenance, (follower, beside): (&Follower
         conversations.push(report.row());
         findings.extend(report.finding_rows());
     }
-    let Beside { dns, tls, transactions } = beside;
+    let Beside { dns, tls, quic, transactions } = beside;
     let dns =
         Dns { lookups: dns.lookups().collect(), servers: dns.servers().to_vec(), findings: dns.findings().to_vec() };
     let tls = Tls { handshakes: tls.handshakes().cloned().collect(), findings: tls.findings().to_vec() };
+    let quic = Quic { connections: quic.connections().cloned().collect(), findings: quic.findings().to_vec() };
     let transactions = transactions.clone();
-    match (Run { provenance, conversations, findings, dns, tls, transactions }).write(path) {
+    match (Run { provenance, conversations, findings, dns, tls, quic, transactions }).write(path) {
         Err(error @ (store::Error::Exists(_) | store::Error::Create { .. })) => Err(BadInput(error.to_string()).into()),
         other => other.context("the run of the capture is incomplete"),
     }

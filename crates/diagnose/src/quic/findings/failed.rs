@@ -1,0 +1,26 @@
+//! A handshake that one side ended with an error in an Initial packet.
+
+use record::Nanos;
+use record::quic::Outcome;
+
+use super::Shown;
+use crate::quic::analysis::Case;
+
+pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
+    let (by, .., end) = case.of.close.filter(|_| case.row.outcome == Outcome::Failed)?;
+    let (who, server, error) = (Case::side(by), case.server(), case.row.error.as_deref()?);
+    let next = match error {
+        "no_application_protocol" | "unrecognized_name" => {
+            "compare the name and the application protocols that the client asks for with those the server is set up for"
+        }
+        "CONNECTION_REFUSED" => "look into the server's log: it may be overloaded, or about to end",
+        "INVALID_TOKEN" => "have all servers behind the address share the key of their tokens",
+        _ => "look into the log of the side that ended it",
+    };
+    let took = Nanos(end.at.saturating_sub(case.of.began.at));
+    Some(Shown {
+        waited: case.of.began.at..end.at,
+        text: format!("the QUIC handshake with {server} failed after {took}: {who} closed it with {error}"),
+        next: next.into(),
+    })
+}

@@ -1,0 +1,22 @@
+//! A client that had to send its hello again before the server answered: it, or the answer, was
+//! lost.
+
+use super::Shown;
+use crate::quic::analysis::Case;
+
+pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
+    let (c, row) = (case.of, &case.row);
+    let (last, _) = (c.last_probe?, c.heard.or(c.retry.map(|(m, _)| m)).or(c.negotiation.map(|(m, _)| m))?);
+    Some(Shown {
+        waited: last.at.saturating_sub(c.probes_waited)..last.at,
+        text: format!(
+            "{} answered only after the client had sent its hello again ({}): that cost {}",
+            case.server(),
+            quantity::counted(row.probes, "time"),
+            row.probes_ns
+        ),
+        next:
+            "look for losses on the path: the first packets of a connection have nothing but a time-out to repair them"
+                .into(),
+    })
+}
