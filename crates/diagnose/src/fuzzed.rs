@@ -41,8 +41,8 @@ pub fn connections(bytes: &[u8]) {
             c.took_ns.is_none() || c.took_ns == parts.map(|p| p.into_iter().sum::<record::Nanos>() + sent_back),
             "{c:?}"
         );
-        let flight = c.flight_ns.unwrap_or(c.limited_ns);
-        assert!(c.limited_ns <= flight.max(c.duration_ns) && c.probes_ns <= c.duration_ns, "{c:?}");
+        assert!(c.flight_ns.is_none_or(|flight| c.limited_ns <= flight), "{c:?}");
+        assert!(c.limited_ns <= c.duration_ns && c.probes_ns <= c.duration_ns, "{c:?}");
     }
     assert!(quic.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
     assert!(follower.transactions(&dns, &tls, &quic).iter().all(|t| t.number > 0));

@@ -336,7 +336,7 @@ kinds! {
     Unreachable = "quic_unreachable", "QUIC that was refused by ICMP",
         "ICMP said that nobody listens at the server, or that it may not be reached";
     Failed = "quic_failed", "a QUIC handshake that failed",
-        "one side closed the connection in an Initial packet";
+        "one side closed the connection with an error, in an Initial packet";
     Probes = "quic_probes", "a lost beginning of QUIC",
         "the client sent its hello again before the server answered (probe time-outs)";
     Version = "quic_version", "a round trip more because of the version",

@@ -219,6 +219,9 @@ impl<'a> Case<'a> {
         let (Some(done), Some(flight)) = (c.done, c.flight_end.or(c.flight)) else { return };
         let (flight, client) = (until(flight), until(c.word.unwrap_or(done)));
         (row.flight_ns, row.client_ns) = (Some(Nanos(flight)), Some(Nanos(client)));
+        // A part is no longer than its whole: what was sent after the client's last word was not
+        // waited for.
+        row.limited_ns = row.limited_ns.min(Nanos(flight));
         row.took_ns = Some(row.negotiation_ns + row.retry_ns + Nanos(hello + flight + client));
     }
 

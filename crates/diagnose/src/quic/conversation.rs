@@ -94,6 +94,8 @@ pub(super) struct Conversation {
     pub(super) hello: Option<Box<ClientHello>>,
     pub(super) answer: Option<Box<ServerHello>>,
     pub(super) hello_bytes: u32,
+    /// It has come whole since the server last sent the client back.
+    has_hello: bool,
     pub(super) hello_datagrams: u32,
     /// The first and the latest datagram with a new piece of the hello.
     pub(super) hello_pieces: Option<(Moment, Moment)>,
@@ -168,6 +170,7 @@ impl Conversation {
             hello: None,
             answer: None,
             hello_bytes: 0,
+            has_hello: false,
             hello_datagrams: 0,
             hello_pieces: None,
             hello_at: now.at,
@@ -229,6 +232,8 @@ impl Conversation {
     }
 
     fn client(&mut self, d: &Datagram<'_>, room: &mut Vec<u8>) {
+        // What follows the first hello is another one, which the server wished for.
+        let is_whole = self.has_hello;
         let (mut confirms, mut acknowledges, mut fresh) = (false, false, 0);
         for packet in packets(d.span).map_while(Result::ok) {
             match packet.kind {
@@ -263,7 +268,7 @@ impl Conversation {
             }
         }
         self.has_answer |= acknowledges;
-        if fresh > 0 {
+        if fresh > 0 && !is_whole {
             self.hello_datagrams += 1;
             self.hello_pieces = Some((self.hello_pieces.map_or(d.now, |(first, _)| first), d.now));
             self.hello_at = d.now.at;
@@ -300,7 +305,8 @@ impl Conversation {
     }
 
     fn server(&mut self, d: &Datagram<'_>, room: &mut Vec<u8>) {
-        let mut is_flight = false;
+        let (mut is_flight, mut of_flight) = (false, 0);
+        let goes_on = self.answered.is_some() && self.done.is_none();
         for packet in packets(d.span).map_while(Result::ok) {
             match packet.kind {
                 Kind::VersionNegotiation if self.heard.is_none() && packet.destination == self.client_id => {
@@ -323,7 +329,7 @@ impl Conversation {
                 Kind::Handshake => {
                     self.heard.get_or_insert(d.now);
                     self.server_id.get_or_insert(packet.source);
-                    is_flight = true;
+                    (is_flight, of_flight) = (true, of_flight + packet.wire());
                 }
                 Kind::OneRtt => {
                     self.spin.take(Way::ToClient, packet.spin(), d.now.at);
@@ -342,7 +348,7 @@ impl Conversation {
             self.flight_bytes += u64::from(d.span.wire);
         }
         let trip = Some(self.to_server).filter(|trip| *trip != u64::MAX);
-        self.limit.server(d.span.wire, is_flight, d.now, trip);
+        self.limit.server(d.span.wire, if goes_on { of_flight } else { 0 }, d.now, trip);
         self.over();
     }
 
@@ -351,7 +357,7 @@ impl Conversation {
     fn sent_back(&mut self, now: Moment) -> u64 {
         let trip = now.at.saturating_sub(self.hello_at);
         (self.to_server, self.apart) = (self.to_server.min(trip), self.apart.min(trip));
-        (self.hello_datagrams, self.hello_pieces) = (0, None);
+        (self.hello_datagrams, self.hello_pieces, self.has_hello) = (0, None, false);
         trip
     }
 
@@ -418,9 +424,9 @@ impl Conversation {
             self.apart = self.apart.min(self.to_server);
         }
         match (side, opening.crypto[i].message()) {
-            (Side::Client, Some((message::CLIENT_HELLO, span))) if self.hello.is_none() => {
+            (Side::Client, Some((message::CLIENT_HELLO, span))) if !self.has_hello => {
                 self.hello = ClientHello::parse(span).ok().map(Box::new);
-                self.hello_bytes = span.wire + 4;
+                (self.hello_bytes, self.has_hello) = (span.wire.saturating_add(4), true);
             }
             (Side::Server, Some((message::SERVER_HELLO, span))) if self.answer.is_none() => {
                 self.answer = ServerHello::parse(span).ok().map(Box::new);
@@ -437,6 +443,11 @@ impl Conversation {
         if self.moved_to.len() < MOVES {
             self.moved_to.push(to);
         }
+    }
+
+    /// Whether the first packet has a piece of the hello, as a client's first one does.
+    pub(super) fn begins(&self) -> bool {
+        self.hello_pieces.is_some() || self.opening.is_none()
     }
 
     /// Whether the client's Initial is one of this connection: the same one again, the next one, or

@@ -38,14 +38,14 @@ impl Limit {
         self.is_confirmed = confirms;
     }
 
-    /// A datagram of the server of so many bytes, `is_flight` of them of its flight; `trip` is the
-    /// round trip to it.
-    pub(super) fn server(&mut self, bytes: u32, is_flight: bool, now: Moment, trip: Option<u64>) {
+    /// A datagram of the server of so many bytes, with so many of its flight where that has begun
+    /// and the client does not have all of it; `trip` is the round trip to it.
+    pub(super) fn server(&mut self, bytes: u32, of_flight: u32, now: Moment, trip: Option<u64>) {
         if let (Some((last, received)), Some(released)) = (self.last, self.released.take()) {
-            let is_held = self.sent + u64::from(bytes) > 3 * received && bytes >= PIECE;
+            let is_held = self.sent + u64::from(bytes) > 3 * received && of_flight >= PIECE;
             let is_at_once = trip.is_some_and(|trip| now.at.saturating_sub(released.at) <= trip + trip / 2 + AT_ONCE);
             let waited = now.at.saturating_sub(last.at);
-            if is_held && is_at_once && is_flight && waited >= 1_000_000 {
+            if is_held && is_at_once && waited >= 1_000_000 {
                 self.held += waited;
                 self.first.get_or_insert((last, now));
             }
@@ -78,9 +78,9 @@ mod tests {
     fn flight(before: u64, size: u32, after: u32, answered: u64) -> u64 {
         let mut limit = Limit::default();
         limit.client(1_200, at(0), false, false);
-        (0..before).for_each(|_| limit.server(size, true, at(40), Some(40 * MS)));
+        (0..before).for_each(|_| limit.server(size, size, at(40), Some(40 * MS)));
         limit.client(1_200, at(45), false, true);
-        limit.server(after, true, at(answered), Some(40 * MS));
+        limit.server(1_200, after, at(answered), Some(40 * MS));
         limit.held / MS
     }
 
@@ -92,9 +92,9 @@ mod tests {
         let mut confirmed = Limit::default();
         confirmed.confirm();
         confirmed.client(1_200, at(0), false, false);
-        (0..3).for_each(|_| confirmed.server(1_200, true, at(40), Some(40 * MS)));
+        (0..3).for_each(|_| confirmed.server(1_200, 1_200, at(40), Some(40 * MS)));
         confirmed.client(1_200, at(45), false, true);
-        confirmed.server(1_200, true, at(86), Some(40 * MS));
+        confirmed.server(1_200, 1_200, at(86), Some(40 * MS));
         assert_eq!(confirmed.held, 0);
     }
 }

@@ -184,8 +184,13 @@ impl Quic {
         let side = if low == place.client_low { Side::Client } else { Side::Server };
         let c = &mut self.all[place.index as usize];
         let (is_known, was_open) = (c.server_id.is_some(), c.opening.is_some());
+        let is_first = c.began == now;
         c.take(&Datagram { side, span, ecn, now }, &mut self.room);
         self.totals.datagrams += 1;
+        if is_first && !c.begins() {
+            c.missing = Some(Missing::Beginning);
+            c.limit.confirm();
+        }
         if let Some(id) = c.server_id.filter(|id| !is_known && id.len() >= TELLING) {
             self.lengths |= 1 << id.len();
             self.by_id.insert(id, place.index);

@@ -8,7 +8,9 @@ use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
     let (by, .., end) = case.of.close.filter(|_| case.row.outcome == Outcome::Failed)?;
-    let (who, server, error) = (Case::side(by), case.server(), case.row.error.as_deref()?);
+    // Without an error, a client has chosen another way.
+    let error = case.row.error.as_deref().filter(|error| *error != "NO_ERROR")?;
+    let (who, server) = (Case::side(by), case.server());
     let next = match error {
         "no_application_protocol" | "unrecognized_name" => {
             "compare the name and the application protocols that the client asks for with those the server is set up for"
