@@ -211,7 +211,7 @@ macro_rules! declare_state {
                 }
                 Ok(())
             }, null "there is no `nic_at_ns`", "error bound of `nic_at_ns`, to either side";
-            call_ns = |s| s.leg(Leg::Call).ok().flatten(), null "as `call_at_ns`", "`call` to `send`: the copy, and the sleep for room in the send buffer";
+            call_ns = |s| s.leg(Leg::Call).ok().flatten(), null "as `call_at_ns`; and by tracepoints where the call neither waits nor fills several packets", "`call` to `send`: the copy, and the sleep for room in the send buffer";
             tcp_ns = |s| s.leg(Leg::Tcp).ok().flatten(), null "a stage is missing, or the two are in an impossible order", "`send` to `sched`";
             qdisc_ns = |s| s.leg(Leg::Qdisc).ok().flatten(), null "as `tcp_ns`", "`sched` to `driver`";
             nic_ns = |s| s.leg(Leg::Nic).ok().flatten(), null "as `tcp_ns`", "`driver` to `nic`";
@@ -283,6 +283,8 @@ impl Send {
             _ => Ok(None),
         };
         match leg {
+            // By tracepoints the two are one moment where all is copied in one round.
+            Leg::Call if self.stamps.call == Some(self.stamps.send) => Ok(None),
             Leg::Call => between(Stage::Call, Stage::Send),
             Leg::Tcp => between(Stage::Send, Stage::Sched),
             Leg::Qdisc => between(Stage::Sched, Stage::Driver),
@@ -314,6 +316,16 @@ impl Send {
             _ => None,
         };
         until.since(since?).ok()
+    }
+
+    /// The `qdisc` and the `network` leg together, where no stamp says where the one ends and the
+    /// other begins.
+    #[inline]
+    pub fn below_tcp(&self) -> Option<Nanos> {
+        match self.stamps {
+            Stamps { sched: Some(sched), driver: None, ack: Some(ack), .. } => ack.since(sched).ok(),
+            _ => None,
+        }
     }
 
     /// The bound on the error of a leg, to either side: of the stamps at both of its ends together.
@@ -392,6 +404,12 @@ mod tests {
     #[test]
     fn the_timed_byte_is_the_last_one_even_over_a_wrap() {
         assert_eq!(send(Stamps::sent_at(at(0))).last_seq(), SeqNumber(8));
+    }
+
+    #[test]
+    fn a_call_that_is_not_seen_to_end_has_no_length() {
+        let called = |ns| send(Stamps { call: Some(at(ns)), ..Stamps::sent_at(at(5)) }).leg(Leg::Call);
+        assert_eq!((called(5), called(3)), (Ok(None), Ok(Some(Nanos(2)))));
     }
 
     #[test]

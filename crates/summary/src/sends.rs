@@ -194,6 +194,8 @@ pub struct SendFigures {
     /// Sends that were given up without an ACK.
     pub unacknowledged: u64,
     legs: [LegFigures; Leg::ALL.len()],
+    /// [`Send::below_tcp`] of those that have it.
+    pub below_tcp: LegFigures,
     waits: Reasons,
     buffer: Reasons,
     /// Sends with a NIC stamp, and the largest error bound of those stamps.
@@ -213,6 +215,7 @@ impl SendFigures {
             retransmitted: 0,
             unacknowledged: 0,
             legs: Leg::ALL.map(|_| LegFigures::new(precision)),
+            below_tcp: LegFigures::new(precision),
             waits: Reasons::default(),
             buffer: Reasons::default(),
             nic_error: Nanos::ZERO,
@@ -230,6 +233,10 @@ impl SendFigures {
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
         for (leg, stats) in legs.iter().zip(&mut self.legs) {
             stats.add(*leg);
+        }
+        if let Some(time) = send.below_tcp() {
+            let error = send.stamps.sched_error;
+            self.below_tcp.add(LegReading::Time { time, inferred: error > Nanos::ZERO, error });
         }
         let slower = send.state.is_slower_than_at_rest() == Some(true);
         if let Some(wait) = send.wait {
@@ -255,6 +262,7 @@ impl SendFigures {
         for (mine, theirs) in self.legs.iter_mut().zip(&other.legs) {
             mine.merge(theirs);
         }
+        self.below_tcp.merge(&other.below_tcp);
         self.waits.merge(&other.waits);
         self.buffer.merge(&other.buffer);
         self.nic_error = self.nic_error.max(other.nic_error);
@@ -299,9 +307,9 @@ impl SendFigures {
         self.divided().max(self.leg(Leg::Total).sum())
     }
 
-    /// That of the legs alone.
+    /// That of the legs alone, and of those two that cannot be distinguished.
     pub fn divided(&self) -> u128 {
-        Leg::ADDITIVE.into_iter().map(|leg| self.leg(leg).sum()).sum()
+        self.below_tcp.sum() + Leg::ADDITIVE.into_iter().map(|leg| self.leg(leg).sum()).sum::<u128>()
     }
 
     /// The reasons that sends really waited for, the longest first: not those sent at once.

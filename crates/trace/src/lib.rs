@@ -11,11 +11,10 @@
 //! **Does not:** touch the traced programs or their packets, or show anything: views and files are
 //! made elsewhere.
 //!
-//! **Guarantees:** every send seen is delivered or in exactly one counter of [`record::Lost`]
-//! (merged sends are in the counter and in the record of the send they were merged into); memory is
-//! bounded, and the bound is known before tracing starts ([`Config::memory`]); everything the
-//! kernel holds is held by file descriptors, so that nothing outlives the process, however it ends.
-//! Sockets outside the target are never armed.
+//! **Guarantees:** every send seen is delivered or in exactly one counter of [`record::Lost`];
+//! memory is bounded, and the bound is known before tracing starts ([`Config::memory`]); everything
+//! the kernel holds is held by file descriptors, so that nothing outlives the process, however it
+//! ends. Sockets outside the target are never armed.
 
 mod aim;
 pub mod baselines;

@@ -47,6 +47,12 @@ pub(crate) fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
             vague.join(", ")
         ));
     }
+    if total.below_tcp.n() > 0 {
+        notes.push(format!(
+            "qdisc or network: of {} it is not known when they went to the driver, as their packets had no stamp.",
+            quantity::counted(total.below_tcp.n(), "send")
+        ));
+    }
     if total.divided() < total.time() {
         notes.push("not known: of sends with a stage that gave no stamp, the time that is in no leg.".to_owned());
     }

@@ -138,7 +138,17 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
     }
     let mut out = Vec::new();
     let undivided = time - total.divided();
-    if undivided > took {
+    let below = &total.below_tcp;
+    if below.sum() * 2 >= time {
+        out.push(Clause::finding(format!(
+            "The qdisc and the network leg ({}, {}) together took {} of the time of {sends} ({}).",
+            meaning(Leg::Qdisc),
+            meaning(Leg::Network),
+            percent(below.sum() + total.leg(Leg::Qdisc).sum() + total.leg(Leg::Network).sum(), time),
+            spread(below, facts.sampling != Sampling::Every)
+        )));
+        out.extend(network(&below.times, total.is_at_distance()).map(Clause::detail));
+    } else if undivided > took {
         out.push(Clause::finding(format!(
             "Where {} of the time of {sends} went is not known, as stages gave no stamp ({}).",
             percent(undivided, time),

@@ -82,7 +82,12 @@ struct queue {
 	__u32 near[2];
 	__u32 directory; /* 0: none; else the one that names the others */
 	__u32 spare; /* a chunk for the next place, where there is a directory; 0: none */
-	__u32 pad;
+	/* Of packets that carry no tag: whether there were any (UNTAGGED_…), and the sends in the
+	 * last one that TCP handed down, with when that was (`handed`; 0: it is known how long it
+	 * took). */
+	__u32 untagged;
+	__u32 handed_at;
+	__u32 handed_until;
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 paced_until;
@@ -115,8 +120,11 @@ struct queue {
 	__u64 sched_last;
 	__u64 driver_last;
 	__u64 progress; /* when bytes were last acknowledged */
+	__u64 handed;
 };
 SHARED(struct queue);
+
+enum untagged { UNTAGGED_NONE = 0, UNTAGGED_SOME, UNTAGGED_WATCHED };
 
 /* Slots come from a pool that all queues share, in chunks of CHUNK, so that a queue has as many as
  * it has sends on their way. Its ring of counters is cut into places of a chunk each. Sends that

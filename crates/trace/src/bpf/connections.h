@@ -14,6 +14,8 @@
 	(BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | \
 	 BPF_SOCK_OPS_RTT_CB_FLAG)
 #define BETWEEN (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG)
+/* That of each packet, where packets without a tag are to be seen. */
+#define PACKETS BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 
 static __always_inline bool drawn(void)
 {
@@ -93,7 +95,6 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.driver = 0;
 	slot->record.nic = 0;
 	slot->record.ack = 0;
-	slot->record.oldest = 0;
 	slot->record.waited = 0;
 	slot->record.call = queue->call;
 	slot->record.full = 0;
@@ -101,8 +102,6 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	buffer_take(queue, slot);
 	slot->record.first_seq = first;
 	slot->record.bytes = bytes;
-	slot->record.merged = 0;
-	slot->record.merged_bytes = 0;
 	slot->record.retransmissions = 0;
 	slot->record.sched_span = 0;
 	slot->record.driver_span = 0;
@@ -120,8 +119,10 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	return slot;
 }
 
-/* The packet with the last byte of this send enters the qdisc. */
-static __always_inline void slot_sched(struct queue *queue, struct slot *slot, __u32 at, const struct tcp_sock *tp, __u64 now)
+/* The packet with the last byte of this send enters the qdisc. `more`: it is not the first send of
+ * the packet; `blocked` is what held the queue before that one. */
+static __always_inline void slot_sched(struct queue *queue, struct slot *slot, __u32 at, const struct tcp_sock *tp, bool more,
+				       __u32 *blocked, __u64 now)
 {
 	__u32 key = slot->key;
 	bool in_call;
@@ -132,10 +133,13 @@ static __always_inline void slot_sched(struct queue *queue, struct slot *slot, _
 	}
 	slot->record.sched = now;
 	queue->sched_next = at + 1;
+	if (!more)
+		*blocked = queue->blocked;
 	in_call = sock_of(tp)->sk_lock.owned && slot->epoch == queue->epoch && before(key, tp->pushed_seq) &&
-		  (queue->blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000 ||
-		   (queue->blocked == REASON_NAGLE && urgent(tp, tp->snd_una)));
-	waiting_event(queue, tp, key, true, slot->epoch == queue->epoch, now);
+		  (*blocked == REASON_SENT_AT_ONCE || now - slot->record.send < 5000 ||
+		   (*blocked == REASON_NAGLE && urgent(tp, tp->snd_una)));
+	if (!more)
+		waiting_event(queue, tp, key, true, slot->epoch == queue->epoch, now);
 	waiting_decide(slot, queue, in_call);
 }
 
@@ -162,14 +166,14 @@ static __always_inline struct slot *slot_of_key(struct queue *queue, __u32 numbe
 	return NULL;
 }
 
-static __always_inline void stage_sched(struct queue *queue, __u32 number, __u32 key, const struct tcp_sock *tp,
-					__u64 now)
+static __always_inline void stage_sched(struct queue *queue, __u32 number, __u32 key, const struct tcp_sock *tp, bool more,
+					__u32 *blocked, __u64 now)
 {
 	__u32 at;
 	struct slot *slot = slot_of_key(queue, number, key, queue->sched_next, &at);
 
 	if (slot)
-		slot_sched(queue, slot, at, tp, now);
+		slot_sched(queue, slot, at, tp, more, blocked, now);
 }
 
 static __always_inline void stage_driver(struct queue *queue, __u32 number, __u32 key, __u64 now)
@@ -179,6 +183,39 @@ static __always_inline void stage_driver(struct queue *queue, __u32 number, __u3
 
 	if (slot)
 		slot_driver(queue, slot, at, now);
+}
+
+struct handed {
+	__u32 number;
+	__u32 at;
+	__u64 now;
+};
+
+static long handed_one(__u32 i, void *context)
+{
+	struct handed *handed = context;
+	struct queue *queue = queue_at(handed->number);
+	struct slot *slot;
+
+	if (!queue || (__s32)(handed->at - queue->handed_until) >= 0)
+		return 1;
+	slot = slot_at(queue, handed->at++);
+	if (slot && slot->record.sched == queue->handed && (__s32)(handed->at - 1 - queue->head) >= 0)
+		slot->record.sched_span = handed->now - queue->handed;
+	return 0;
+}
+
+/* The socket does something else `now`: the packet without a tag that TCP has handed down last is
+ * below by then. */
+static __always_inline void handed_bound(struct queue *queue, __u32 number, __u64 now)
+{
+	struct handed handed = { .number = number, .at = queue->handed_at, .now = now };
+
+	if (!queue->handed)
+		return;
+	if (now > queue->handed && now - queue->handed <= 0xffffffffu)
+		bpf_loop(config.slots, handed_one, &handed, 0);
+	queue->handed = 0;
 }
 
 struct retransmitted {
@@ -215,7 +252,7 @@ static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 byte
 		.end = seq + bytes,
 	};
 
-	bpf_loop(64, retransmitted_one, &packet, 0);
+	bpf_loop(config.slots, retransmitted_one, &packet, 0);
 }
 
 /* The bytes beyond the last SENDMSG were written without one. */
@@ -280,7 +317,7 @@ static __always_inline struct row *follow(struct socket_info *info, const struct
 		return NULL;
 	row = row_take(info, tp, cookie, opening, now);
 	if (row) {
-		row->callbacks = tp->bpf_sock_ops_cb_flags & CALLS;
+		row->callbacks = tp->bpf_sock_ops_cb_flags & (CALLS | PACKETS);
 		series_begin(row, info->row, tp, info->comm);
 		if (opening != OPENING_ACCEPTED) {
 			row->used = 1;

@@ -232,7 +232,7 @@ static __always_inline void connect_begin(struct setup *connect, const struct tc
 	connect->known = 1;
 	connect->begun = bpf_ktime_get_ns();
 	connect->opening = opening;
-	connect->had = tp->bpf_sock_ops_cb_flags & CALLS;
+	connect->had = tp->bpf_sock_ops_cb_flags & (CALLS | PACKETS);
 	connect->syn_bytes = tp->write_seq;
 }
 

@@ -24,7 +24,8 @@ static __always_inline struct socket_info *info_of(struct bpf_sock *sk)
 		bool shared_ = set_ && set_->shared;                                                           \
 		int stamp_ = (stamps) ? SK_BPF_CB_TX_TIMESTAMPING : 0;                                         \
 		int had_ = (tp)->bpf_sock_ops_cb_flags;                                                        \
-		int calls_ = (had_ & ~CALLS) | (wanted);                                                       \
+		int packets_ = (wanted) == CALLS ? had_ & PACKETS : 0;                                         \
+		int calls_ = (had_ & ~(CALLS | PACKETS)) | (wanted) | packets_;                                \
 		if (shared_)                                                                                   \
 			calls_ |= had_;                                                                        \
 		if (!set_ || set_->foreign)                                                                    \
@@ -225,6 +226,8 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		if (op == BPF_SOCK_OPS_RTT_CB)
 			queue->progress = now;
 		if (STAMPS)
+			handed_bound(queue, at, now);
+		if (STAMPS)
 			unstamped_check(row, queue, tp);
 		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps:
 		 * what has none yet and is acknowledged gets this time. In the others no new bytes
@@ -232,6 +235,10 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
 			slots_acked_before(queue, at, tp->snd_una, now);
 		waiting_event(queue, tp, 0, false, false, now);
+		if (STAMPS && queue->untagged == UNTAGGED_SOME) {
+			queue->untagged = UNTAGGED_WATCHED;
+			bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | PACKETS);
+		}
 	}
 	if (op == BPF_SOCK_OPS_RTT_CB && (config.flags & CONFIG_WINDOWS))
 		STRETCH_TURN(skops, row, number, tp, now);

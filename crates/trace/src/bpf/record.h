@@ -62,7 +62,6 @@ struct send_record {
 	__u64 nic; /* the NIC's own clock */
 	/* Where no ACK was seen (`idle`): when it was last seen without. */
 	__u64 ack;
-	__u64 oldest;
 	__u64 waited; /* ns by `reason` */
 	__u64 call; /* when the call that wrote it began; 0: not known */
 	/* ns that the program waited for room in the send buffer before it could write these
@@ -70,8 +69,6 @@ struct send_record {
 	__u64 full;
 	__u32 first_seq;
 	__u32 bytes;
-	__u32 merged;
-	__u32 merged_bytes;
 	struct state state;
 	char comm[16];
 	__u16 retransmissions;
@@ -116,7 +113,6 @@ struct lost {
 	__u64 slots_full;
 	__u64 connections_full;
 	__u64 connections_late;
-	__u64 merged;
 	__u64 unfinished;
 	__u64 closed_unacked;
 	__u64 no_sched;

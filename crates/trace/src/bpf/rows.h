@@ -67,10 +67,10 @@ static __always_inline void totals_update(struct row *row, __u32 number, const s
 	struct queue *queue;
 	__u32 at;
 
-	row->followed = now - row->followed_since;
 	totals_series(row, number, tp);
 	if (row->frozen)
 		return;
+	row->followed = now - row->followed_since;
 	row->bytes_written = written(row, tp) - row->position;
 	queue = queue_of(row, number, &at);
 	if (queue && queue->armed_since) {

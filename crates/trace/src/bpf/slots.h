@@ -295,8 +295,6 @@ static __always_inline void coverage_less(struct queue *queue, __u32 bytes)
 /* Hands on a send of a queue. */
 static __always_inline void record_out(struct queue *queue, struct slot *slot)
 {
-	if (slot->record.merged)
-		COUNT_BY(merged, slot->record.merged);
 	if (config.flags & CONFIG_HISTOGRAMS) {
 		__u32 number = queue->row;
 		struct row *row = row_at(number);
@@ -308,7 +306,7 @@ static __always_inline void record_out(struct queue *queue, struct slot *slot)
 		return;
 	if (bpf_ringbuf_output(&records, &slot->record, sizeof(slot->record), BPF_RB_NO_WAKEUP)) {
 		COUNT(ring_buffer);
-		coverage_less(queue, slot->record.bytes + slot->record.merged_bytes);
+		coverage_less(queue, slot->record.bytes);
 	}
 }
 
@@ -338,6 +336,8 @@ static __always_inline void slot_bound(const struct queue *queue, struct slot *s
 /* Hands on the oldest send. */
 static __always_inline void slot_pop(struct queue *queue, __u32 number, struct slot *slot)
 {
+	if (STAMPS && !slot->record.sched && queue->untagged == UNTAGGED_NONE)
+		queue->untagged = UNTAGGED_SOME;
 	if (!slot->record.driver)
 		slot_bound(queue, slot);
 	if (!slot->record.sched)

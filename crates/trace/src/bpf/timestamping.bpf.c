@@ -9,42 +9,17 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* A write is over. Of the writes that end in one packet the tag is of the last: the packet's bytes
+ * say which the others are. */
 static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row, struct queue *queue, __u32 number, __u64 now)
 {
 	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
-	__u32 end = tp->write_seq, first = queue->write_seq, bytes = end - first, tail = queue->tail;
-	struct slot *slot;
+	__u32 end = tp->write_seq, first = queue->write_seq;
 
 	queue->write_seq = end;
 	if (row->window_end)
 		return;
-	/* The packet at the end of the queue holds the last byte of the send before: that one loses
-	 * its stamps to this one. The queue says so, not the tag, which another tracer may have
-	 * set. */
-	if (tail != queue->head && !before(queue->last_key, end - kern->skb->len)) {
-		slot = slot_at(queue, tail - 1);
-		if (!slot)
-			return;
-		clocks_run(queue, now);
-		if (slot->changes == queue->changes && queue->blocked == queue->behind)
-			slot->clocks[queue->blocked & 15] = queue->clocks[queue->blocked & 15];
-		else
-			clocks_copy(slot, queue);
-		if (!slot->record.merged++)
-			slot->record.oldest = slot->record.send;
-		slot->record.merged_bytes += slot->record.bytes;
-		slot->record.send = now;
-		slot->record.first_seq = first;
-		slot->record.bytes = bytes;
-		slot->record.call = queue->call;
-		buffer_take(queue, slot);
-		slot->epoch = ++queue->epoch;
-		slot->key = end - 1;
-		queue->last_key = end - 1;
-		bpf_sock_ops_enable_tx_tstamp(kern, 0);
-		return;
-	}
-	if (slot_open(row, queue, number, tp, first, bytes, now))
+	if (slot_open(row, queue, number, tp, first, end - first, now))
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
@@ -54,6 +29,7 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 	const struct sock *sk = VIEW(kern->sk, struct sock);
 	__u64 now = bpf_ktime_get_ns();
 
+	handed_bound(queue, number, now);
 	if (queue->call && queue->full_since >= queue->call)
 		queue->full_since = 0;
 	buffer_tried(queue, VIEW(kern->sk, struct tcp_sock), sk, now);
@@ -115,6 +91,7 @@ struct between {
 	__u32 number;
 	__u32 at;
 	__u32 until; /* of sends; of a packet, where its bytes end */
+	__u32 blocked; /* by what, before the packet */
 	__u16 driver;
 	__u16 found;
 };
@@ -165,6 +142,8 @@ static __always_inline void sched_between(struct queue *queue, struct between *b
 		between->at = queue->head;
 	if ((__s32)(between->at - until) >= 0)
 		return;
+	if (queue->untagged == UNTAGGED_NONE)
+		queue->untagged = UNTAGGED_SOME;
 	clocks_run(queue, between->now);
 	bpf_loop(config.slots, sched_one, between, 0);
 	queue->sched_next = until;
@@ -213,11 +192,11 @@ static __always_inline long packet_next(struct between *of, struct queue *queue)
 	slot = slot_at(queue, of->at);
 	if (!slot || !before(slot->key, of->until))
 		return 1;
-	of->found = true;
 	if (of->driver)
 		slot_driver(queue, slot, of->at, of->now);
 	else
-		slot_sched(queue, slot, of->at, of->tp, of->now);
+		slot_sched(queue, slot, of->at, of->tp, of->found, &of->blocked, of->now);
+	of->found = true;
 	of->at++;
 	return slot->key + 1 == of->until;
 }
@@ -230,6 +209,26 @@ static long packet_one(__u32 i, void *context)
 	return queue ? packet_next(of, queue) : 1;
 }
 
+/* The first send that ends in a packet: `at` is a guess, which is right but for retransmissions and
+ * after packets that had no tag. */
+static __always_inline __u32 packet_first(struct queue *queue, __u32 number, __u32 at, __u32 first, __u32 end)
+{
+	struct slot *slot = slot_at(queue, at);
+
+	if ((__s32)(at - queue->head) >= 0 && (__s32)(at - queue->tail) < 0 && slot && !before(slot->key, first) &&
+	    before(slot->key, end))
+		return at;
+	return slot_search(number, first);
+}
+
+/* All the sends of a packet. Most packets end with the one send that they hold. A loop calls a
+ * function, and where the kernel guards returns each takes 10 ns. */
+static __always_inline void packet_sends(struct between *of, struct queue *queue)
+{
+	if (!packet_next(of, queue))
+		bpf_loop(config.slots, packet_one, of, 0);
+}
+
 /* A tagged packet goes through the stage `op`. Its tag may be of a byte that it does not carry:
  * tcp_grow_skb() (6.10 and later) fills a packet up with bytes of the next one and leaves the tag
  * behind there. And it may carry the last bytes of more sends than the tagged one. So the packet's
@@ -240,17 +239,12 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
 	__u32 at = driver ? queue->driver_next : queue->sched_next;
 	__u64 now = bpf_ktime_get_ns();
-	struct slot *slot;
 	struct between of = { .tp = tp, .number = number, .driver = driver };
 
 	of.now = now;
 	if (!payload_of(kern->skb, &payload))
 		return;
-	/* The guess is right but for retransmissions and after packets that had no tag. */
-	slot = slot_at(queue, at);
-	if ((__s32)(at - queue->head) < 0 || (__s32)(at - queue->tail) >= 0 || !slot || before(slot->key, payload.first) ||
-	    !before(slot->key, payload.end))
-		at = slot_search(number, payload.first);
+	at = packet_first(queue, number, at, payload.first, payload.end);
 	if (driver ? !queue->driver_last || !before(payload.first, queue->driver_end) : payload.first == tp->snd_nxt) {
 		if (driver) {
 			if ((__s32)(at - queue->driver_next) > 0)
@@ -265,12 +259,66 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 	}
 	of.at = at;
 	of.until = payload.end;
-	/* Most packets end with the one send that they hold. A loop calls a function, and where the
-	 * kernel guards returns each takes 10 ns. */
-	if (!packet_next(&of, queue))
-		bpf_loop(15, packet_one, &of, 0);
+	packet_sends(&of, queue);
 	if (!of.found && queue->popped && !before(queue->popped_key, payload.end - 1))
 		COUNT(after_ack);
+}
+
+/* TCP hands a packet down (net/ipv4/tcp_output.c, __tcp_transmit_skb()). One with a tag is stamped
+ * where it enters the qdisc. One without does so between now and the next thing that its socket
+ * does. */
+static __always_inline void on_handed(const struct bpf_sock_ops_kern *kern, struct queue *queue, __u32 number)
+{
+	const struct sk_buff *skb = kern->skb;
+	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
+	const struct skb_shared_info *shared = VIEW(skb->head + skb->end, struct skb_shared_info);
+	struct between of = { .tp = VIEW(kern->sk, struct tcp_sock), .number = number };
+	__u32 first = cb->seq, end = cb->end_seq;
+
+	of.now = bpf_ktime_get_ns();
+	handed_bound(queue, number, of.now);
+	/* What is sent for the first time. */
+	if (first == end || first != of.tp->snd_nxt || shared->tx_flags & SKBTX_BPF)
+		return;
+	queue->sched_last = of.now;
+	of.at = packet_first(queue, number, queue->sched_next, first, end);
+	of.until = end;
+	queue->handed_at = of.at;
+	packet_sends(&of, queue);
+	if (!of.found)
+		return;
+	queue->handed = of.now;
+	queue->handed_until = of.at;
+}
+
+struct on_wire {
+	__u32 number;
+	__u32 at;
+	__u32 end;
+	__u32 interface;
+	__u32 network;
+	__u32 found;
+	__u64 stamp;
+};
+
+static long on_wire_one(__u32 i, void *context)
+{
+	struct on_wire *packet = context;
+	struct queue *queue = queue_at(packet->number);
+	struct slot *slot;
+
+	if (!queue || (__s32)(packet->at - queue->tail) >= 0)
+		return 1;
+	slot = slot_at(queue, packet->at++);
+	if (!slot || !before(slot->key, packet->end))
+		return 1;
+	packet->found = true;
+	if (slot->record.nic)
+		return 0;
+	slot->record.nic_interface = packet->interface;
+	slot->record.nic_network = packet->network;
+	slot->record.nic = packet->stamp;
+	return 0;
 }
 
 /* The NIC has put the packet on the wire, at `at` by its own clock. */
@@ -278,27 +326,16 @@ static __always_inline void on_nic(const struct sk_buff *skb, struct queue *queu
 {
 	const struct net_device *dev = skb->dev;
 	struct payload payload;
-	struct slot *slot;
-	bool found = false;
-	__u32 next;
+	struct on_wire packet = { .number = number, .stamp = at };
 
 	if (!payload_of(skb, &payload))
 		return;
-	next = slot_search(number, payload.first);
-	for (int i = 0; i < 16; i++, next++) {
-		if ((__s32)(next - queue->tail) >= 0)
-			break;
-		slot = slot_at(queue, next);
-		if (!slot || !before(slot->key, payload.end))
-			break;
-		found = true;
-		if (slot->record.nic)
-			continue;
-		slot->record.nic_interface = dev->ifindex;
-		slot->record.nic_network = dev->nd_net.net->ns.inum;
-		slot->record.nic = at;
-	}
-	if (!found && queue->popped && !before(queue->popped_key, payload.end - 1))
+	packet.at = slot_search(number, payload.first);
+	packet.end = payload.end;
+	packet.interface = dev->ifindex;
+	packet.network = dev->nd_net.net->ns.inum;
+	bpf_loop(config.slots, on_wire_one, &packet, 0);
+	if (!packet.found && queue->popped && !before(queue->popped_key, payload.end - 1))
 		COUNT(nic_late);
 }
 
@@ -320,6 +357,7 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		tp = VIEW(kern->sk, struct tcp_sock);
+		handed_bound(queue, number, taken_up(tp));
 		if (queue->full_since)
 			buffer_event(queue, tp, sock_of(tp), taken_up(tp));
 		slots_acked(queue, number, key, taken_up(tp));
@@ -391,6 +429,15 @@ int timestamping(struct bpf_sock_ops *skops)
 			on_sendmsg(kern, callback.row, queue, at);
 		else if (queue)
 			on_stage(kern, callback.op, queue, at);
+		return 1;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		/* Asked without a packet for how large one may be. */
+		if (!kern->skb)
+			return 1;
+		callback.row = row_of(callback.sk, view, &callback.number);
+		queue = callback.row ? queue_of(callback.row, callback.number, &at) : NULL;
+		if (queue)
+			on_handed(kern, queue, at);
 		return 1;
 	case BPF_SOCK_OPS_RTT_CB:
 		callback.row = row_of(callback.sk, view, &callback.number);

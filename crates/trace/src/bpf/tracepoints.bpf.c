@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* The backend for kernels without BPF timestamping: tracepoints on the path of every packet of the
  * machine, which look whether the packet's socket is followed. A send is stamped by its last byte,
- * wherever that lies in a packet, so merged sends have separate stages here. */
+ * wherever that lies in a packet. */
 #define STAMPS 0
 #include "kernel.h"
 #include "callbacks.h"
@@ -237,7 +237,9 @@ struct packet {
 	__u32 number;
 	__u32 at;
 	__u32 end;
-	__u32 driver;
+	__u16 driver;
+	__u16 found;
+	__u32 blocked; /* by what, before the packet */
 	__u64 now;
 	const struct tcp_sock *tp;
 };
@@ -256,7 +258,8 @@ static long packet_one(__u32 i, void *context)
 	if (packet->driver)
 		stage_driver(queue, packet->number, slot->key, packet->now);
 	else
-		stage_sched(queue, packet->number, slot->key, packet->tp, packet->now);
+		stage_sched(queue, packet->number, slot->key, packet->tp, packet->found, &packet->blocked, packet->now);
+	packet->found = true;
 	packet->at++;
 	return 0;
 }

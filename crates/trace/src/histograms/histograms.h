@@ -439,7 +439,8 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	}
 	if ((config.flags & CONFIG_NO_RECORDS) && (sched_span || driver_span))
 		COUNT(inferred);
-	if (send->call)
+	/* By tracepoints the two are one moment where all is copied in one round. */
+	if (send->call && send->call != send->send)
 		leg_between(of, in, HISTOGRAM_CALL, send->call, send->send, 0);
 	if (sched)
 		leg_between(of, in, HISTOGRAM_TCP, send->send, sched, sched_span);
@@ -460,8 +461,6 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 			waited = sched - send->send;
 		__sync_fetch_and_add(&of->waited[reason], waited);
 	}
-	if (send->merged)
-		__sync_fetch_and_add(&of->merged, send->merged);
 	if (row->dropped)
 		__sync_fetch_and_add(&of->dropped, __sync_lock_test_and_set(&row->dropped, 0));
 	__sync_fetch_and_add(&of->bytes, bytes_up_to(row, number, slot->key));

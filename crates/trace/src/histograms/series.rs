@@ -224,7 +224,6 @@ fn write<T: Plain>(map: &MapHandle, number: u32, value: &T) -> Result<(), Error>
 
 fn set_figures(series: &mut Series, raw: &RawSeriesFigures) {
     series.sends = raw.sends;
-    series.merged = raw.merged;
     series.bytes = raw.bytes;
     series.sent_segments = raw.sent;
     series.retransmitted_segments = raw.retransmitted;
@@ -314,12 +313,12 @@ mod tests {
     #[test]
     fn each_figure_of_a_series_is_read_from_its_own_field() {
         let mut raw = RawSeriesFigures::zeroed();
-        (raw.sends, raw.bytes, raw.merged, raw.retransmitted, raw.dropped) = (1, 2, 3, 4, 5);
+        (raw.sends, raw.bytes, raw.retransmitted, raw.dropped) = (1, 2, 4, 5);
         (raw.unacked, raw.vague, raw.sent) = (6, 7, 40);
         raw.waited.iter_mut().zip(8..).for_each(|(waited, ns)| *waited = ns);
         let mut s = Series::default();
         set_figures(&mut s, &raw);
-        assert_eq!((s.sends, s.bytes, s.merged, s.retransmitted_segments, s.dropped_segments), (1, 2, 3, 4, 5));
+        assert_eq!((s.sends, s.bytes, s.retransmitted_segments, s.dropped_segments), (1, 2, 4, 5));
         assert_eq!((s.unacked, s.vague, s.sent_segments), (6, 7, 40));
         assert!(s.waited.into_iter().zip(8..).all(|(waited, ns)| waited == Nanos(ns)));
     }

@@ -89,7 +89,6 @@ struct series_figures {
 	__u64 sends; /* the last to be added to */
 	__u64 bytes;
 	__u64 sums[HISTOGRAM_LEGS]; /* ns, by the place of the leg */
-	__u64 merged;
 	__u64 sent; /* segments with data, with those that were retransmitted */
 	__u64 retransmitted; /* segments */
 	__u64 dropped; /* segments, on this host */

@@ -40,15 +40,12 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     put("sched", &1_100u64.to_ne_bytes());
     put("driver", &1_200u64.to_ne_bytes());
     put("ack", &1_300u64.to_ne_bytes());
-    put("oldest", &900u64.to_ne_bytes());
     put("waited", &60u64.to_ne_bytes());
     put("call", &990u64.to_ne_bytes());
     put("full", &70u64.to_ne_bytes());
     put("full_reason", &[REASON_CONGESTION_WINDOW as u8]);
     put("first_seq", &103u32.to_ne_bytes());
     put("bytes", &104u32.to_ne_bytes());
-    put("merged", &105u32.to_ne_bytes());
-    put("merged_bytes", &106u32.to_ne_bytes());
     put("comm", b"curl");
     put("retransmissions", &107u16.to_ne_bytes());
     put("reason", &[REASON_NAGLE as u8]);
@@ -77,7 +74,6 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     assert_eq!((stamps.send.as_nanos(), stamps.sched.unwrap().as_nanos()), (1_000, 1_100));
     assert_eq!((stamps.driver.unwrap().as_nanos(), stamps.ack.unwrap().as_nanos()), (1_200, 1_300));
     assert_eq!((send.first_seq.0, send.bytes, send.retransmissions), (103, 104, 107));
-    assert_eq!((send.merged.sends, send.merged.bytes, send.merged.oldest.unwrap().as_nanos()), (105, 106, 900));
     let wait = send.wait.unwrap();
     assert_eq!((wait.reason, wait.by_reason), (WaitReason::Nagle, Nanos(60)));
     let (call, full) = (send.stamps.call.unwrap(), send.buffer.unwrap());

@@ -112,7 +112,7 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
             nic: None,
             ack,
         },
-        merged: Merged { sends: raw.merged, bytes: raw.merged_bytes, oldest: stamp(raw.oldest) },
+        merged: Merged::default(),
         state: state(&raw.state, tick)?,
         buffer: (raw.full != 0).then_some(Wait { reason: full_reason, by_reason: Nanos(raw.full) }),
         wait: (raw.sched != 0 || raw.waited != 0).then_some(Wait { reason, by_reason }),
@@ -192,7 +192,6 @@ pub(super) fn lost(raw: RawLost) -> Lost {
         slots_full,
         connections_full,
         connections_late,
-        merged,
         unfinished,
         closed_unacked,
         no_sched,
@@ -219,7 +218,6 @@ pub(super) fn lost(raw: RawLost) -> Lost {
         slots_full,
         connections_full,
         connections_late,
-        merged,
         unfinished,
         closed_unacked,
         no_sched,
@@ -276,8 +274,7 @@ mod tests {
     fn each_figure_of_a_send_is_read_from_its_own_field() {
         let mut raw = a_send();
         (raw.pid, raw.cookie, raw.call, raw.send, raw.sched, raw.driver, raw.ack) = (1, 2, 30, 40, 50, 60, 70);
-        (raw.oldest, raw.waited, raw.full, raw.first_seq, raw.bytes) = (35, 8, 9, 10, 11);
-        (raw.merged, raw.merged_bytes, raw.retransmissions) = (12, 13, 14);
+        (raw.waited, raw.full, raw.first_seq, raw.bytes, raw.retransmissions) = (8, 9, 10, 11, 14);
         (raw.reason, raw.full_reason) = (WaitReason::SendBuffer as u8, WaitReason::Cork as u8);
         (raw.sched_span, raw.driver_span) = (15, 16);
         raw.comm[..4].copy_from_slice(b"curl");
@@ -287,7 +284,6 @@ mod tests {
         let stamps = [s.stamps.call, Some(s.stamps.send), s.stamps.sched, s.stamps.driver, s.stamps.ack];
         assert_eq!(stamps.map(|at| at.map(Instant::as_nanos)), [30, 40, 50, 60, 70].map(Some));
         assert_eq!((s.stamps.sched_error, s.stamps.driver_error), (Nanos(15), Nanos(16)));
-        assert_eq!(s.merged, Merged { sends: 12, bytes: 13, oldest: Some(Instant::from_nanos(35)) });
         assert_eq!(s.wait, Some(Wait { reason: WaitReason::SendBuffer, by_reason: Nanos(8) }));
         assert_eq!(s.buffer, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(9) }));
     }

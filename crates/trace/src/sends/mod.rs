@@ -31,6 +31,10 @@ use settle::Settled;
 /// What timing them with the timestamping backend costs other programs.
 const HOST_WIDE: &str = "to time calls, a program runs at every TCP write of this machine, some tens of nanoseconds each (not with --calls never)";
 
+/// What the tracepoints backend does not see of them.
+const ONE_ROUND: &str =
+    "by tracepoints only those have a time that wait for room in the send buffer, or fill several packets";
+
 /// Some twenty maps of a page or two: settings of the programs, counters, the target's ports.
 const SMALL: u64 = 120 << 10;
 
@@ -245,7 +249,7 @@ impl Loaded for Sends {
             Backend::Timestamping if self.programs.has(backend::CALL) => (None, Some(HOST_WIDE)),
             Backend::Timestamping => (Some(Missing { what: Unseen::Call, reason: why.into() }), None),
             // It is at every write in any case.
-            Backend::Tracepoints => (None, None),
+            Backend::Tracepoints => (Some(Missing { what: Unseen::Call, reason: ONE_ROUND.into() }), None),
         };
         Observation {
             observed: Observed::Calls,

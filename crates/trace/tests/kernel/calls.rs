@@ -103,11 +103,7 @@ fn the_time_asleep_in_a_call(backend: Backend) {
     let (sends, truth) = through_a_small_buffer(backend, blocking, |config| Config { calls: true, ..config });
     assert!(truth.waited > Duration::from_millis(300), "the program was to be held up: {:?}", truth.waited);
     let calls: Nanos = sends.iter().filter_map(|s| s.leg(Leg::Call).unwrap()).sum();
-    // Of a send that was merged into the next one the call is in no record. Each of them took about
-    // a twentieth of the time.
-    let merged: u32 = sends.iter().map(|s| s.merged.sends).sum();
-    let of_merged = truth.waited / 10 * merged;
-    agrees(calls, Truth { for_a_processor: truth.for_a_processor + of_merged, ..truth }, "in calls");
+    agrees(calls, truth, "in calls");
     agrees(buffer_full(&sends), truth, "buffer full");
     // All that is in flight waits in the qdisc: the small-queue limit holds the queue, or, where
     // the machine is late to lift that, the full buffer itself; the congestion window only at the
@@ -249,9 +245,8 @@ fn what_strace_says(backend: Backend) {
     assert!(waited > Duration::from_millis(300), "the program was to be held up: {waited:?}");
     agrees(buffer_full(&sends), Truth { waited, for_a_processor }, "buffer full");
 
-    // A send that was merged into the next one has no record, and where the machine's kernel leaves
-    // out a tracing program (docs/testing.md) a send has no beginning of its call. All others have
-    // one, and are compared with the same calls.
+    // Where the machine's kernel leaves out a tracing program (docs/testing.md) a send has no
+    // beginning of its call. All others have one, and are compared with the same calls.
     let end =
         sends.iter().map(|send| send.last_seq()).max_by_key(|seq| seq.0.wrapping_sub(sends[0].first_seq.0)).unwrap();
     let timed: Vec<(Nanos, Duration)> = sends
@@ -261,13 +256,12 @@ fn what_strace_says(backend: Backend) {
             Some((send.leg(Leg::Call).unwrap()?, straced[19 - calls_after].1))
         })
         .collect();
-    let merged: u32 = sends.iter().map(|send| send.merged.sends).sum();
     let without = sends.iter().filter(|send| send.stamps.call.is_none()).count();
-    assert_eq!(timed.len() + merged as usize + without, 20, "{sends:?}");
+    assert_eq!(timed.len() + without, 20, "{sends:?}");
     let calls: Nanos = timed.iter().map(|call| call.0).sum();
     let waited = timed.iter().map(|call| call.1).sum();
     eprintln!(
-        "{} calls {calls}, strace {waited:?}, {merged} merged, {without} without a call, {for_a_processor:?} for a processor",
+        "{} calls {calls}, strace {waited:?}, {without} without a call, {for_a_processor:?} for a processor",
         timed.len()
     );
     assert!(timed.len() >= 10, "{sends:?}");

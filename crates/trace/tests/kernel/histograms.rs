@@ -124,7 +124,9 @@ fn against_records(backend: Backend) {
         assert!(segments > 0 && segments <= sends, "{backend}: {segments} segments of {sends} sends");
         let exact = Series { key: key.clone(), sent_segments: segments, ..series_of(of_it()) };
         assert_eq!(series, &exact, "{backend}");
-        assert!(series.legs.len() >= 5 && (at_server || series.merged > 0 || backend == Backend::Tracepoints));
+        // By tracepoints these calls have no length.
+        let legs = if backend == Backend::Tracepoints { 4 } else { 5 };
+        assert!(series.legs.len() >= legs, "{backend}: {:?}", series.legs.keys());
         for (leg, histogram) in &series.legs {
             let values = of_it().filter_map(|s| s.leg(*leg).ok()?.filter(|time| s.leg_error(*leg) <= *time));
             quantiles_hold(histogram, values.collect());
@@ -439,8 +441,7 @@ fn sends_that_finish_on_both_cpus_are_all_counted() {
     let taken = snapshot(&mut trace);
     let (_, summary) = trace.finish();
     let (series, lost) = (&taken.series[0], summary.lost);
-    assert_eq!(series.sends + series.merged + lost.slots_full + lost.unstamped, 4 * EACH, "{lost:?}");
-    assert_eq!(series.merged, lost.merged);
+    assert_eq!(series.sends + lost.slots_full + lost.unstamped, 4 * EACH, "{lost:?}");
     // Those of sends without a slot too.
     assert_eq!((series.bytes, summary.coverage.bytes_written), (4 * 700 * EACH, 4 * 700 * EACH), "{lost:?}");
     assert_eq!(series.legs[&Leg::Total].count() + series.unacked, series.sends, "{lost:?}");

@@ -8,6 +8,7 @@
 use crate::scene;
 use std::collections::HashMap;
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use crate::scene::capture::Dump;
@@ -79,6 +80,50 @@ fn bulk(lab: &Lab, segments: usize) -> Vec<Seen> {
     drop(client);
     assert_eq!(reader.join().unwrap(), segments as u64 * 1448);
     seen
+}
+
+/// A program with an event loop that keeps little unsent, as servers of HTTP/2 do: each write is
+/// appended to a packet that leaves in parts, so that next to no packet carries a tag.
+#[test]
+fn every_write_is_timed_where_packets_carry_no_tag() {
+    tier::needs!(Need::Root, BTF, TUN);
+    let _turn = turn();
+    let slow = Direction { rate: BitRate::new(20_000_000), ..delay(10) };
+    let lab = lab_with(&Config { a_to_b: slow, b_to_a: delay(10), ..Config::default() });
+    let (mut client, server) = join(&lab, &listen(&lab, false));
+    set(&client, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 16_384);
+    let mut watch = Watch::start(&client);
+    let reader = drain(server);
+    client.set_nonblocking(true).unwrap();
+    let (mut writes, mut bytes) = (0, 0);
+    while writes < 300 {
+        match client.write(&[0; 16_384]) {
+            Ok(n) => (writes, bytes) = (writes + 1, bytes + n as u64),
+            Err(_) => {
+                let mut poll = libc::pollfd { fd: client.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one descriptor is given and one is there.
+                assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 10_000) }, 1);
+            }
+        }
+    }
+    watch.until(&client, bytes);
+    let seen = watch.finish(&client);
+    drop(client);
+    assert_eq!(reader.join().unwrap(), bytes);
+    let mut medians = Vec::new();
+    for seen in &seen {
+        assert_eq!(seen.sends.len(), writes, "{}", seen.account());
+        let tcp: Vec<u64> = seen.sends.iter().filter_map(|s| Some(s.leg(Leg::Tcp).ok()??.0)).collect();
+        assert!(tcp.len() * 100 >= writes * 98, "{}: {} of {writes} in tcp", seen.backend, tcp.len());
+        medians.push(median(tcp));
+        eprintln!(
+            "{}: median {} ms in tcp",
+            seen.backend,
+            ms(median(seen.sends.iter().map(|s| s.leg(Leg::Tcp).ok().flatten().map_or(0, |t| t.0))))
+        );
+    }
+    let (least, most) = (medians.iter().min().unwrap(), medians.iter().max().unwrap());
+    assert!(most - least < least / 4 + 1_000_000, "{medians:?}");
 }
 
 #[test]

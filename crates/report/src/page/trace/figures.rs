@@ -17,6 +17,8 @@ use summary::{
     Attribution, Divided, FlowFigures, LegPlace, SendFigures, TimedFigures, TimedKind, TimedLeg, TraceSummary, divided,
 };
 
+/// Two legs of sends that cannot be distinguished.
+const BELOW_TCP: &str = "qdisc or network";
 /// Connections with shares that are drawn.
 const SHARES: usize = 10;
 
@@ -62,6 +64,12 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
             _ => Cell::default(),
         });
         table.push(Row::of(row).in_hue((leg.place != LegPlace::Total).then(|| hue_of(leg))));
+    }
+    if let Some(both) = of_sends.map(|sends| &sends.below_tcp).filter(|both| both.n() > 0) {
+        let mut row = vec![Cell::from(BELOW_TCP), Cell::count(both.n()), Cell::ns_or(both.times.min(), NONE)];
+        row.extend(Quantile::SHOWN.map(|q| Cell::ns_or(both.quantile(q), TOO_FEW)));
+        row.extend([Cell::ns_or(both.max(), NONE), Cell::share(quantity::share(both.sum(), whole))]);
+        table.push(row);
     }
     if let Some(undivided) =
         of_sends.map(|sends| sends.time() - sends.divided()).filter(|&time| time * 1_000 >= whole.max(1))
