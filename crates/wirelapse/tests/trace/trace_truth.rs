@@ -114,7 +114,10 @@ fn every_write_is_timed_where_packets_carry_no_tag() {
     for seen in &seen {
         assert_eq!(seen.sends.len(), writes, "{}", seen.account());
         let tcp: Vec<u64> = seen.sends.iter().filter_map(|s| Some(s.leg(Leg::Tcp).ok()??.0)).collect();
-        assert!(tcp.len() * 100 >= writes * 98, "{}: {} of {writes} in tcp", seen.backend, tcp.len());
+        let whole = seen.sends.iter().filter(|s| matches!(s.leg(Leg::Total), Ok(Some(_)))).count();
+        assert!(whole * 100 >= writes * 99, "{}: {whole} of {writes} have their ACK", seen.backend);
+        // The first ones show that packets carry no tag.
+        assert!(tcp.len() * 100 >= writes * 95, "{}: {} of {writes} in tcp", seen.backend, tcp.len());
         medians.push(median(tcp));
         eprintln!(
             "{}: median {} ms in tcp",
