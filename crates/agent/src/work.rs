@@ -375,7 +375,7 @@ mod tests {
         };
         let mut agent = Agent::open(Config::default(), "h", Path::new("/"), Provenance::blank(), now).unwrap();
         for n in 1..=3 {
-            let lost = Lost { connections_full: 1_000 * n, merged: n, repeated: n, ..Lost::default() };
+            let lost = Lost { connections_full: 1_000 * n, inferred: n, repeated: n, ..Lost::default() };
             agent.observe(Observed { lost, ..Observed::default() }, now);
         }
         let said = agent.news();

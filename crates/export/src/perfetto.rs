@@ -456,14 +456,13 @@ fn annotate(event: &mut Message, send: &Send) {
         ("peer window (bytes)", state.peer_window.into()),
         ("unsent (bytes)", state.unsent.into()),
         ("srtt (ns)", state.srtt.0),
-        ("merged sends", send.merged.sends.into()),
-        ("merged bytes", send.merged.bytes.into()),
         ("retransmissions", send.retransmissions.into()),
     ];
     self::numbers(event, &numbers);
     let errors = [
         ("sched error (ns)", send.stamps.sched_error.0),
         ("driver error (ns)", send.stamps.driver_error.0),
+        ("ack error (ns)", send.stamps.ack_error.0),
         ("nic error (ns)", send.stamps.nic.map_or(0, |nic| nic.error.0)),
     ];
     let errors: Vec<_> = errors.into_iter().filter(|e| e.1 > 0).collect();

@@ -31,7 +31,6 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     object.text("label", row.label);
     object.number("length_ns", row.length.0);
     object.number("sends", figures.sends);
-    object.number("merged_sends", figures.merged);
     object.number("bytes", figures.bytes);
     object.number("unacknowledged", figures.unacked);
     object.number("vague", figures.vague);

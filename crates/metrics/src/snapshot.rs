@@ -127,7 +127,6 @@ impl Snapshot {
             },
             counter("wirelapse.sends", "{send}", "Sends that were timed.", |one| one.sends),
             counter("wirelapse.send.bytes", "By", "Bytes written, by TCP's own counters.", |one| one.bytes),
-            counter("wirelapse.merged_sends", "{send}", "Sends that were merged into these.", |one| one.merged),
             counter("wirelapse.unacked_sends", "{send}", "Sends that ended without an ACK.", |one| one.unacked),
             counter("wirelapse.vague_stages", "{stage}", "Stages shorter than the bound on their error.", |one| {
                 one.vague
@@ -366,8 +365,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_merged_or_repeated_is_not_missed() {
-        let noted = Lost { merged: 1_000, repeated: 7, after_ack: 7, ..Lost::default() };
+    fn what_was_inferred_or_repeated_is_not_missed() {
+        let noted = Lost { inferred: 1_000, repeated: 7, after_ack: 7, ..Lost::default() };
         let healthy = Snapshot { lost: noted, ..Snapshot::default() };
         let families = healthy.families();
         let lost = families.iter().find(|family| family.name == "wirelapse.lost").unwrap();
@@ -385,7 +384,6 @@ pub(crate) mod tests {
                 "wirelapse_send_duration_seconds",
                 "wirelapse_sends_total",
                 "wirelapse_send_bytes_total",
-                "wirelapse_merged_sends_total",
                 "wirelapse_unacked_sends_total",
                 "wirelapse_vague_stages_total",
                 "wirelapse_sent_segments_total",

@@ -66,7 +66,7 @@ pub use provenance::{ClockReading, Observing, Provenance, Receiving, SamplingAsk
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
 pub use request::{Basis, Component, Components, Message, Moments, Peer, Request, Role};
 pub use sampling::{Coverage, Ratio, Sampling};
-pub use send::{Congestion, Merged, Send, SenderState, Stamps, Unacknowledged};
+pub use send::{Congestion, Send, SenderState, Stamps, Unacknowledged};
 pub use sequence::{SeqNumber, StreamOffset};
 pub use sink::{End, Sink, SinkError};
 pub use stage::{Leg, Stage};

@@ -71,8 +71,6 @@ counters! {
     /// Beginnings and ends of connections that found the ring buffer full. The coverage includes
     /// them.
     connection_records: Missed "beginnings and ends of connections that found the ring buffer full",
-    /// Sends merged into the packet of a later send; that send's record says how many.
-    merged: Noted "sends merged into a later send's packet, without their own stamps",
     /// Sends still unacknowledged when tracing ended.
     unfinished: Noted "sends still unacknowledged when tracing ended",
     /// Sends of connections that were closed or reset before their ACK was seen.
@@ -81,15 +79,13 @@ counters! {
     no_sched: Untimed "acknowledged sends without a sched stamp",
     /// Acknowledged sends without a `driver` stamp.
     no_driver: Untimed "acknowledged sends without a driver stamp",
-    /// Sends with an inferred `sched` or `driver` stage, because their packet gave no stamp: its
-    /// error is reported.
-    inferred: Noted "sends with a stage inferred from neighbouring packets, as their packet had no stamp",
+    /// Sends with an inferred `sched`, `driver` or `ack` stage, because their packet gave no stamp:
+    /// its error is reported.
+    inferred: Noted "sends with an inferred stage, as their packet had no stamp",
     /// Stamps of a NIC that came when the send's record had been handed on.
     nic_late: Untimed "NIC stamps that came after the send was acknowledged and handed on",
     /// Stamps of a NIC with a clock that could not be read, or was set in that time.
     nic_unread: Untimed "NIC stamps by a clock that could not be read, or that was set meanwhile",
-    /// Sends with an `ack` stamp that never came, though later bytes were acknowledged.
-    no_ack: Untimed "sends without an ack stamp, though later bytes were acknowledged",
     /// Stages that came after the send's ACK: a retransmission that was not needed.
     after_ack: Noted "stages that came after the send was acknowledged",
     /// Stages repeated by a retransmission; the first time is kept.
@@ -198,7 +194,7 @@ counters! {
 
 impl Lost {
     /// Sends that were made while their connection was watched and have no record: how many, by
-    /// why. Merged sends are in the record of the send that they were merged into.
+    /// why.
     pub fn unrecorded_sends(&self) -> [(u64, &'static str); 5] {
         [
             (self.ring_buffer, "the ring buffer was full"),
@@ -249,8 +245,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_record_is_neither_what_has_no_stamp_nor_what_was_merged() {
-        let noted = Lost { merged: 5, no_sched: 6, receive_unsampled_bytes: 7, repeated: 8, ..Lost::default() };
+    fn what_has_no_record_is_neither_what_has_no_stamp_nor_what_was_noted() {
+        let noted = Lost { inferred: 5, no_sched: 6, receive_unsampled_bytes: 7, repeated: 8, ..Lost::default() };
         assert_eq!(noted.unrecorded(), 0);
         let missed = Lost {
             ring_buffer: 1,
@@ -265,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_record_counts_as_missed_and_what_was_merged_does_not() {
-        let all = Lost { merged: 1, repeated: 1, no_sched: 1, ring_buffer: 1, slots_full: 1, ..Lost::default() };
+    fn what_has_no_record_counts_as_missed_and_what_was_noted_does_not() {
+        let all = Lost { inferred: 1, repeated: 1, no_sched: 1, ring_buffer: 1, slots_full: 1, ..Lost::default() };
         let of = |loss: Loss| -> Vec<&str> { all.kinds().filter(|e| e.1 == loss && e.2 > 0).map(|e| e.0).collect() };
         assert_eq!(of(Loss::Missed), ["ring_buffer", "slots_full"]);
         assert_eq!(of(Loss::Untimed), ["no_sched"]);
-        assert_eq!(of(Loss::Noted), ["merged", "repeated"]);
+        assert_eq!(of(Loss::Noted), ["inferred", "repeated"]);
         // What is said to have no record is missed.
         let every = |of: u64| Lost { ring_buffer: of, slots_full: of, unstamped: of, left_out: of, ..Lost::default() };
         let missed = every(1).kinds().filter(|e| e.1 == Loss::Missed).map(|e| e.2).sum::<u64>();
@@ -279,10 +275,10 @@ mod tests {
 
     #[test]
     fn counters_add_up_each_by_itself() {
-        let a = Lost { merged: 2, ring_buffer: u64::MAX, ..Lost::default() };
-        let mut b = Lost { merged: 3, ring_buffer: 1, unstamped: 4, ..Lost::default() };
+        let a = Lost { inferred: 2, ring_buffer: u64::MAX, ..Lost::default() };
+        let mut b = Lost { inferred: 3, ring_buffer: 1, unstamped: 4, ..Lost::default() };
         b += a;
-        assert_eq!(b, Lost { merged: 5, ring_buffer: u64::MAX, unstamped: 4, ..Lost::default() });
+        assert_eq!(b, Lost { inferred: 5, ring_buffer: u64::MAX, unstamped: 4, ..Lost::default() });
         assert_eq!(b.entries().filter(|e| e.2 > 0).count(), 3);
     }
 }

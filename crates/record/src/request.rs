@@ -175,7 +175,7 @@ pub struct Message {
     pub first_seq: SeqNumber,
     /// How many bytes.
     pub bytes: u64,
-    /// In how many writes it was sent (merged ones included), or in how many frames it came.
+    /// In how many writes it was sent, or in how many frames it came.
     pub pieces: u32,
 }
 

@@ -19,8 +19,6 @@ pub struct Send {
     pub bytes: u32,
     /// When its last byte passed each stage.
     pub stamps: Stamps,
-    /// Earlier sends with their last bytes in the same packet.
-    pub merged: Merged,
     /// The connection's state when the send was made.
     pub state: SenderState,
     /// How long the program waited for room in the send buffer before it could write these bytes,
@@ -50,7 +48,7 @@ pub struct Unacknowledged {
 ///
 /// A stage that repeats (a retransmission, a second qdisc) keeps its first time. A time with an
 /// error is the earliest at which the stage can have been passed, or for the NIC's the one its
-/// clock showed.
+/// clock showed; that of an ACK is between two looks, in proportion to its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
     /// The call that wrote it began. `None` where calls are not timed.
@@ -70,18 +68,8 @@ pub struct Stamps {
     pub nic: Option<Timestamp<Monotonic>>,
     /// Acknowledged.
     pub ack: Option<Instant<Monotonic>>,
-}
-
-/// Sends that were appended to a packet before a later send ended it. Only the last byte of the
-/// packet is stamped, so they have no stages and are counted here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
-    /// How many.
-    pub sends: u32,
-    /// Their bytes together.
-    pub bytes: u32,
-    /// When the first of them was made: its bytes waited since then.
-    pub oldest: Option<Instant<Monotonic>>,
+    /// The bound on the error of `ack`, to either side. Zero where that very ACK was seen.
+    pub ack_error: Nanos,
 }
 
 /// The sender's congestion state (the kernel's `icsk_ca_state`).
@@ -205,6 +193,11 @@ macro_rules! declare_state {
                 s.stamps.driver_error = Option::<Nanos>::from_value(v)?.unwrap_or_default();
                 Ok(())
             }, null "there is no `driver_at_ns`", "the same of `driver_at_ns`";
+            ack_error_ns = |s| s.stamps.ack.map(|_| s.stamps.ack_error), set |s, v| {
+                s.stamps.ack_error = Option::<Nanos>::from_value(v)?.unwrap_or_default();
+                Ok(())
+            }, null "there is no `ack_at_ns`, or the run is of an earlier version",
+                "0: that ACK was seen. Otherwise it is one of several, and came at `ack_at_ns`, give or take so much ([waiting.md](waiting.md))";
             nic_error_ns = |s| s.stamps.nic.map(|t| t.error), set |s, v| {
                 if let Some(nic) = &mut s.stamps.nic {
                     nic.error = Nanos::from_value(v)?;
@@ -237,10 +230,6 @@ macro_rules! declare_state {
                 }
                 Ok(())
             }, null "there was room in the send buffer", "how long the program waited for room in the send buffer before it could write these bytes: asleep in the call, or until the socket was writable";
-            merged_sends = merged.sends, "earlier sends that were merged into its packet; they have no record";
-            merged_bytes = merged.bytes, "the bytes of those";
-            merged_oldest_at_ns = merged.oldest, null "none was merged", "when the first of those was made";
-            oldest_tcp_ns = |s| s.oldest_tcp_wait(), null "none was merged, or there is no `sched_at_ns`", "how long the first of those waited in TCP";
             retransmissions = retransmissions, "how often the packet with the last byte was retransmitted";
             $($name = state.$field, $(null $null,)? $doc, from $source;)*
         }
@@ -258,7 +247,6 @@ impl Send {
             first_seq: SeqNumber::default(),
             bytes: 0,
             stamps: Stamps::sent_at(Instant::from_nanos(0)),
-            merged: Merged::default(),
             state: SenderState::default(),
             buffer: None,
             wait: None,
@@ -337,14 +325,10 @@ impl Send {
             Leg::Tcp => self.stamps.sched_error,
             Leg::Qdisc => self.stamps.sched_error + self.stamps.driver_error,
             Leg::Nic => self.stamps.driver_error + nic.unwrap_or_default(),
-            Leg::Network => nic.unwrap_or(self.stamps.driver_error),
-            Leg::Call | Leg::Total => Nanos::ZERO,
+            Leg::Network => nic.unwrap_or(self.stamps.driver_error) + self.stamps.ack_error,
+            Leg::Total => self.stamps.ack_error,
+            Leg::Call => Nanos::ZERO,
         }
-    }
-
-    /// How long the first of the merged bytes waited in TCP: no shorter than the `tcp` leg.
-    pub fn oldest_tcp_wait(&self) -> Option<Nanos> {
-        self.stamps.sched?.since(self.merged.oldest?).ok()
     }
 }
 
@@ -360,6 +344,7 @@ impl Stamps {
             driver_error: Nanos::ZERO,
             nic: None,
             ack: None,
+            ack_error: Nanos::ZERO,
         }
     }
 
@@ -392,7 +377,6 @@ mod tests {
             first_seq: SeqNumber(u32::MAX),
             bytes: 10,
             stamps,
-            merged: Merged::default(),
             state: SenderState::default(),
             buffer: None,
             wait: None,

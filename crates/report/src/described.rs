@@ -138,9 +138,6 @@ impl Described for Send {
         if let Some(full) = self.buffer {
             lines.push(format!("waited {} for room in the send buffer ({})", full.by_reason, full.reason));
         }
-        if self.merged.sends > 0 {
-            lines.push(format!("with {}", quantity::counted(self.merged.sends.into(), "merged send")));
-        }
         lines.extend(self.state());
         if self.retransmissions > 0 && self.unacknowledged.is_none() {
             lines.push(quantity::counted(self.retransmissions.into(), "retransmission"));

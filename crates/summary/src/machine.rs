@@ -16,8 +16,6 @@ impl TraceSummary {
         all.number("connections", self.connection_count());
         all.number("sends", total.sends);
         all.number("bytes", total.bytes);
-        all.number("merged_sends", total.merged_sends);
-        all.number("merged_bytes", total.merged_bytes);
         all.number("retransmitted_sends", total.retransmitted);
         all.number("unacknowledged_sends", total.unacknowledged);
         all.group("legs", |legs| {

@@ -108,15 +108,17 @@ impl LegReading {
     /// is added to.
     #[inline]
     pub(crate) fn all(send: &Send) -> [Self; Leg::ALL.len()] {
-        let (sched, driver) = (send.stamps.sched_error > Nanos::ZERO, send.stamps.driver_error > Nanos::ZERO);
+        let inferred = |error: Nanos| error > Nanos::ZERO;
+        let (sched, driver) = (inferred(send.stamps.sched_error), inferred(send.stamps.driver_error));
+        let ack = inferred(send.stamps.ack_error);
         // One by one, since the compiler then knows the stages of each.
         [
             Self::of(send, Leg::Call, false),
             Self::of(send, Leg::Tcp, sched),
             Self::of(send, Leg::Qdisc, sched || driver),
             Self::of(send, Leg::Nic, driver),
-            Self::of(send, Leg::Network, driver && send.stamps.nic.is_none()),
-            Self::of(send, Leg::Total, false),
+            Self::of(send, Leg::Network, ack || (driver && send.stamps.nic.is_none())),
+            Self::of(send, Leg::Total, ack),
         ]
     }
 
@@ -185,10 +187,6 @@ pub struct SendFigures {
     pub sends: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Earlier sends that were merged into their packets.
-    pub merged_sends: u64,
-    /// The bytes of those.
-    pub merged_bytes: u64,
     /// Sends with a retransmitted last byte.
     pub retransmitted: u64,
     /// Sends that were given up without an ACK.
@@ -210,8 +208,6 @@ impl SendFigures {
         Self {
             sends: 0,
             bytes: 0,
-            merged_sends: 0,
-            merged_bytes: 0,
             retransmitted: 0,
             unacknowledged: 0,
             legs: Leg::ALL.map(|_| LegFigures::new(precision)),
@@ -227,15 +223,13 @@ impl SendFigures {
     pub(crate) fn add(&mut self, send: &Send, legs: &[LegReading; Leg::ALL.len()]) {
         self.sends += 1;
         self.bytes += u64::from(send.bytes);
-        self.merged_sends += u64::from(send.merged.sends);
-        self.merged_bytes += u64::from(send.merged.bytes);
         self.retransmitted += u64::from(send.retransmissions > 0);
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
         for (leg, stats) in legs.iter().zip(&mut self.legs) {
             stats.add(*leg);
         }
         if let Some(time) = send.below_tcp() {
-            let error = send.stamps.sched_error;
+            let error = send.stamps.sched_error + send.stamps.ack_error;
             self.below_tcp.add(LegReading::Time { time, inferred: error > Nanos::ZERO, error });
         }
         let slower = send.state.is_slower_than_at_rest() == Some(true);
@@ -255,8 +249,6 @@ impl SendFigures {
     pub fn merge(&mut self, other: &Self) {
         self.sends += other.sends;
         self.bytes += other.bytes;
-        self.merged_sends += other.merged_sends;
-        self.merged_bytes += other.merged_bytes;
         self.retransmitted += other.retransmitted;
         self.unacknowledged += other.unacknowledged;
         for (mine, theirs) in self.legs.iter_mut().zip(&other.legs) {

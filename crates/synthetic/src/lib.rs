@@ -7,9 +7,8 @@
 
 use record::{
     Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Datagram,
-    DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, Event, Instant, Merged, Message, Moments, Nanos,
-    Opening, Outcome, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait,
-    WaitReason,
+    DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, Event, Instant, Message, Moments, Nanos, Opening,
+    Outcome, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,
 };
 
 /// A generator of numbers that scatter well enough for test data (xorshift, Marsaglia 2003).
@@ -66,7 +65,6 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                     ack: Some(time(at + tcp + qdisc + network)),
                     ..Stamps::sent_at(time(at))
                 },
-                merged: Merged::default(),
                 state: SenderState {
                     cwnd: 10,
                     in_flight: if held { 10 } else { 3 },
@@ -224,7 +222,6 @@ pub fn send() -> Send {
             ack: Some(at(50_003_000)),
             ..Stamps::sent_at(at(1_000))
         },
-        merged: Merged::default(),
         state: SenderState { cwnd: 10, ..SenderState::default() },
         buffer: None,
         wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),

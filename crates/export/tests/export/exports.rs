@@ -37,7 +37,7 @@ fn lines(events: &[Event], lost: Lost) -> Vec<Value> {
 #[test]
 fn every_event_is_a_line_and_lines_say_what_the_records_say() {
     let events = synthetic::trace(3, 40);
-    let lines = lines(&events, Lost { merged: 5, ..Lost::default() });
+    let lines = lines(&events, Lost { inferred: 5, ..Lost::default() });
     assert_eq!(lines.len(), events.len() + 3);
     assert_eq!(
         (&lines[0]["kind"], &lines[0]["clock"], &lines[0]["realtime_offset_ns"]),
@@ -75,7 +75,7 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
         }
     }
     let [lost, summary] = &lines[lines.len() - 2..] else { panic!() };
-    assert_eq!((&lost["kind"], &lost["merged"], &lost["ring_buffer"]), (&json!("lost"), &json!(5), &json!(0)));
+    assert_eq!((&lost["kind"], &lost["inferred"], &lost["ring_buffer"]), (&json!("lost"), &json!(5), &json!(0)));
     assert_eq!(
         (&summary["kind"], &summary["sends"], &summary["legs"]["total"]["n"]),
         (&json!("summary"), &json!(120), &json!(120))

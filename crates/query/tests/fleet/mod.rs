@@ -16,9 +16,8 @@ use datafusion::parquet::file::properties::WriterProperties;
 use record::table::Record as _;
 use record::{
     Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Coverage,
-    Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Http, Instant, Lost, Merged, Message, Moments,
-    Nanos, Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait,
-    WaitReason,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Http, Instant, Lost, Message, Moments, Nanos,
+    Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,
 };
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
 
@@ -144,7 +143,6 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
                     ack: acked,
                     ..Stamps::sent_at(at(sent))
                 },
-                merged: Merged::default(),
                 state: SenderState { cwnd: 10, ..SenderState::default() },
                 buffer: None,
                 wait: Some(Wait {
@@ -168,7 +166,7 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
     writer
         .finish(
             at(moment(hour, 3_600_000_000_000)),
-            Lost { ring_buffer: number, merged: 1_000, ..Lost::default() },
+            Lost { ring_buffer: number, inferred: 1_000, ..Lost::default() },
             coverage,
         )
         .unwrap();

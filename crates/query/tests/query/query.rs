@@ -64,7 +64,7 @@ fn every_view_and_named_query_answers() {
         let empty = ["slow-peers", "slow-hosts", "slow-requests", "drops"].contains(&named.name);
         assert!(if empty { rows == 1 } else { rows > 1 }, "{}: {text}", named.name);
     }
-    // The run of the host with this number missed so many sends; what was merged has a record.
+    // The run of the host with this number missed so many sends; what was inferred has a record.
     assert_eq!(lines(root, "SELECT max(missed) AS m FROM coverage WHERE host = 'web-031'"), ["m", "31"]);
     let slowest = lines(root, "SELECT total_ns, remote_address FROM slowest ORDER BY total_ns DESC LIMIT 1");
     assert!(

@@ -31,10 +31,8 @@ pub struct Series {
     pub key: SeriesKey,
     /// How long the sends took, by leg; only legs that were observed.
     pub legs: BTreeMap<Leg, Histogram>,
-    /// Sends that were timed. One that was merged into a later send's packet is in that send.
+    /// Sends that were timed.
     pub sends: u64,
-    /// Sends that were merged into these.
-    pub merged: u64,
     /// Bytes that its connections wrote, by TCP's own counters: of sends that were not timed, too.
     pub bytes: u64,
     /// Sends that ended without an ACK: their later legs are in no histogram.
@@ -108,10 +106,9 @@ impl Series {
         Some(since)
     }
 
-    fn counts(&self) -> [u64; 8] {
+    fn counts(&self) -> [u64; 7] {
         [
             self.sends,
-            self.merged,
             self.bytes,
             self.unacked,
             self.vague,
@@ -122,10 +119,9 @@ impl Series {
     }
 
     /// In the order of [`Self::counts`].
-    fn counts_mut(&mut self) -> [&mut u64; 8] {
+    fn counts_mut(&mut self) -> [&mut u64; 7] {
         [
             &mut self.sends,
-            &mut self.merged,
             &mut self.bytes,
             &mut self.unacked,
             &mut self.vague,

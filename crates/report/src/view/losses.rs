@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn what_is_not_recorded_has_its_cause() {
-        let lost = Lost { ring_buffer: 94_831, slots_full: 2, datagram_ring_buffer: 1, merged: 7, ..Lost::default() };
+        let lost = Lost { ring_buffer: 94_831, slots_full: 2, datagram_ring_buffer: 1, inferred: 7, ..Lost::default() };
         assert_eq!(
             unrecorded(&lost).unwrap(),
             "Not recorded: 94,833 sends, because the ring buffer was full (94,831), all slots of their connection, or of the pool, were taken (2); \
@@ -73,6 +73,6 @@ mod tests {
             "Not recorded: 5 processes, because there was no room to follow them; 2 connections, because there was no room to follow them; 3 connection attempts, because the ring buffer was full. \
              The figures hold for what was."
         );
-        assert_eq!(unrecorded(&Lost { merged: 7, unfinished: 3, ..Lost::default() }), None);
+        assert_eq!(unrecorded(&Lost { inferred: 7, unfinished: 3, ..Lost::default() }), None);
     }
 }

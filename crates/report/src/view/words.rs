@@ -354,12 +354,6 @@ fn exceptions(total: &SendFigures) -> Vec<String> {
             were(without, "send")
         ));
     }
-    if total.merged_sends > 0 {
-        out.push(format!(
-            "{} went out in the packet of a later one and have no separate times.",
-            quantity::counted(total.merged_sends, "send")
-        ));
-    }
     out
 }
 

@@ -207,13 +207,13 @@ fn percentiles_that_too_few_sends_carry_are_not_shown() {
 #[test]
 fn losses_and_sampling_are_said() {
     let s = figures(&synthetic::trace(2, 200));
-    let lost = Lost { ring_buffer: 12_345, merged: 3, ..Lost::default() };
+    let lost = Lost { ring_buffer: 12_345, inferred: 3, ..Lost::default() };
     let coverage = Coverage { followed: Nanos(1_000), armed: Nanos(11), bytes_written: 1_000_000, bytes_armed: 9_000 };
     let sampling = Sampling::Windows(Ratio(100.try_into().unwrap()));
     let text = report(&PLAIN, &s, &Facts { lost, coverage, sampling, ..facts() });
     for part in [
         "12,345  finished sends that found the ring buffer full",
-        "    3  sends merged",
+        "    3  sends with an inferred stage",
         "1/100 of the time",
         "1.1 % of",
         "0.9 % of",
@@ -298,7 +298,7 @@ fn a_narrow_live_table_loses_columns_and_never_digits() {
 fn the_live_table_fits_its_rows() {
     let s = summary(&synthetic::trace(40, 20));
     for width in [80, 140] {
-        let lost = Lost { merged: 1, ..Lost::default() };
+        let lost = Lost { inferred: 1, ..Lost::default() };
         let canvas = Canvas { width, colour: true, unicode: true };
         let drawn = live(&canvas, &s, &Facts { lost, ..facts() }, report::live::ROWS);
         for part in ["wirelapse trace · port 80", "network", "more", "1 record missed or timed only in part"] {

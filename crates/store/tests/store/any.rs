@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use proptest::prelude::*;
 use record::{
     Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
-    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Merged,
-    Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request,
-    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Wait, WaitReason,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Message,
+    Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request, Role, Send,
+    SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Wait, WaitReason,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -21,8 +21,8 @@ fn owner() -> impl Strategy<Value = Owner> {
 
 fn stamps() -> impl Strategy<Value = Stamps> {
     let one = || prop::option::of(number().prop_map(Instant::from_nanos));
-    (one(), number(), one(), one(), prop::option::of((number(), number())), one(), number(), number()).prop_map(
-        |(call, send, sched, driver, nic, ack, sched_error, driver_error)| Stamps {
+    (one(), number(), one(), one(), prop::option::of((number(), number())), one(), any::<[u32; 3]>()).prop_map(
+        |(call, send, sched, driver, nic, ack, errors)| Stamps {
             call,
             send: Instant::from_nanos(send),
             sched,
@@ -34,8 +34,9 @@ fn stamps() -> impl Strategy<Value = Stamps> {
             }),
             ack,
             // There is an error only where there is a stamp.
-            sched_error: sched.map_or(Nanos::ZERO, |_| Nanos(sched_error)),
-            driver_error: driver.map_or(Nanos::ZERO, |_| Nanos(driver_error)),
+            sched_error: sched.map_or(Nanos::ZERO, |_| Nanos(errors[0].into())),
+            driver_error: driver.map_or(Nanos::ZERO, |_| Nanos(errors[1].into())),
+            ack_error: ack.map_or(Nanos::ZERO, |_| Nanos(errors[2].into())),
         },
     )
 }
@@ -192,25 +193,21 @@ fn wait() -> impl Strategy<Value = Wait> {
 }
 
 pub fn send() -> impl Strategy<Value = Send> {
-    let merged = (any::<u32>(), any::<u32>(), prop::option::of(number().prop_map(Instant::from_nanos)))
-        .prop_map(|(sends, bytes, oldest)| Merged { sends, bytes, oldest });
     (
         any::<u64>(),
         owner(),
         any::<(u32, u32, u16)>(),
         stamps(),
-        merged,
         state(),
         (prop::option::of(wait()), prop::option::of(wait())),
         prop::option::of((number(), number())),
     )
-        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, merged, state, (buffer, wait), open)| Send {
+        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, state, (buffer, wait), open)| Send {
             connection: ConnectionId(id),
             owner,
             first_seq: SeqNumber(seq),
             bytes,
             stamps,
-            merged,
             state,
             buffer,
             wait,

@@ -53,7 +53,7 @@ proptest! {
                 writer.tick(Instant::from_nanos(provenance().start_ns + 11_000_000_000)).unwrap();
             }
         }
-        let (lost, coverage) = (Lost { merged: 3, ..Lost::default() }, Coverage { bytes_written: 7, ..Coverage::default() });
+        let (lost, coverage) = (Lost { inferred: 3, ..Lost::default() }, Coverage { bytes_written: 7, ..Coverage::default() });
         let rows = writer.finish(Instant::from_nanos(99), lost, coverage).unwrap();
         let run = Run::open(&path).unwrap();
         prop_assert_eq!(read_all(&run), events.clone());

@@ -92,11 +92,11 @@ impl Exchange {
         let began = began(send);
         let m = &mut self.moments;
         if self.sent.pieces == 0 {
-            self.sent.first_seq = send.first_seq.add(send.merged.bytes.wrapping_neg());
+            self.sent.first_seq = send.first_seq;
             m.first_left = send.stamps.driver;
         }
-        self.sent.bytes += u64::from(send.bytes) + u64::from(send.merged.bytes);
-        self.sent.pieces += 1 + send.merged.sends;
+        self.sent.bytes += u64::from(send.bytes);
+        self.sent.pieces += 1;
         m.sent = earlier(m.sent, began);
         if let Some(full) = send.buffer {
             // What came before this message is not its wait.
@@ -237,7 +237,7 @@ impl Exchange {
 
 /// When the first of its bytes were written.
 fn began(send: &Send) -> Option<Moment> {
-    earlier(send.merged.oldest, send.stamps.call.or(Some(send.stamps.send)))
+    send.stamps.call.or(Some(send.stamps.send))
 }
 
 /// `None` where a moment is missing, or the later one has the earlier time.

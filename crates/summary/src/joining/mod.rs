@@ -112,7 +112,7 @@ impl Requests {
                     self.unsolicited += 1;
                     return;
                 };
-                let began = send.merged.oldest.or(send.stamps.call).unwrap_or(send.stamps.send);
+                let began = send.stamps.call.unwrap_or(send.stamps.send);
                 let role = *side.role.get_or_insert(Role::Client);
                 let next = role == Role::Client
                     && side.open.as_ref().is_some_and(|e| {

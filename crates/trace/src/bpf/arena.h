@@ -24,7 +24,8 @@ struct slot {
 	__u32 key; /* sequence number of the last byte: the kernel's tskey */
 	__u32 epoch; /* the queue's, when the send was made */
 	__u32 clocks[REASONS];
-	__u32 changes; /* the queue's, when `clocks` was copied */
+	/* the queue's `down` with the packet of its last byte; 0: not known */
+	__u32 down;
 	struct send_record record;
 };
 SHARED(struct slot);
@@ -77,17 +78,21 @@ struct queue {
 	__u32 write_seq;
 	__u32 last_key; /* key of slot tail-1, valid while head != tail */
 	__u32 popped_key; /* the last that was acknowledged */
-	__u32 popped; /* whether any was */
+	__u8 popped; /* whether any was */
+	__u8 missed; /* by tracepoints: `missed_seq` is still to be taken off the coverage */
+	/* untagged.h: packets without a tag are to be looked for; and whether the release of their
+	 * memory shows that packets have gone to the driver (RELEASED_…) */
+	__u8 untagged;
+	__u8 released;
 	/* chunks of the places with even and with odd number, while there is no directory */
 	__u32 near[2];
 	__u32 directory; /* 0: none; else the one that names the others */
 	__u32 spare; /* a chunk for the next place, where there is a directory; 0: none */
-	/* Of packets that carry no tag: whether there were any (UNTAGGED_…), and the sends in the
-	 * last one that TCP handed down, with when that was (`handed`; 0: it is known how long it
-	 * took). */
-	__u32 untagged;
+	/* the sends in the last packet without a tag that TCP handed down; and how long one with a
+	 * tag took at most from there to the qdisc, ns */
 	__u32 handed_at;
 	__u32 handed_until;
+	__u32 handed_longest;
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 paced_until;
@@ -96,10 +101,10 @@ struct queue {
 	/* what holds it from `paced_until` on, where pacing does until then; else as
 	 * `blocked` */
 	__u32 behind;
-	__u32 changes; /* how often `blocked` was decided afresh */
 	__u32 epoch; /* grows with everything that happens outside a send call */
 	/* where the bytes of the last tagged packet of new data ended, at the driver */
 	__u32 driver_end;
+	__u32 released_next; /* the first send that may not have gone to the driver */
 	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
 	__u64 call; /* when it began; 0: not known */
 	__u32 call_left;
@@ -110,21 +115,26 @@ struct queue {
 	__u32 full_clocks[REASONS];
 	/* by tracepoints: where the bytes of the last send end that was not recorded */
 	__u32 refused;
-	/* likewise, of one that was to be recorded: where it begins, and whether it is still to be
-	 * taken off the coverage */
-	__u32 missed_seq;
-	__u32 missed;
+	__u32 missed_seq; /* likewise, of one that was to be recorded: where it begins */
+	__u32 looked_una; /* up to where bytes were acknowledged at the last look */
 	__u64 armed_since; /* 0: not looked at now */
 	__u64 armed_position;
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
 	__u64 sched_last;
 	__u64 driver_last;
 	__u64 progress; /* when bytes were last acknowledged */
+	/* When the last packet without a tag, and that with one, were handed down; 0: they are in
+	 * the qdisc. */
 	__u64 handed;
+	__u64 handed_tagged;
+	__u32 down; /* the memory of all packets that were handed down, bytes */
+	/* when the ACKs were last looked at, and how many segments had come by then */
+	__u32 looked_segments;
+	__u64 looked;
 };
 SHARED(struct queue);
 
-enum untagged { UNTAGGED_NONE = 0, UNTAGGED_SOME, UNTAGGED_WATCHED };
+enum release { RELEASED_UNTRIED = 0, RELEASED_AT_DRIVER, RELEASED_EARLIER };
 
 /* Slots come from a pool that all queues share, in chunks of CHUNK, so that a queue has as many as
  * it has sends on their way. Its ring of counters is cut into places of a chunk each. Sends that

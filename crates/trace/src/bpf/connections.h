@@ -14,7 +14,7 @@
 	(BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | \
 	 BPF_SOCK_OPS_RTT_CB_FLAG)
 #define BETWEEN (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG)
-/* That of each packet, where packets without a tag are to be seen. */
+/* That of each packet, where packets without a tag are to be seen: untagged.h. */
 #define PACKETS BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 
 static __always_inline bool drawn(void)
@@ -105,6 +105,8 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.retransmissions = 0;
 	slot->record.sched_span = 0;
 	slot->record.driver_span = 0;
+	slot->record.ack_span = 0;
+	slot->down = 0;
 	slot->record.idle = 0;
 	slot->record.reason = REASON_UNKNOWN;
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
@@ -183,39 +185,6 @@ static __always_inline void stage_driver(struct queue *queue, __u32 number, __u3
 
 	if (slot)
 		slot_driver(queue, slot, at, now);
-}
-
-struct handed {
-	__u32 number;
-	__u32 at;
-	__u64 now;
-};
-
-static long handed_one(__u32 i, void *context)
-{
-	struct handed *handed = context;
-	struct queue *queue = queue_at(handed->number);
-	struct slot *slot;
-
-	if (!queue || (__s32)(handed->at - queue->handed_until) >= 0)
-		return 1;
-	slot = slot_at(queue, handed->at++);
-	if (slot && slot->record.sched == queue->handed && (__s32)(handed->at - 1 - queue->head) >= 0)
-		slot->record.sched_span = handed->now - queue->handed;
-	return 0;
-}
-
-/* The socket does something else `now`: the packet without a tag that TCP has handed down last is
- * below by then. */
-static __always_inline void handed_bound(struct queue *queue, __u32 number, __u64 now)
-{
-	struct handed handed = { .number = number, .at = queue->handed_at, .now = now };
-
-	if (!queue->handed)
-		return;
-	if (now > queue->handed && now - queue->handed <= 0xffffffffu)
-		bpf_loop(config.slots, handed_one, &handed, 0);
-	queue->handed = 0;
 }
 
 struct retransmitted {

@@ -3,7 +3,7 @@
  * backends.
  * STAMPS says whether the kernel's timestamp callbacks are asked for. */
 #pragma once
-#include "connections.h"
+#include "untagged.h"
 #include "connects.h"
 #include "holders.h"
 
@@ -225,20 +225,20 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		queue->epoch++;
 		if (op == BPF_SOCK_OPS_RTT_CB)
 			queue->progress = now;
-		if (STAMPS)
-			handed_bound(queue, at, now);
-		if (STAMPS)
+		if (STAMPS) {
+			untagged_look(queue, at, tp, now);
 			unstamped_check(row, queue, tp);
-		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps:
-		 * what has none yet and is acknowledged gets this time. In the others no new bytes
-		 * are acknowledged, or tcp_probe has reported them already. */
-		if (!STAMPS || op == BPF_SOCK_OPS_RTT_CB)
-			slots_acked_before(queue, at, tp->snd_una, now);
-		waiting_event(queue, tp, 0, false, false, now);
-		if (STAMPS && queue->untagged == UNTAGGED_SOME) {
-			queue->untagged = UNTAGGED_WATCHED;
-			bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | PACKETS);
 		}
+		/* The RTT callback comes from within tcp_clean_rtx_queue(), after its ACK stamps,
+		 * once in a round trip. In the others no new bytes are acknowledged, or tcp_probe
+		 * has reported them already. */
+		if (!STAMPS)
+			slots_acked_before(queue, at, tp->snd_una, now);
+		else if (op == BPF_SOCK_OPS_RTT_CB)
+			acks_look(queue, at, tp, NULL, now, now);
+		waiting_event(queue, tp, 0, false, false, now);
+		if (STAMPS && queue->untagged)
+			bpf_sock_ops_cb_flags_set(skops, skops->bpf_sock_ops_cb_flags | PACKETS);
 	}
 	if (op == BPF_SOCK_OPS_RTT_CB && (config.flags & CONFIG_WINDOWS))
 		STRETCH_TURN(skops, row, number, tp, now);

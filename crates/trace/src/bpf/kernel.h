@@ -313,6 +313,7 @@ struct tcp_sock {
 	__u32 retrans_out;
 	__u32 srtt_us;
 	__u32 total_retrans;
+	__u32 segs_in;
 	__u32 segs_out;
 	__u32 data_segs_out;
 	__u64 bytes_sent;
@@ -320,6 +321,7 @@ struct tcp_sock {
 	__u64 bytes_acked;
 	__u64 tcp_wstamp_ns;
 	__u64 tcp_clock_cache;
+	__u64 delivered_mstamp; /* microseconds */
 	__u8 nonagle : 4;
 	__u32 chrono_start;
 	__u32 chrono_stat[3];

@@ -82,9 +82,12 @@ struct send_record {
 	 * inode number */
 	__u32 nic_interface;
 	__u32 nic_network;
+	/* Not 0: the ACK came at `ack`, give or take so many ns. */
+	__u32 ack_span;
 	/* Not 0: no ACK was seen, and for so many microseconds by `ack` nothing of the connection
 	 * was acknowledged, since the send was made. */
 	__u32 idle;
+	__u32 pad;
 };
 SHARED(struct send_record);
 
@@ -117,7 +120,6 @@ struct lost {
 	__u64 closed_unacked;
 	__u64 no_sched;
 	__u64 no_driver;
-	__u64 no_ack;
 	__u64 after_ack;
 	__u64 repeated;
 	__u64 unstamped;

@@ -97,6 +97,9 @@ static __always_inline struct queue *queue_take(struct row *row, __u32 of, const
 	__builtin_memset(queue, 0, sizeof(*queue));
 	queue->write_seq = tp->write_seq;
 	queue->since = now;
+	queue->looked = now;
+	queue->looked_segments = tp->segs_in;
+	queue->looked_una = tp->snd_una;
 	queue->row = of;
 	barrier();
 	row->queue = number;

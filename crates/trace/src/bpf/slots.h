@@ -310,8 +310,21 @@ static __always_inline void record_out(struct queue *queue, struct slot *slot)
 	}
 }
 
-/* A stage that gave no stamp was passed after the last packet before that gave one, and before the
- * ACK: bytes keep their order. */
+/* A send has gone to the driver by `until`, in a packet that gave no stamp there: after it was in
+ * the qdisc, and after the last packet before that gave one. Bytes keep their order. */
+static __always_inline void driver_bound(const struct queue *queue, struct slot *slot, __u64 until)
+{
+	__u64 from = slot->record.sched;
+
+	if (from < queue->driver_last)
+		from = queue->driver_last;
+	if (from >= until || until - from > 0xffffffffu)
+		return;
+	slot->record.driver = from;
+	slot->record.driver_span = until - from;
+}
+
+/* The same of both stages, by the ACK. */
 static __always_inline void slot_bound(const struct queue *queue, struct slot *slot)
 {
 	__u64 from = slot->record.send, until = slot->record.ack;
@@ -324,20 +337,12 @@ static __always_inline void slot_bound(const struct queue *queue, struct slot *s
 		slot->record.sched = from;
 		slot->record.sched_span = until - from;
 	}
-	from = slot->record.sched;
-	if (from < queue->driver_last)
-		from = queue->driver_last;
-	if (from >= until || until - from > 0xffffffffu)
-		return;
-	slot->record.driver = from;
-	slot->record.driver_span = until - from;
+	driver_bound(queue, slot, until);
 }
 
 /* Hands on the oldest send. */
 static __always_inline void slot_pop(struct queue *queue, __u32 number, struct slot *slot)
 {
-	if (STAMPS && !slot->record.sched && queue->untagged == UNTAGGED_NONE)
-		queue->untagged = UNTAGGED_SOME;
 	if (!slot->record.driver)
 		slot_bound(queue, slot);
 	if (!slot->record.sched)
@@ -349,29 +354,6 @@ static __always_inline void slot_pop(struct queue *queue, __u32 number, struct s
 	queue->popped = 1;
 	queue->head++;
 	slot_left(queue, number);
-}
-
-/* The ACK stamp of `key`: everything up to it is acknowledged. The sends before it that are still
- * here were acknowledged by no ACK that gave a round-trip sample (slots_acked_before() has taken
- * those), so by this very one, unless ACKs of retransmitted packets came in between, which give
- * none. */
-static __always_inline void slots_acked(struct queue *queue, __u32 number, __u32 key, __u64 now)
-{
-	queue->progress = now;
-	for (int i = 0; i < 16; i++) {
-		struct slot *slot;
-
-		if (queue->head == queue->tail)
-			break;
-		slot = slot_at(queue, queue->head);
-		if (!slot || before(key, slot->key))
-			break;
-		if (slot->key == key || !slot->record.retransmissions)
-			slot->record.ack = now;
-		else
-			COUNT(no_ack);
-		slot_pop(queue, number, slot);
-	}
 }
 
 /* The oldest send of a queue, and the queue; NULL where there is none. */
@@ -387,7 +369,36 @@ struct acked {
 	__u32 number;
 	__u32 end;
 	__u64 now;
+	__u64 from; /* bytes beyond `begin` were not acknowledged by then; 0: not before `now` */
+	__u32 begin;
+	__u32 stamped; /* the send with this key was not before `now` in any case */
+	__u32 any_stamped; /* whether there is one */
 };
+
+/* The ACK of a send was one of several that were not seen themselves. They come as fast as the
+ * path carries the bytes. */
+static __always_inline void ack_between(struct slot *slot, const struct acked *acked)
+{
+	__u32 all = acked->end - acked->begin, part = slot->key + 1 - acked->begin;
+	__u64 least = slot->record.send, at, until = acked->now, span = until - acked->from;
+
+	if (acked->from >= until || span >> 40 || !all || part > all)
+		return;
+	at = acked->from + ((span >> 8) * part / all << 8);
+	if (least < slot->record.sched)
+		least = slot->record.sched;
+	if (least < slot->record.driver)
+		least = slot->record.driver;
+	if (least < acked->from)
+		least = acked->from;
+	if (at < least)
+		at = least;
+	if (at > until)
+		return;
+	span = at - least > until - at ? at - least : until - at;
+	slot->record.ack = at;
+	slot->record.ack_span = span < 0xffffffff ? span : 0xffffffff;
+}
 
 static long acked_one(__u32 i, void *context)
 {
@@ -398,22 +409,53 @@ static long acked_one(__u32 i, void *context)
 	if (!queue || !slot || !before(slot->key, acked->end))
 		return 1;
 	slot->record.ack = acked->now;
+	if (acked->from && !(acked->any_stamped && slot->key == acked->stamped))
+		ack_between(slot, acked);
 	slot_pop(queue, acked->number, slot);
 	return 0;
+}
+
+static __always_inline void slots_acked(struct queue *queue, struct acked *acked)
+{
+	struct slot *oldest;
+
+	if (queue->head == queue->tail)
+		return;
+	/* What came before has mostly left nothing: no call for that. */
+	oldest = slot_at(queue, queue->head);
+	if (oldest && before(oldest->key, acked->end))
+		bpf_loop(config.slots, acked_one, acked, 0);
 }
 
 /* Everything before `end` is acknowledged, by an ACK that has just come. */
 static __always_inline void slots_acked_before(struct queue *queue, __u32 number, __u32 end, __u64 now)
 {
 	struct acked acked = { .number = number, .end = end, .now = now };
-	struct slot *oldest;
 
-	if (queue->head == queue->tail)
-		return;
-	/* The ACK's stamps have mostly left nothing: no call for that. */
-	oldest = slot_at(queue, queue->head);
-	if (oldest && before(oldest->key, end))
-		bpf_loop(config.slots, acked_one, &acked, 0);
+	slots_acked(queue, &acked);
+}
+
+/* What has been acknowledged by `now`, where the kernel does not call back for each ACK. The last
+ * ACK came at `at`. Where it is the only segment since the last look, it was this one. `key`: that
+ * of the ACK stamp, or NULL. */
+static __always_inline void acks_look(struct queue *queue, __u32 number, const struct tcp_sock *tp, const __u32 *key, __u64 at,
+				      __u64 now)
+{
+	__u32 segments = tp->segs_in;
+	struct acked acked = { .number = number, .end = tp->snd_una, .now = at };
+
+	if (segments - queue->looked_segments > 1) {
+		acked.from = queue->looked;
+		acked.begin = queue->looked_una;
+	}
+	if (key) {
+		acked.stamped = *key;
+		acked.any_stamped = 1;
+	}
+	slots_acked(queue, &acked);
+	queue->looked_segments = segments;
+	queue->looked_una = acked.end;
+	queue->looked = now;
 }
 
 /* The last send was cut short (the send buffer was full and the socket does not block): it ends at

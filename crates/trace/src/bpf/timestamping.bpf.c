@@ -26,63 +26,23 @@ static __always_inline void sent(struct bpf_sock_ops_kern *kern, struct row *row
 /* A call ends. Where it was cut short there is no room from now on. */
 static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct row *row, struct queue *queue, __u32 number)
 {
-	const struct sock *sk = VIEW(kern->sk, struct sock);
+	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
+	const struct sock *sk = sock_of(tp);
 	__u64 now = bpf_ktime_get_ns();
 
-	handed_bound(queue, number, now);
+	untagged_look(queue, number, tp, now);
+	acks_look(queue, number, tp, NULL, last_acked(queue, tp, now), now);
+	/* It ends in the same packet as the one before, and takes over its tag. */
+	if (before(VIEW(&kern->skb->cb, struct tcp_skb_cb)->seq, queue->write_seq))
+		queue->untagged = 1;
 	if (queue->call && queue->full_since >= queue->call)
 		queue->full_since = 0;
-	buffer_tried(queue, VIEW(kern->sk, struct tcp_sock), sk, now);
+	buffer_tried(queue, tp, sk, now);
 	sent(kern, row, queue, number, now);
 	queue->call = 0;
 	queue->full = 0;
 	if (buffer_marked(sk))
 		buffer_filled(queue, now, now);
-}
-
-struct search {
-	const struct rb_node *node;
-	__u64 mark;
-	__u32 key;
-};
-
-static long packet_search(__u32 i, void *context)
-{
-	struct search *search = context;
-	const struct sk_buff *skb;
-	const struct tcp_skb_cb *cb;
-
-	if (!search->node)
-		return 1;
-	skb = VIEW((void *)search->node - bpf_core_field_offset(struct sk_buff, rbnode), struct sk_buff);
-	cb = VIEW(&skb->cb, struct tcp_skb_cb);
-	if (before(search->key, cb->seq)) {
-		search->node = skb->rbnode.rb_left;
-		return 0;
-	}
-	if (!before(search->key, cb->end_seq)) {
-		search->node = skb->rbnode.rb_right;
-		return 0;
-	}
-	search->mark = cb->sacked & TCPCB_EVER_RETRANS ? 0 : skb->skb_mstamp_ns;
-	return 1;
-}
-
-/* When TCP began to send the packet that holds byte `key`, by the packet's own mark in the
- * retransmission queue; 0 where that does not say. The mark is the time of tcp_write_xmit()'s call,
- * so the packet left no earlier. With the fq qdisc it is when the packet may leave there, and on a
- * retransmitted packet it is when that was. */
-static __noinline __u64 left_after(const struct tcp_sock *tp, __u32 key)
-{
-	const struct sock *sk = sock_of(tp);
-	struct search search = { .key = key };
-
-	if (sk->sk_pacing_status == SK_PACING_FQ)
-		return 0;
-	search.node = sk->tcp_rtx_queue.rb_node;
-	/* A red-black tree of 2^16 packets is no deeper than 32. */
-	bpf_loop(32, packet_search, &search, 0);
-	return search.mark;
 }
 
 struct between {
@@ -92,86 +52,30 @@ struct between {
 	__u32 at;
 	__u32 until; /* of sends; of a packet, where its bytes end */
 	__u32 blocked; /* by what, before the packet */
-	__u16 driver;
-	__u16 found;
+	__u32 down; /* the queue's with a packet that is handed down; else 0 */
+	__u8 driver;
+	__u8 found;
+	__u8 tagged; /* it is handed down with a tag: the qdisc will tell when it enters it */
 };
-
-/* The next send, and its queue; NULL after the last. */
-static __always_inline struct slot *between_next(struct between *between, struct queue **queue)
-{
-	*queue = queue_at(between->number);
-	if (!*queue || (__s32)(between->at - between->until) >= 0)
-		return NULL;
-	return slot_at(*queue, between->at++);
-}
-
-static long sched_one(__u32 i, void *context)
-{
-	struct between *between = context;
-	struct queue *queue;
-	struct slot *slot = between_next(between, &queue);
-	__u64 from, mark, now = between->now;
-
-	if (!queue || !slot)
-		return 1;
-	if (slot->record.sched)
-		return 0;
-	mark = left_after(between->tp, slot->key);
-	from = slot->record.send;
-	if (from < queue->sched_last)
-		from = queue->sched_last;
-	if (from < mark && mark < now)
-		from = mark;
-	if (from >= now || now - from > 0xffffffffu)
-		return 0;
-	slot->record.sched = from;
-	slot->record.sched_span = now - from;
-	/* The mark is of the very call that wrote the bytes, or of a later one. */
-	waiting_decide(slot, queue, mark && from - slot->record.send < 5000);
-	return 0;
-}
-
-/* The sends before `until` have left TCP in packets without a tag, all of them after the last
- * packet that had one: bytes leave in order. `now` is when the next tagged packet of new data
- * leaves. */
-static __always_inline void sched_between(struct queue *queue, struct between *between, __u32 until)
-{
-	between->at = queue->sched_next;
-	between->until = until;
-	if ((__s32)(between->at - queue->head) < 0)
-		between->at = queue->head;
-	if ((__s32)(between->at - until) >= 0)
-		return;
-	if (queue->untagged == UNTAGGED_NONE)
-		queue->untagged = UNTAGGED_SOME;
-	clocks_run(queue, between->now);
-	bpf_loop(config.slots, sched_one, between, 0);
-	queue->sched_next = until;
-}
 
 static long driver_one(__u32 i, void *context)
 {
 	struct between *between = context;
-	struct queue *queue;
-	struct slot *slot = between_next(between, &queue);
-	__u64 from, now = between->now;
+	struct queue *queue = queue_at(between->number);
+	struct slot *slot;
 
-	if (!queue || !slot)
+	if (!queue || (__s32)(between->at - between->until) >= 0)
 		return 1;
-	if (slot->record.driver || !slot->record.sched)
-		return 0;
-	from = slot->record.sched;
-	if (from < queue->driver_last)
-		from = queue->driver_last;
-	if (from >= now || now - from > 0xffffffffu)
-		return 0;
-	slot->record.driver = from;
-	slot->record.driver_span = now - from;
+	slot = slot_at(queue, between->at++);
+	if (!slot)
+		return 1;
+	if (!slot->record.driver && slot->record.sched)
+		driver_bound(queue, slot, between->now);
 	return 0;
 }
 
-/* The same of the driver. What a qdisc or GSO cuts up has one tag for all its segments, so the
- * others come by here as well. */
+/* The sends before `until` have gone to the driver in packets without a tag. What a qdisc or GSO
+ * cuts up has one tag for all its segments, so the others come by here as well. */
 static __always_inline void driver_between(struct queue *queue, struct between *between, __u32 until)
 {
 	between->at = queue->driver_next;
@@ -192,9 +96,11 @@ static __always_inline long packet_next(struct between *of, struct queue *queue)
 	slot = slot_at(queue, of->at);
 	if (!slot || !before(slot->key, of->until))
 		return 1;
+	if (of->down)
+		slot->down = of->down;
 	if (of->driver)
 		slot_driver(queue, slot, of->at, of->now);
-	else
+	else if (!of->tagged)
 		slot_sched(queue, slot, of->at, of->tp, of->found, &of->blocked, of->now);
 	of->found = true;
 	of->at++;
@@ -252,14 +158,16 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 			queue->driver_last = now;
 			queue->driver_end = payload.end;
 		} else {
-			if ((__s32)(at - queue->sched_next) > 0)
-				sched_between(queue, &of, at);
+			handed_measure(queue, now);
+			sched_left(queue, number, tp, now);
 			queue->sched_last = now;
 		}
 	}
 	of.at = at;
 	of.until = payload.end;
 	packet_sends(&of, queue);
+	if (driver)
+		released_judge(queue, tp, kern->skb);
 	if (!of.found && queue->popped && !before(queue->popped_key, payload.end - 1))
 		COUNT(after_ack);
 }
@@ -267,28 +175,55 @@ static __always_inline void on_packet(struct bpf_sock_ops_kern *kern, bool drive
 /* TCP hands a packet down (net/ipv4/tcp_output.c, __tcp_transmit_skb()). One with a tag is stamped
  * where it enters the qdisc. One without does so between now and the next thing that its socket
  * does. */
-static __always_inline void on_handed(const struct bpf_sock_ops_kern *kern, struct queue *queue, __u32 number)
+static __always_inline void on_handed(const struct bpf_sock_ops_kern *kern, struct queue *queue, __u32 number, __u64 now)
 {
 	const struct sk_buff *skb = kern->skb;
 	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
 	const struct skb_shared_info *shared = VIEW(skb->head + skb->end, struct skb_shared_info);
-	struct between of = { .tp = VIEW(kern->sk, struct tcp_sock), .number = number };
+	struct between of = { .tp = VIEW(kern->sk, struct tcp_sock), .number = number, .now = now };
 	__u32 first = cb->seq, end = cb->end_seq;
 
-	of.now = bpf_ktime_get_ns();
-	handed_bound(queue, number, of.now);
+	/* Never 0, which stands for none. */
+	queue->down += skb->truesize;
+	if (!queue->down)
+		queue->down = 1;
 	/* What is sent for the first time. */
-	if (first == end || first != of.tp->snd_nxt || shared->tx_flags & SKBTX_BPF)
+	if (first == end || first != of.tp->snd_nxt)
 		return;
-	queue->sched_last = of.now;
+	of.tagged = (shared->tx_flags & SKBTX_BPF) != 0;
+	of.down = queue->down;
 	of.at = packet_first(queue, number, queue->sched_next, first, end);
 	of.until = end;
 	queue->handed_at = of.at;
 	packet_sends(&of, queue);
-	if (!of.found)
+	if (of.tagged) {
+		queue->handed_tagged = now;
 		return;
-	queue->handed = of.now;
-	queue->handed_until = of.at;
+	}
+	queue->sched_last = now;
+	if (of.found) {
+		queue->handed = now;
+		queue->handed_until = of.at;
+	}
+}
+
+/* TCP is about to hand a packet down, or (without a packet) asks how large one may be: at the
+ * beginning of a call, and on an ACK, before it sends what that lets go. No clock is read for
+ * that: it is no earlier than when TCP took the ACK up. */
+static __always_inline void on_packets(const struct bpf_sock_ops_kern *kern, struct queue *queue, __u32 number)
+{
+	const struct tcp_sock *tp = VIEW(kern->sk, struct tcp_sock);
+	__u64 now;
+
+	if (kern->skb) {
+		now = bpf_ktime_get_ns();
+		untagged_look(queue, number, tp, now);
+		on_handed(kern, queue, number, now);
+	} else {
+		now = taken_up(tp);
+		handed_bound(queue, number, now);
+		acks_look(queue, number, tp, NULL, last_acked(queue, tp, now), now);
+	}
 }
 
 struct on_wire {
@@ -357,10 +292,11 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		tp = VIEW(kern->sk, struct tcp_sock);
-		handed_bound(queue, number, taken_up(tp));
+		untagged_look(queue, number, tp, taken_up(tp));
 		if (queue->full_since)
 			buffer_event(queue, tp, sock_of(tp), taken_up(tp));
-		slots_acked(queue, number, key, taken_up(tp));
+		queue->progress = taken_up(tp);
+		acks_look(queue, number, tp, &key, taken_up(tp), taken_up(tp));
 		break;
 	}
 }
@@ -431,13 +367,10 @@ int timestamping(struct bpf_sock_ops *skops)
 			on_stage(kern, callback.op, queue, at);
 		return 1;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		/* Asked without a packet for how large one may be. */
-		if (!kern->skb)
-			return 1;
 		callback.row = row_of(callback.sk, view, &callback.number);
 		queue = callback.row ? queue_of(callback.row, callback.number, &at) : NULL;
 		if (queue)
-			on_handed(kern, queue, at);
+			on_packets(kern, queue, at);
 		return 1;
 	case BPF_SOCK_OPS_RTT_CB:
 		callback.row = row_of(callback.sk, view, &callback.number);

@@ -246,14 +246,12 @@ static __always_inline void hold(struct queue *queue, const struct tcp_sock *tp,
 	queue->blocked = paced_until ? REASON_PACING : reason;
 	queue->behind = reason;
 	queue->paced_until = paced_until;
-	queue->changes++;
 }
 
 static __always_inline void clocks_copy(struct slot *slot, const struct queue *queue)
 {
 	for (int i = 0; i < REASONS; i++)
 		slot->clocks[i] = queue->clocks[i];
-	slot->changes = queue->changes;
 }
 
 /* Something happened on a followed socket; `key` and `sending` as above. */

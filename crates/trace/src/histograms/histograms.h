@@ -410,7 +410,7 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 {
 	const struct send_record *send;
 	struct series_figures *of;
-	__u64 sched, driver, ack, total = 0, sched_span, driver_span, waited;
+	__u64 sched, driver, ack, total = 0, sched_span, driver_span, ack_span, waited;
 	__u32 in, reason;
 
 	if (!row || !slot)
@@ -424,6 +424,7 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	driver = send->driver;
 	sched_span = send->sched_span;
 	driver_span = send->driver_span;
+	ack_span = send->ack_span;
 	ack = send->idle ? 0 : send->ack;
 	if (ack > send->send)
 		total = ack - send->send;
@@ -437,7 +438,7 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 			COUNT(no_driver);
 		driver = driver_span = 0;
 	}
-	if ((config.flags & CONFIG_NO_RECORDS) && (sched_span || driver_span))
+	if ((config.flags & CONFIG_NO_RECORDS) && (sched_span || driver_span || ack_span))
 		COUNT(inferred);
 	/* By tracepoints the two are one moment where all is copied in one round. */
 	if (send->call && send->call != send->send)
@@ -447,9 +448,9 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	if (sched && driver)
 		leg_between(of, in, HISTOGRAM_QDISC, sched, driver, sched_span + driver_span);
 	if (driver && ack)
-		leg_between(of, in, HISTOGRAM_NETWORK, driver, ack, driver_span);
+		leg_between(of, in, HISTOGRAM_NETWORK, driver, ack, driver_span + ack_span);
 	if (ack)
-		leg_between(of, in, HISTOGRAM_TOTAL, send->send, ack, 0);
+		leg_between(of, in, HISTOGRAM_TOTAL, send->send, ack, ack_span);
 	else
 		__sync_fetch_and_add(&of->unacked, 1);
 	waited = send->waited;

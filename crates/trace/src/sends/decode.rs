@@ -1,8 +1,8 @@
 //! From the bytes of a record of sends to the words of `record`: pure functions.
 
 use record::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Lost, Merged, Monotonic, Nanos, Opening,
-    Owner, Send, SenderState, SeqNumber, Stamps, Unacknowledged, Wait, WaitReason,
+    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Lost, Monotonic, Nanos, Opening, Owner,
+    Send, SenderState, SeqNumber, Stamps, Unacknowledged, Wait, WaitReason,
 };
 
 use crate::decode::{DecodeError, address, kind, raw};
@@ -111,8 +111,8 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
             driver_error,
             nic: None,
             ack,
+            ack_error: if ack.is_some() { Nanos(raw.ack_span.into()) } else { Nanos::ZERO },
         },
-        merged: Merged::default(),
         state: state(&raw.state, tick)?,
         buffer: (raw.full != 0).then_some(Wait { reason: full_reason, by_reason: Nanos(raw.full) }),
         wait: (raw.sched != 0 || raw.waited != 0).then_some(Wait { reason, by_reason }),
@@ -196,7 +196,6 @@ pub(super) fn lost(raw: RawLost) -> Lost {
         closed_unacked,
         no_sched,
         no_driver,
-        no_ack,
         after_ack,
         repeated,
         unstamped,
@@ -222,7 +221,6 @@ pub(super) fn lost(raw: RawLost) -> Lost {
         closed_unacked,
         no_sched,
         no_driver,
-        no_ack,
         after_ack,
         repeated,
         unstamped,
@@ -276,14 +274,15 @@ mod tests {
         (raw.pid, raw.cookie, raw.call, raw.send, raw.sched, raw.driver, raw.ack) = (1, 2, 30, 40, 50, 60, 70);
         (raw.waited, raw.full, raw.first_seq, raw.bytes, raw.retransmissions) = (8, 9, 10, 11, 14);
         (raw.reason, raw.full_reason) = (WaitReason::SendBuffer as u8, WaitReason::Cork as u8);
-        (raw.sched_span, raw.driver_span) = (15, 16);
+        (raw.sched_span, raw.driver_span, raw.ack_span) = (15, 16, 17);
         raw.comm[..4].copy_from_slice(b"curl");
         let s = send(&raw, TICK).unwrap();
         assert_eq!((s.connection, s.owner), (ConnectionId(2), Owner { pid: 1, comm: Comm::from("curl") }));
         assert_eq!((s.first_seq, s.bytes, s.retransmissions), (SeqNumber(10), 11, 14));
         let stamps = [s.stamps.call, Some(s.stamps.send), s.stamps.sched, s.stamps.driver, s.stamps.ack];
         assert_eq!(stamps.map(|at| at.map(Instant::as_nanos)), [30, 40, 50, 60, 70].map(Some));
-        assert_eq!((s.stamps.sched_error, s.stamps.driver_error), (Nanos(15), Nanos(16)));
+        let errors = [s.stamps.sched_error, s.stamps.driver_error, s.stamps.ack_error];
+        assert_eq!(errors, [15, 16, 17].map(Nanos));
         assert_eq!(s.wait, Some(Wait { reason: WaitReason::SendBuffer, by_reason: Nanos(8) }));
         assert_eq!(s.buffer, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(9) }));
     }

@@ -31,7 +31,8 @@ pub(super) fn settle(send: &mut Send) -> Settled {
         (send.stamps.driver, send.stamps.driver_error) = (None, Nanos::ZERO);
         settled.no_driver = acknowledged;
     }
-    settled.inferred = send.stamps.sched_error.max(send.stamps.driver_error) > Nanos::ZERO;
+    let errors = [send.stamps.sched_error, send.stamps.driver_error, send.stamps.ack_error];
+    settled.inferred = errors.into_iter().any(|error| error > Nanos::ZERO);
     settled
 }
 
@@ -57,7 +58,7 @@ pub(super) fn bounded(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::{ConnectionId, Merged, Owner, SenderState, SeqNumber, Source, Stamps, Wait, WaitReason};
+    use record::{ConnectionId, Owner, SenderState, SeqNumber, Source, Stamps, Wait, WaitReason};
 
     fn send(sched_error: u64, driver_error: u64) -> Send {
         let at = |ns| Some(Instant::from_nanos(ns));
@@ -75,8 +76,8 @@ mod tests {
                 driver_error: Nanos(driver_error),
                 nic: None,
                 ack: at(17_000),
+                ack_error: Nanos::ZERO,
             },
-            merged: Merged::default(),
             state: SenderState::default(),
             buffer: None,
             wait: Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(1) }),

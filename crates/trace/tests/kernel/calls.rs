@@ -90,13 +90,18 @@ fn buffer_full(sends: &[Send]) -> Nanos {
 /// Within a fifth: the last of it may be no send's. A task that is woken does not run yet, which
 /// may or may not be in the figure.
 fn agrees(figure: Nanos, truth: Truth, what: &str) {
-    let least = least(truth);
+    agrees_within(5, figure, truth, what);
+}
+
+/// Within one in `part` below, and a twentieth above.
+fn agrees_within(part: u32, figure: Nanos, truth: Truth, what: &str) {
+    let least = least(part, truth);
     let (figure, waited) = (Duration::from(figure), truth.waited);
     assert!((least..=waited + waited / 20).contains(&figure), "{what}: {figure:?} of {waited:?}, at least {least:?}");
 }
 
-fn least(truth: Truth) -> Duration {
-    truth.waited.saturating_sub(truth.for_a_processor + truth.waited / 5)
+fn least(part: u32, truth: Truth) -> Duration {
+    truth.waited.saturating_sub(truth.for_a_processor + truth.waited / part)
 }
 
 fn the_time_asleep_in_a_call(backend: Backend) {
@@ -160,7 +165,7 @@ fn calls_that_are_not_timed() {
         let (sends, truth) = through_a_small_buffer(Backend::Timestamping, blocking, |config| config);
         assert!(sends.iter().all(|s| s.stamps.call.is_none()));
         let full = buffer_full(&sends);
-        if run == 4 || Duration::from(full) >= least(truth) {
+        if run == 4 || Duration::from(full) >= least(5, truth) {
             return agrees(full, truth, "buffer full");
         }
         assert!(Duration::from(full) > truth.waited / 2, "{full} of {:?}", truth.waited);
@@ -246,7 +251,8 @@ fn what_strace_says(backend: Backend) {
     agrees(buffer_full(&sends), Truth { waited, for_a_processor }, "buffer full");
 
     // Where the machine's kernel leaves out a tracing program (docs/testing.md) a send has no
-    // beginning of its call. All others have one, and are compared with the same calls.
+    // beginning of its call; and by tracepoints a call has no length that fills one packet without
+    // a wait. All others have one, and are compared with the same calls.
     let end =
         sends.iter().map(|send| send.last_seq()).max_by_key(|seq| seq.0.wrapping_sub(sends[0].first_seq.0)).unwrap();
     let timed: Vec<(Nanos, Duration)> = sends
@@ -256,8 +262,9 @@ fn what_strace_says(backend: Backend) {
             Some((send.leg(Leg::Call).unwrap()?, straced[19 - calls_after].1))
         })
         .collect();
-    let without = sends.iter().filter(|send| send.stamps.call.is_none()).count();
-    assert_eq!(timed.len() + without, 20, "{sends:?}");
+    assert_eq!(sends.len(), 20);
+    let without = 20 - timed.len();
+    assert!(backend == Backend::Tracepoints || sends.iter().filter(|s| s.stamps.call.is_none()).count() == without);
     let calls: Nanos = timed.iter().map(|call| call.0).sum();
     let waited = timed.iter().map(|call| call.1).sum();
     eprintln!(
@@ -265,7 +272,7 @@ fn what_strace_says(backend: Backend) {
         timed.len()
     );
     assert!(timed.len() >= 10, "{sends:?}");
-    agrees(calls, Truth { waited, for_a_processor }, "in calls");
+    agrees_within(20, calls, Truth { waited, for_a_processor }, "in calls");
 }
 
 #[test]

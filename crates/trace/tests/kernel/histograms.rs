@@ -43,9 +43,8 @@ fn series_of<'a>(sends: impl Iterator<Item = &'a Send>) -> Series {
     let mut series = Series::default();
     for send in sends {
         series.sends += 1;
-        series.merged += u64::from(send.merged.sends);
         series.unacked += u64::from(send.stamps.ack.is_none());
-        series.bytes += u64::from(send.bytes) + u64::from(send.merged.bytes);
+        series.bytes += u64::from(send.bytes);
         for leg in Leg::ALL {
             match send.leg(leg) {
                 Ok(Some(time)) if send.leg_error(leg) > time => series.vague += 1,
@@ -71,7 +70,7 @@ fn quantiles_hold(histogram: &Histogram, mut values: Vec<Nanos>) {
     }
 }
 
-/// Writes of many sizes, answers, and writes that are merged.
+/// Writes of many sizes, answers, and writes that share a packet.
 fn mixed(client: &mut TcpStream, server: &mut TcpStream, rounds: usize) {
     for round in 0..rounds {
         client.write_all(&vec![0; 1 + round * 40]).unwrap();
@@ -119,8 +118,8 @@ fn against_records(backend: Backend) {
         let at_server = key.local_port.is_some();
         assert_eq!((key.local_port, key.peer_port), if at_server { (Some(port), None) } else { (None, Some(port)) });
         let of_it = || sends.iter().filter(|s| (ends[&s.connection].port() == port) == at_server);
-        // Sends that are merged are in one segment with another.
-        let (sends, segments) = (series.sends + series.merged, series.sent_segments);
+        // Sends that share a packet are in one segment with another.
+        let (sends, segments) = (series.sends, series.sent_segments);
         assert!(segments > 0 && segments <= sends, "{backend}: {segments} segments of {sends} sends");
         let exact = Series { key: key.clone(), sent_segments: segments, ..series_of(of_it()) };
         assert_eq!(series, &exact, "{backend}");

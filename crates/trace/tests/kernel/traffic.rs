@@ -95,7 +95,7 @@ impl Trace {
     /// Polls until so many bytes were told of, or for ten seconds.
     pub fn until_bytes(&mut self, bytes: usize) {
         let end = std::time::Instant::now() + Duration::from_secs(10);
-        let told = |sends: Vec<Send>| sends.iter().map(|s| (s.bytes + s.merged.bytes) as usize).sum::<usize>();
+        let told = |sends: Vec<Send>| sends.iter().map(|s| s.bytes as usize).sum::<usize>();
         while told(self.sends()) < bytes && std::time::Instant::now() < end {
             self.tracer.poll(Duration::from_millis(10), &mut |event| self.events.push(event)).unwrap();
         }
@@ -122,7 +122,7 @@ pub fn connections(events: &[Event]) -> Vec<(SocketAddr, SocketAddr)> {
 
 /// Every send is delivered or in one counter: how many that makes.
 pub fn accounted(sends: &[Send], lost: &Lost) -> u64 {
-    sends.len() as u64 + lost.merged + lost.ring_buffer + lost.slots_full + lost.over_rate
+    sends.len() as u64 + lost.ring_buffer + lost.slots_full + lost.over_rate
 }
 
 /// Reads and throws away until the peer closes.

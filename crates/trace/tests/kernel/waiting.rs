@@ -209,7 +209,7 @@ fn a_small_send_buffer() {
     // The call's wait comes before the leg, so it is not a part of it.
     let blocked =
         |s: &Send| s.wait.is_some_and(|w| w.reason == WaitReason::SendBuffer && w.by_reason >= Nanos::from_millis(5));
-    let all: Vec<_> = sends.iter().map(|s| (s.wait, s.leg(Leg::Tcp), s.merged.sends)).collect();
+    let all: Vec<_> = sends.iter().map(|s| (s.wait, s.leg(Leg::Tcp))).collect();
     assert!(sends.iter().any(blocked), "{all:?}");
 }
 

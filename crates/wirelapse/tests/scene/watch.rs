@@ -54,11 +54,7 @@ impl Watch {
         let deadline = Instant::now() + Duration::from_secs(10);
         for one in &mut self.0 {
             let told = |events: &[Event]| -> u64 {
-                sends_of(events, end)
-                    .iter()
-                    .flat_map(|(_, sends)| sends)
-                    .map(|s| u64::from(s.bytes) + u64::from(s.merged.bytes))
-                    .sum()
+                sends_of(events, end).iter().flat_map(|(_, sends)| sends).map(|s| u64::from(s.bytes)).sum()
             };
             while told(&one.events) < bytes && Instant::now() < deadline {
                 one.poll(Duration::from_millis(20));

@@ -28,10 +28,10 @@ fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
-/// Sends told, merged and lost: every one that was made.
+/// Sends told and lost: every one that was made.
 fn accounted(lines: &[Value]) -> u64 {
     let lost = of_kind(lines, "lost")[0];
-    let counters = ["merged", "ring_buffer", "slots_full", "over_rate", "unstamped"];
+    let counters = ["ring_buffer", "slots_full", "over_rate", "unstamped"];
     of_kind(lines, "send").len() as u64 + counters.map(|key| lost[key].as_u64().unwrap()).iter().sum::<u64>()
 }
 
@@ -232,7 +232,7 @@ fn without_rights(backend: &str, owner: Option<u32>) {
     written.sends(|_| sends += 1).unwrap();
     // Three hundred sends without a pause can fill a connection's slots while ACKs wait for a busy
     // machine.
-    assert_eq!(sends + lost.merged + lost.unstamped + lost.left_out + lost.slots_full, 300, "{lost:?}");
+    assert_eq!(sends + lost.unstamped + lost.left_out + lost.slots_full, 300, "{lost:?}");
     for file in ["", "run.json", "sends.parquet", "sends.parquet/part-00000.parquet"] {
         assert_eq!(run.join(file).metadata().unwrap().uid(), owner.unwrap_or(0), "{file}");
     }
@@ -497,7 +497,7 @@ fn an_interrupt_in_the_middle_ends_with_the_report_and_a_whole_run() {
     assert_eq!(run.state(), store::State::Finished);
     let (mut sends, lost) = (0, run.lost().unwrap());
     run.sends(|_| sends += 1).unwrap();
-    assert_eq!(sends + lost.merged + lost.ring_buffer + lost.slots_full + lost.unstamped, bytes / 2, "{lost:?}");
+    assert_eq!(sends + lost.ring_buffer + lost.slots_full + lost.unstamped, bytes / 2, "{lost:?}");
 }
 
 /// A cgroup of its own, gone with the value.

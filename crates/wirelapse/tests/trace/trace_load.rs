@@ -1,4 +1,4 @@
-//! Under load nothing is lost silently: what is delivered, what was merged and what the counters
+//! Under load nothing is lost silently: what is delivered and what the counters
 //! say is lost make up exactly what the sending program counted for itself; and memory stays within
 //! its bounds.
 
@@ -88,7 +88,7 @@ impl Told {
 
     /// Every send of the program is in one of these.
     fn accounted(&self) -> u64 {
-        let counters = ["merged", "ring_buffer", "slots_full", "over_rate", "unstamped", "left_out"];
+        let counters = ["ring_buffer", "slots_full", "over_rate", "unstamped", "left_out"];
         self.sends + counters.map(|key| self.lost(key)).iter().sum::<u64>()
     }
 }
@@ -127,7 +127,7 @@ impl Trace {
                         let at = line.find(key).unwrap() + key.len();
                         line[at..].split([',', '}']).next().unwrap().parse().unwrap()
                     };
-                    told.bytes += number("\"bytes\":") + number("\"merged_bytes\":");
+                    told.bytes += number("\"bytes\":");
                 } else if is("connection") {
                     told.connections += 1;
                 } else if is("datagram") {
@@ -313,7 +313,7 @@ fn sends_cut_short_by_a_full_buffer_are_accounted_for() {
     // The kernel joins packets of the queue as it sends them, and keeps the later one's key alone:
     // whose byte had left before in an unstamped packet is told without stages, and counted. Of a
     // send without an ACK stamp no stage can be inferred either.
-    let counted = ["no_sched", "no_ack", "unfinished", "closed_unacked", "disorder"].map(|key| told.lost(key));
+    let counted = ["no_sched", "unfinished", "closed_unacked", "disorder"].map(|key| told.lost(key));
     assert!(told.bare >= counted[0] && told.bare <= counted.iter().sum(), "{} of {}", told.bare, told.lost);
 }
 

@@ -127,6 +127,9 @@ fn every_write_is_timed_where_packets_carry_no_tag() {
     }
     let (least, most) = (medians.iter().min().unwrap(), medians.iter().max().unwrap());
     assert!(most - least < least / 4 + 1_000_000, "{medians:?}");
+    let both: Vec<_> = seen[0].sends.iter().zip(&seen[1].sends).collect();
+    assert!(both.iter().all(|(x, y)| x.last_seq() == y.last_seq()));
+    bounds_hold(&both);
 }
 
 #[test]
@@ -260,11 +263,10 @@ fn a_capture_of_the_same_packets_confirms_the_driver_stage() {
             segments.len(),
             median(apart.iter().copied()) / 1_000
         );
-        assert!(all >= 80, "{}", seen.account());
-        assert_eq!(all as u64 + seen.summary.lost.merged, 110, "{}", seen.account());
+        assert_eq!(all, 110, "{}", seen.account());
         assert!(median(apart) < 100_000, "{}", seen.backend);
         // And every byte that was written was traced.
-        let bytes: u64 = seen.sends.iter().map(|s| u64::from(s.bytes) + u64::from(s.merged.bytes)).sum();
+        let bytes: u64 = seen.sends.iter().map(|s| u64::from(s.bytes)).sum();
         assert_eq!(bytes, written as u64, "{}", seen.account());
     }
     drop(client);
@@ -274,6 +276,26 @@ fn a_capture_of_the_same_packets_confirms_the_driver_stage() {
 /// Half of the stamps of one stage lie no further apart than this between the two backends: they
 /// stand some calls apart in the kernel, with the other's program between.
 const APART: u64 = 20_000;
+
+/// What the first backend says of a stage, and how far it can be wrong, has the second one's stamp
+/// within it, but for a few that the machine held up between the two programs.
+fn bounds_hold(both: &[(&Send, &Send)]) {
+    for stage in [Stage::Sched, Stage::Driver, Stage::Ack] {
+        let of = |s: &Send| s.stamps.at(stage).map(|at| at.as_nanos());
+        let stamps: Vec<_> = both.iter().filter_map(|(x, y)| Some((of(x)?, of(y)?, *x))).collect();
+        let beyond = stamps.iter().filter(|(found, truth, x)| {
+            let (from, to) = match stage {
+                Stage::Sched => (*found, found + x.stamps.sched_error.0),
+                Stage::Driver => (*found, found + x.stamps.driver_error.0),
+                _ => (found - x.stamps.ack_error.0, found + x.stamps.ack_error.0),
+            };
+            truth + 10 * APART < from || *truth > to + 10 * APART
+        });
+        let beyond: Vec<_> = beyond.collect();
+        eprintln!("{stage}: {} of {} beyond the bound", beyond.len(), stamps.len());
+        assert!(beyond.len() * 50 <= stamps.len(), "{stage}: {} of {}, as {:?}", beyond.len(), stamps.len(), beyond[0]);
+    }
+}
 
 #[test]
 fn both_backends_agree_on_requests_and_on_a_transfer() {
@@ -294,23 +316,24 @@ fn both_backends_agree_on_requests_and_on_a_transfer() {
     let seen = watch.finish(&client);
     let of_other: HashMap<_, _> = seen[1].sends.iter().map(|s| (s.last_seq().0, s)).collect();
     assert_eq!(seen[0].id, seen[1].id);
-    // Merged sends have stages of their own by tracepoints alone, so what the first tells is a part
-    // of what the second does.
     let both: Vec<_> = seen[0].sends.iter().filter_map(|s| Some((s, *of_other.get(&s.last_seq().0)?))).collect();
-    assert_eq!(both.len(), seen[0].sends.len(), "{}\n{}", seen[0].account(), seen[1].account());
-    // Where the kernel joins two packets as it sends them, the first one's key is lost with its
-    // stamps. That is counted.
-    let bare = |s: &Send| s.stamps.ack.is_none();
-    let without = seen[0].sends.iter().filter(|s| bare(s)).count() as u64;
-    assert_eq!(without, seen[0].summary.lost.no_ack, "{}", seen[0].account());
-    assert_eq!(seen[1].summary.lost.no_ack, 0, "{}", seen[1].account());
-    let both: Vec<_> = both.into_iter().filter(|(x, _)| !bare(x)).collect();
-    // The packet scheduler's stamp may fail to come back too, and the driver's with it. That is
+    let all = [300, 300, 300];
+    assert_eq!(
+        [both.len(), seen[0].sends.len(), seen[1].sends.len()],
+        all,
+        "{}\n{}",
+        seen[0].account(),
+        seen[1].account()
+    );
+    let unacknowledged = both.iter().find(|(x, y)| x.stamps.ack.is_none() || y.stamps.ack.is_none());
+    assert_eq!(unacknowledged, None);
+    bounds_hold(&both);
+    // The stamp of the packet scheduler may fail to come, and the driver's with it. That is
     // counted.
     let (whole, partial): (Vec<_>, Vec<_>) =
         both.into_iter().partition(|(x, _)| x.stamps.sched.is_some() && x.stamps.driver.is_some());
     let counted = seen[0].summary.lost.no_sched + seen[0].summary.lost.no_driver;
-    assert!(partial.len() as u64 <= counted && partial.len() * 20 <= whole.len(), "{}", seen[0].account());
+    assert!(partial.len() as u64 <= counted && partial.len() * 10 <= whole.len(), "{}", seen[0].account());
     let both = whole;
     assert!(both.len() >= 150);
     for stage in [Stage::Sched, Stage::Driver, Stage::Ack] {

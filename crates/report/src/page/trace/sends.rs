@@ -97,7 +97,7 @@ pub(super) fn connection_table(summary: &TraceSummary) -> Table {
             opened.into(),
             control.into(),
             Cell::count(sends.sends),
-            Cell::bytes(sends.bytes + sends.merged_bytes),
+            Cell::bytes(sends.bytes),
             p(Leg::Tcp, Quantile::P50),
             p(Leg::Network, Quantile::P50),
             p(Leg::Total, Quantile::P50),
