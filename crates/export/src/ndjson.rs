@@ -9,7 +9,7 @@ use record::table::Record;
 use record::table::object::{self, Field};
 use record::{
     ClosedConnection, Connection, ConnectionId, Coverage, End, Event, Figure, Figures, Instant, Lost, Monotonic,
-    Provenance, Sink, SinkError, json,
+    Provenance, Send, Sink, SinkError, json,
 };
 
 use crate::json::Object;
@@ -27,6 +27,9 @@ pub struct Ndjson<W> {
 
 /// The ends of a connection that is not known.
 const NO_ENDS: &[u8] = br#","local_address":null,"local_port":null,"remote_address":null,"remote_port":null"#;
+
+/// The kind of a send that waits for its ACK.
+const WAITING: &str = "waiting";
 
 /// How many closed connections keep their ends.
 const CLOSED: usize = 4096;
@@ -67,6 +70,16 @@ impl<W: Write> Ndjson<W> {
                 record::of_each_kind!(event, record => self.line_of(ends_of, record)).unwrap_or(Ok(()))
             }
         }
+    }
+
+    /// Writes the line of a send that waits for its ACK, with what is known of it now.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn waiting(&mut self, send: &Send) -> io::Result<()> {
+        let ends = self.ends.get(&send.connection).map_or(NO_ENDS, Vec::as_slice);
+        line_of(&mut self.lines, WAITING, ends, send);
+        self.ended()
     }
 
     /// Passes on what has gathered.
@@ -113,20 +126,13 @@ impl<W: Write> Ndjson<W> {
     /// The line of a record, with the ends of this connection before its own fields where one is
     /// given.
     fn line_of<R: Record>(&mut self, ends_of: Option<ConnectionId>, record: &R) -> io::Result<()> {
-        json::kind::<R>(&mut self.lines);
-        if let Some(id) = ends_of {
-            self.lines.extend_from_slice(self.ends.get(&id).map_or(NO_ENDS, Vec::as_slice));
-        }
-        json::fields(&mut self.lines, record, true);
-        self.lines.push(b'}');
+        let ends = ends_of.map_or(&[][..], |id| self.ends.get(&id).map_or(NO_ENDS, Vec::as_slice));
+        line_of(&mut self.lines, R::KIND, ends, record);
         self.ended()
     }
 
     fn opened(&mut self, c: &Connection) {
-        let end =
-            |name: &str, at: SocketAddr| format!(r#","{name}_address":"{}","{name}_port":{}"#, at.ip(), at.port());
-        let ends = end("local", c.local) + &end("remote", c.remote);
-        self.ends.insert(c.id, ends.into_bytes());
+        self.ends.insert(c.id, ends(c.local, c.remote));
     }
 
     fn closed(&mut self, id: ConnectionId) {
@@ -144,6 +150,10 @@ impl<W: Write> Sink for Ndjson<W> {
         self.event(event).map_err(failed)
     }
 
+    fn waiting(&mut self, send: &Send) -> Result<(), SinkError> {
+        self.waiting(send).map_err(failed)
+    }
+
     fn tick(&mut self, _: Instant<Monotonic>) -> Result<(), SinkError> {
         self.flush().map_err(failed)
     }
@@ -156,6 +166,30 @@ impl<W: Write> Sink for Ndjson<W> {
 
 fn failed(why: io::Error) -> SinkError {
     SinkError::new("JSON lines", why)
+}
+
+/// The ends of a connection as the keys of a line.
+fn ends(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let end = |name: &str, at: SocketAddr| format!(r#","{name}_address":"{}","{name}_port":{}"#, at.ip(), at.port());
+    (end("local", local) + &end("remote", remote)).into_bytes()
+}
+
+/// Adds the line of a record, up to its end, as one of this kind and with these keys before its own
+/// fields.
+fn line_of<R: Record>(out: &mut Vec<u8>, kind: &str, ends: &[u8], record: &R) {
+    json::kind(out, kind);
+    out.extend_from_slice(ends);
+    json::fields(out, record, true);
+    out.push(b'}');
+}
+
+/// Adds the line of a send that waits for its ACK, where its connection has these ends.
+pub fn waiting(out: &mut Vec<u8>, of: Option<(SocketAddr, SocketAddr)>, send: &Send) {
+    match of {
+        Some((local, remote)) => line_of(out, WAITING, &ends(local, remote), send),
+        None => line_of(out, WAITING, NO_ENDS, send),
+    }
+    out.push(b'\n');
 }
 
 /// Adds the line of a record.

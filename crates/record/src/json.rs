@@ -15,16 +15,16 @@ pub fn object<R: Record>(out: &mut Vec<u8>, record: &R) {
     if R::KIND.is_empty() {
         out.push(b'{');
     } else {
-        kind::<R>(out);
+        kind(out, R::KIND);
     }
     fields(out, record, !R::KIND.is_empty());
     out.push(b'}');
 }
 
-/// Begins the line of a record, up to its kind.
-pub fn kind<R: Record>(out: &mut Vec<u8>) {
+/// Begins a line, up to its kind.
+pub fn kind(out: &mut Vec<u8>, kind: &str) {
     out.extend_from_slice(b"{\"kind\":\"");
-    out.extend_from_slice(R::KIND.as_bytes());
+    out.extend_from_slice(kind.as_bytes());
     out.push(b'"');
 }
 

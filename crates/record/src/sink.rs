@@ -22,6 +22,15 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Takes a send that waits for its ACK, as it is now. It comes as an event when that has come,
+    /// or when it is given up.
+    ///
+    /// # Errors
+    /// As [`Sink::event`].
+    fn waiting(&mut self, _send: &crate::Send) -> Result<(), SinkError> {
+        Ok(())
+    }
+
     /// Ends the output. Gives what it says to a person of what was written; `None` where it says
     /// nothing.
     ///

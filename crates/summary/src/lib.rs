@@ -65,4 +65,4 @@ pub use shares::{Divided, divided};
 pub use slowest::{SlowSend, Slowest};
 pub use timed::Timed;
 pub use timeline::{Heat, Interval, Timeline};
-pub use trace::{ConnectionSummary, Others, TraceSummary};
+pub use trace::{ConnectionSummary, Others, STUCK, TraceSummary, is_stuck};

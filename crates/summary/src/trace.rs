@@ -20,9 +20,16 @@ use crate::{
 
 /// A connection is stuck once it has waited for an ACK for so long: no peer delays one as long,
 /// and TCP has retransmitted by then.
-const STUCK: Nanos = Nanos::from_millis(1_000);
+pub const STUCK: Nanos = Nanos::from_millis(1_000);
 /// And for at least so many round trips.
 const SLOW_ACKS: u64 = 4;
+
+/// Whether the connection of this send is stuck: nothing more was acknowledged, for as long as it
+/// waited for it.
+pub fn is_stuck(send: &Send) -> bool {
+    let idle = send.unacknowledged.map_or(Nanos::ZERO, |u| u.idle);
+    idle >= STUCK.max(Nanos(send.state.srtt.0.saturating_mul(SLOW_ACKS)))
+}
 
 /// A connection with the figures of its sends.
 #[derive(Clone, Debug)]
@@ -298,13 +305,13 @@ impl TraceSummary {
     /// Connections on which nothing more was acknowledged, for as long as something waited for it:
     /// each with the oldest of that, the longest first.
     pub fn stuck(&self) -> Vec<(&ConnectionSummary, &Send)> {
-        let idle = |send: &Send| send.unacknowledged.map_or(Nanos::ZERO, |u| u.idle);
         let mut all: Vec<_> = self
             .connections
             .values()
             .filter_map(|c| Some((c, c.unacknowledged.as_ref()?)))
-            .filter(|(_, send)| idle(send) >= STUCK.max(Nanos(send.state.srtt.0.saturating_mul(SLOW_ACKS))))
+            .filter(|(_, send)| is_stuck(send))
             .collect();
+        let idle = |send: &Send| send.unacknowledged.map(|u| u.idle);
         all.sort_by_key(|(c, send)| (std::cmp::Reverse(idle(send)), c.connection.id));
         all
     }

@@ -1,10 +1,12 @@
 //! The screen of `wirelapse top`: rows of figures, what is chosen of them, and the keys.
 
+use std::net::SocketAddr;
+
 use ratatui::Frame;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span, Text};
 use record::histogram::GroupBy;
-use record::{Leg, Nanos};
+use record::{Leg, Nanos, Send};
 use summary::{Group, SortBy};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -38,6 +40,9 @@ pub struct Top<'a> {
     pub looked_at: f64,
     /// The CPU time of this program, as a share of one CPU.
     pub cpu: f64,
+    /// The oldest send of each connection that is stuck, with the ends of its connection where they
+    /// are known; the one that waits longest first.
+    pub stuck: &'a [(Send, Option<(SocketAddr, SocketAddr)>)],
     /// Something to say: a recording, a problem.
     pub message: &'a str,
     /// The row that is open.
@@ -60,9 +65,10 @@ pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) {
     let canvas = Canvas { width: area.width.into(), ..*canvas };
     let height = usize::from(area.height);
     let mut lines = vec![title(&canvas, top), state(&canvas, top)];
+    lines.extend(stuck(&canvas, top));
     match top.opened {
         Some(open) => lines.extend(opened::lines(&canvas, open)),
-        None => lines.extend(table(&canvas, top, visible(area.height))),
+        None => lines.extend(table(&canvas, top, visible(area.height).saturating_sub(lines.len() - 2).max(1))),
     }
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
@@ -74,6 +80,7 @@ pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) {
 pub fn once(canvas: &Canvas, top: &Top<'_>) -> String {
     let canvas = Canvas { colour: false, ..*canvas };
     let mut lines = vec![state(&canvas, top)];
+    lines.extend(stuck(&canvas, top));
     lines.extend(table(&canvas, &Top { selected: usize::MAX, ..Top { opened: None, ..*top } }, top.rows.len()));
     let text = |line: Line<'_>| line.spans.iter().map(|span| &*span.content).collect::<String>().trim_end().to_owned();
     lines.into_iter().map(|line| text(line) + "\n").collect()
@@ -138,6 +145,22 @@ fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
         style(canvas, Ink::Faint),
     ));
     Line::from(spans)
+}
+
+/// Connections on which nothing is acknowledged any more: their sends are in no row, as none of
+/// them has finished.
+fn stuck(canvas: &Canvas, top: &Top<'_>) -> Option<Line<'static>> {
+    let (send, ends) = top.stuck.first()?;
+    let n = top.stuck.len() as u64;
+    let idle = quantity::whole(send.unacknowledged?.idle);
+    let of = ends.map_or_else(String::new, |(local, remote)| format!(": {local} → {remote}"));
+    let retransmitted = match send.retransmissions {
+        0 => String::new(),
+        times => format!(", {}", quantity::counted(times.into(), "retransmission")),
+    };
+    let up_to = if n > 1 { "up to " } else { "" };
+    let text = format!("{} stuck for {up_to}{idle}{of}{retransmitted}", quantity::counted(n, "connection"));
+    Some(Line::from(inked(canvas, &canvas.cut(&text, canvas.width), Ink::Warn)))
 }
 
 /// The keys, or what is written or said instead.
@@ -323,9 +346,28 @@ mod tests {
             paused: false,
             looked_at: 1.0,
             cpu: 0.004,
+            stuck: &[],
             message: "",
             opened: None,
         }
+    }
+
+    #[test]
+    fn a_connection_that_is_stuck_is_above_the_rows() {
+        let rows = rows(30);
+        let mut send = Send::blank();
+        let idle = Nanos::from_millis(6_600);
+        send.unacknowledged = Some(record::Unacknowledged { at: record::Instant::from_nanos(0), idle });
+        send.retransmissions = 5;
+        let ends = Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:80".parse().unwrap()));
+        let stuck = [(send, ends), (send, None)];
+        let one = drawn(100, 12, false, true, &Top { stuck: &stuck[..1], ..shown(&rows, 29) });
+        let line = "1 connection stuck for 6.60 s: 10.0.0.1:4000 → 10.0.0.2:80, 5 retransmissions";
+        assert_eq!(one[2].trim_end(), line, "{one:?}");
+        // The chosen row is still there.
+        assert!(one.iter().any(|line| line.starts_with("> 192.0.2.29")), "{one:?}");
+        let two = once(&Canvas { width: 100, colour: false, unicode: true }, &Top { stuck: &stuck, ..shown(&rows, 0) });
+        assert!(two.contains("2 connections stuck for up to 6.60 s: 10.0.0.1:4000"), "{two}");
     }
 
     #[test]

@@ -636,6 +636,36 @@ fn several_runs_of_each_side_show_what_runs_differ_by() {
 }
 
 #[test]
+fn a_connection_that_is_stuck_in_one_of_two_runs_is_said_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let legs = [20_000, 5_000, 10_000_000];
+    let side = |name: &str, stuck: Option<u64>| {
+        let hangs = |i: u64| {
+            let mut send = send(i, legs);
+            if stuck == Some(i) {
+                let at = Instant::from_nanos(send.stamps.send.as_nanos() + 6_600_000_000);
+                send.stamps.ack = None;
+                send.unacknowledged = Some(record::Unacknowledged { at, idle: Nanos(6_600_000_000) });
+            }
+            send
+        };
+        written_of(&dir.path().join(name), 1_000, hangs, true);
+        comparison::read(name, &Run::open(&dir.path().join(name)).unwrap()).unwrap()
+    };
+    let (a, b) = (side("A", None), side("B", Some(999)));
+    // One send of a thousand: by shares it would not be said.
+    let found = between::two(&a, &b);
+    let said = verdict(&found);
+    let line =
+        "B: 1 of 2 connections was stuck at the end, for 6.60 s; what waited there is in no figure of the total.";
+    assert_eq!(said[0], line);
+    assert!(said[1].starts_with("No difference between"), "{said:?}");
+    assert!(verdict(&between::two(&a, &a))[0].starts_with("No difference between"));
+    let several = between::several(["A", "B"], [&a, &b].map(std::slice::from_ref));
+    assert_eq!(said_of(&several)[0], line);
+}
+
+#[test]
 fn a_run_compared_with_itself_shows_no_difference_and_the_smallest_it_could_have_shown() {
     let same = [20_000, 5_000, 10_000_000];
     let found = compared(same, same, 3_000);

@@ -1,6 +1,6 @@
 //! What makes two runs unlike each other beside what is compared.
 
-use record::{LegName, Sampling};
+use record::{LegName, Nanos, Sampling};
 
 use super::side::Side;
 use crate::TimedKind;
@@ -79,6 +79,18 @@ pub enum Unlike {
         /// Their share of its sends.
         share: f64,
     },
+    /// Connections of a run were stuck at its end ([`crate::is_stuck`]): what they waited for is in
+    /// no figure of the total.
+    Stuck {
+        /// The run.
+        run: String,
+        /// How many.
+        connections: u64,
+        /// How many it had.
+        of: u64,
+        /// For how long nothing was acknowledged, where that was longest.
+        idle: Nanos,
+    },
     /// The runs observed different shares of the traffic.
     Coverage {
         /// The runs.
@@ -145,7 +157,16 @@ fn missing(side: &Side) -> impl Iterator<Item = Unlike> {
     let not_recorded = n as f64 / (total.sends + n) as f64;
     let unacknowledged = total.unacknowledged as f64 / total.sends as f64;
     let run = side.name.clone();
+    let stuck = side.figures.stuck();
+    let idle = stuck.first().and_then(|(_, send)| Some(send.unacknowledged?.idle));
+    let stuck = idle.map(|idle| Unlike::Stuck {
+        run: run.clone(),
+        connections: stuck.len() as u64,
+        of: side.figures.connection_count(),
+        idle,
+    });
     [
+        stuck,
         (not_recorded > SAID).then(|| Unlike::NotRecorded { run: run.clone(), share: not_recorded, n }),
         (unacknowledged > SAID).then_some(Unlike::Unacknowledged { run, share: unacknowledged }),
     ]

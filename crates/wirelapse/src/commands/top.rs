@@ -222,6 +222,7 @@ fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Resul
             let figures = &row.figures;
             export::top::row(&mut lines, &export::top::Row { by, label, length, figures, quantiles, reason });
         }
+        feed.stuck().iter().for_each(|(send, ends)| export::ndjson::waiting(&mut lines, *ends, send));
         out.write_all(&lines)?;
     } else if args.csv {
         let document = report::live::rows(&feed.shown(state, &named, target, ""));

@@ -187,7 +187,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("the trace cannot go on")
             .and_then(|()| outputs.turn(timestamping::now()))
             .err();
-        if let Some(least) = outputs.prints_waiting()
+        if let Some(least) = outputs.tells_waiting()
             && looked.elapsed() >= LOOK
         {
             looked = Instant::now();

@@ -1,6 +1,6 @@
 //! Connections that are stuck, fail, or take long to come about: what the report begins with.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Child;
 use std::time::Duration;
@@ -64,6 +64,67 @@ fn a_path_that_dies_is_printed_while_it_hangs_and_is_the_headline() {
         assert!(report.contains("1 send has no ACK: what it has taken so far"), "{backend}: {report}");
         assert!(child.wait().unwrap().success());
     }
+}
+
+/// The next line of this kind, while the program goes on.
+fn next(out: &mut impl BufRead, kind: &str, child: &mut Child) -> serde_json::Value {
+    for line in out.lines() {
+        let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if line["kind"] == kind {
+            assert!(child.try_wait().unwrap().is_none(), "it has ended: {line}");
+            return line;
+        }
+    }
+    panic!("no {kind}");
+}
+
+#[test]
+fn what_hangs_is_told_to_programs_and_by_top_while_it_does() {
+    tier::needs!(Need::Root, BTF, TUN);
+    let _turn = scene::turn();
+    let lab = scene::path::lab(5);
+    let listener = listen(&lab, false);
+    let port = listener.local_addr().unwrap().port().to_string();
+    let (mut client, mut server) = join(&lab, &listener);
+    let mut trace = begun(&["--port", &port, "--for", "6s", "--json", "--min-latency", "700ms"]);
+    let mut top = tier::wirelapse!(["top", "--json", "--port", &port, "--for", "10s"]);
+    let mut top = top.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut rows = BufReader::new(top.stdout.take().unwrap());
+    for _ in 0..40 {
+        client.write_all(b"question").unwrap();
+        server.read_exact(&mut [0; 8]).unwrap();
+        server.write_all(b"answer").unwrap();
+        client.read_exact(&mut [0; 6]).unwrap();
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    // Nothing hangs yet.
+    assert_eq!(next(&mut rows, "row", &mut top)["unacknowledged"], 0);
+    // The server's kernel has its ACK for the last answer.
+    std::thread::sleep(Duration::from_millis(300));
+    change(&lab, &lab::Direction { loss: lab::Loss::Independent(1.0), ..delay(5) });
+    client.write_all(b"a question").unwrap();
+    let mut lines = BufReader::new(trace.stdout.take().unwrap());
+    let of_trace = next(&mut lines, "waiting", &mut trace);
+    let of_top = next(&mut rows, "waiting", &mut top);
+    for (line, least) in [(&of_trace, 700_000_000), (&of_top, 1_000_000_000)] {
+        assert_eq!((&line["bytes"], &line["ack_at_ns"]), (&10.into(), &serde_json::Value::Null), "{line}");
+        assert_eq!(line["remote_port"].to_string(), port, "{line}");
+        assert!(line["unacknowledged_ns"].as_u64() >= Some(least) && line["idle_ns"].as_u64() >= Some(least), "{line}");
+    }
+    // As a send it comes at the end, once.
+    let rest: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let of = |kind: &str| rest.iter().filter(|line| line["kind"] == kind).collect::<Vec<_>>();
+    assert!(of("waiting").is_empty(), "{rest:?}");
+    let sends = of("send");
+    assert!(matches!(&sends[..], [send] if send["first_seq"] == of_trace["first_seq"]), "{sends:?}");
+    assert!(trace.wait().unwrap().success());
+    // SAFETY: kill takes two numbers; the process has not been waited for, so its number is its
+    // own.
+    unsafe { libc::kill(top.id() as i32, libc::SIGINT) };
+    drop(rows);
+    top.wait().unwrap();
+    drop((client, server));
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub fn document(several: &Several) -> Document {
         title: format!("{} against {}", several.names[1], several.names[0]).into(),
         about: "Several traces of each side.".into(),
         verdict: words::of_several(several),
-        warnings: several.unlike.iter().map(words::warning).collect(),
+        warnings: words::warnings(&several.unlike),
         sections: several.kinds.iter().map(|runs| section(several, runs)).collect(),
     }
 }

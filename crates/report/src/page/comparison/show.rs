@@ -35,7 +35,7 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
         title: format!("{} against {}", c.names[1], c.names[0]).into(),
         about: "Two traces side by side.".into(),
         verdict: words::verdict(c),
-        warnings: c.unlike.iter().map(words::warning).collect(),
+        warnings: words::warnings(&c.unlike),
         sections,
     }
 }

@@ -84,6 +84,35 @@ fn way(verdict: Verdict) -> Option<&'static str> {
 /// All of the first kind, and of the others the total. Requests cover the whole path, so they come
 /// first.
 pub(super) fn verdict(c: &Comparison) -> Vec<Clause> {
+    let mut said = all_stuck(&c.unlike);
+    said.extend(of_kinds(c));
+    said
+}
+
+/// What is said before all else: it is worse than anything that the figures can say, and in none of
+/// them.
+fn all_stuck(unlike: &[Unlike]) -> Vec<Clause> {
+    unlike.iter().filter_map(stuck).map(Clause::finding).collect()
+}
+
+/// All that has to be known before a comparison is believed, but for what the verdict begins with.
+pub(super) fn warnings(unlike: &[Unlike]) -> Vec<Text> {
+    unlike.iter().filter(|one| stuck(one).is_none()).map(warning).collect()
+}
+
+/// That connections of a run were stuck; `None` of anything else.
+fn stuck(unlike: &Unlike) -> Option<String> {
+    let Unlike::Stuck { run, connections, of, idle } = unlike else { return None };
+    let (were, up_to) = if *connections == 1 { ("was", "") } else { ("were", "up to ") };
+    Some(format!(
+        "{run}: {} of {} {were} stuck at the end, for {up_to}{}; what waited there is in no figure of the total.",
+        quantity::count(*connections),
+        quantity::counted(*of, "connection"),
+        quantity::whole(*idle)
+    ))
+}
+
+fn of_kinds(c: &Comparison) -> Vec<Clause> {
     let mut order: Vec<&Compared> = c.kinds.iter().collect();
     order.sort_by_key(|kind| !matches!(kind.kind, TimedKind::AtClient | TimedKind::AtServer));
     let Some((first, rest)) = order.split_first() else { return Vec::new() };
@@ -341,7 +370,7 @@ fn said(clauses: Vec<Clause>) -> Vec<Text> {
 }
 
 /// What has to be known before a comparison is believed.
-pub(super) fn warning(unlike: &Unlike) -> Text {
+fn warning(unlike: &Unlike) -> Text {
     let differ = |what: &str, [first, second]: &[String; 2], [x, y]: [String; 2], so: &str| {
         Text::from(format!("They differ in {what}: {x} in {first}, {y} in {second}; {so}."))
     };
@@ -380,6 +409,7 @@ pub(super) fn warning(unlike: &Unlike) -> Text {
             quantity::percent(*share)
         )
         .into(),
+        Unlike::Stuck { .. } => stuck(unlike).unwrap_or_default().into(),
         Unlike::Coverage { runs: [first, second], share } => format!(
             "They traced different shares of the traffic: {} of the bytes in {first}, {} in {second}.",
             quantity::percent(share[0]),
@@ -400,7 +430,9 @@ pub(super) fn of_several(s: &Several) -> Vec<Clause> {
     if verdict.is_empty() {
         return vec!["There is nothing to compare: no kind of record is in every run.".into()];
     }
-    verdict
+    let mut said = all_stuck(&s.unlike);
+    said.extend(verdict);
+    said
 }
 
 /// One kind of several runs.
@@ -512,7 +544,7 @@ fn worded(
     each: impl Iterator<Item = Vec<Clause>>,
 ) -> serde_json::Result<Value> {
     value["verdict"] = serde_json::to_value(said(verdict))?;
-    value["warnings"] = serde_json::to_value(unlike.iter().map(warning).collect::<Vec<_>>())?;
+    value["warnings"] = serde_json::to_value(warnings(unlike))?;
     for (kind, clauses) in value["kinds"].as_array_mut().into_iter().flatten().zip(each) {
         kind["verdict"] = serde_json::to_value(said(clauses))?;
     }

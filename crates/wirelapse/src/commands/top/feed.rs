@@ -37,6 +37,8 @@ pub struct Feed {
     interval: Nanos,
     history: SeriesHistory,
     sends: VecDeque<Send>,
+    /// The oldest send of each connection that is stuck, the one that waits longest first.
+    stuck: Vec<(Send, Option<(SocketAddr, SocketAddr)>)>,
     ends: HashMap<ConnectionId, (SocketAddr, SocketAddr)>,
     hierarchy: Option<Hierarchy>,
     coverage: Coverage,
@@ -56,6 +58,7 @@ impl Feed {
             interval,
             history: SeriesHistory::new(KEPT),
             sends: VecDeque::new(),
+            stuck: Vec::new(),
             ends: HashMap::new(),
             hierarchy: who::mount().map(|mount| Hierarchy::new(&mount)),
             coverage: Coverage::default(),
@@ -88,9 +91,17 @@ impl Feed {
         }
         self.turns += 1;
         if !state.paused {
+            self.look_for_stuck(tracer);
             self.history.add(snapshot.unwrap_or_default().series, length);
         }
         Ok(true)
+    }
+
+    fn look_for_stuck(&mut self, tracer: &Tracer) {
+        let mut stuck = tracer.waiting(timestamping::now(), summary::STUCK);
+        stuck.retain(summary::is_stuck);
+        stuck.sort_by_key(|send| std::cmp::Reverse(send.unacknowledged.map(|u| u.idle)));
+        self.stuck = stuck.into_iter().map(|send| (send, self.ends.get(&send.connection).copied())).collect();
     }
 
     fn walk(&mut self, tracer: &mut Tracer) {
@@ -171,8 +182,14 @@ impl Feed {
         rows
     }
 
+    /// The oldest send of each connection that is stuck, with the ends of its connection where they
+    /// are known.
+    pub fn stuck(&self) -> &[(Send, Option<(SocketAddr, SocketAddr)>)] {
+        &self.stuck
+    }
+
     /// What is to be drawn.
-    pub fn shown<'a>(&self, state: &'a State, rows: &'a [Group], target: &'a str, message: &'a str) -> Top<'a> {
+    pub fn shown<'a>(&'a self, state: &'a State, rows: &'a [Group], target: &'a str, message: &'a str) -> Top<'a> {
         Top {
             target,
             rows,
@@ -184,6 +201,7 @@ impl Feed {
             paused: state.paused,
             looked_at: self.looked_at,
             cpu: self.cpu,
+            stuck: &self.stuck,
             message,
             opened: None,
         }

@@ -130,15 +130,16 @@ impl Outputs {
         self.outputs.retain_mut(|output| done(&mut *output.sink));
     }
 
-    /// The time from which on sends are printed while they wait for their ACK, where they are.
-    pub fn prints_waiting(&self) -> Option<Nanos> {
+    /// The time from which on sends are told of while they wait for their ACK, where they are.
+    pub fn tells_waiting(&self) -> Option<Nanos> {
         self.slow.as_ref().map(Slow::least)
     }
 
-    /// Prints sends that wait for their ACK.
+    /// Tells of sends that wait for their ACK.
     pub fn waiting(&mut self, sends: Vec<Send>) {
-        if let Some(Err(error)) = self.slow.as_mut().map(|slow| slow.waiting(sends)) {
-            self.failed.get_or_insert(SinkError::new(SLOW_LINES, error));
+        match self.slow.as_mut().map_or(Ok(Vec::new()), |slow| slow.waiting(sends)) {
+            Ok(fresh) => fresh.iter().for_each(|send| self.each(|sink| sink.waiting(send))),
+            Err(error) => drop(self.failed.get_or_insert(SinkError::new(SLOW_LINES, error))),
         }
     }
 

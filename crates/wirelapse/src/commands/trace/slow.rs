@@ -51,17 +51,17 @@ impl Slow {
         Ok(slow)
     }
 
-    /// Prints sends that wait for their ACK, each once: as records they come when they have one.
+    /// Of the sends that wait for their ACK those that did not the last time, printed: each once,
+    /// as records they come when they have one.
     ///
     /// # Errors
     /// What standard output says.
-    pub fn waiting(&mut self, sends: Vec<Send>) -> io::Result<()> {
-        for send in sends.into_iter().filter(|_| self.prints) {
-            if self.waiting.insert(send.connection, send.first_seq) != Some(send.first_seq) {
-                self.print(&Event::Send(send), Some(send.stamps.send.as_nanos()))?;
-            }
+    pub fn waiting(&mut self, mut sends: Vec<Send>) -> io::Result<Vec<Send>> {
+        sends.retain(|send| self.waiting.insert(send.connection, send.first_seq) != Some(send.first_seq));
+        for send in sends.iter().filter(|_| self.prints) {
+            self.print(&Event::Send(*send), Some(send.stamps.send.as_nanos()))?;
         }
-        Ok(())
+        Ok(sends)
     }
 
     /// What is slow takes this long or longer.
