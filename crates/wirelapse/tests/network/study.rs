@@ -55,6 +55,30 @@ fn what_does_not_fit_is_refused_by_a_dry_run_too() {
     }
 }
 
+#[test]
+fn a_run_is_overwritten_with_force_alone() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, run) = (folder.path().join("plan.toml"), folder.path().join("run"));
+    let study = |repetitions: &str, more: &[&str]| {
+        std::fs::write(&plan, PLAN.replacen("repetitions = 4", repetitions, 1)).unwrap();
+        let words = [plan.to_str().unwrap(), "-o", run.to_str().unwrap()];
+        wirelapse(&[&words, more].concat()).output().unwrap()
+    };
+    let kept = || std::fs::read_to_string(run.join("trials.ndjson")).unwrap().lines().count();
+    assert!(study("repetitions = 2", &[]).status.success());
+    let refused = study("repetitions = 1", &[]);
+    assert_eq!((refused.status.code(), kept()), (Some(2), 4));
+    assert!(tier::text(&refused.stderr).contains("--force"), "{}", tier::text(&refused.stderr));
+    let again = study("repetitions = 1", &["--force"]);
+    assert!(again.status.success(), "{}", tier::text(&again.stderr));
+    assert_eq!(kept(), 2);
+    // What is no run is never removed.
+    std::fs::remove_dir_all(&run).unwrap();
+    std::fs::create_dir(&run).unwrap();
+    assert_eq!(study("repetitions = 1", &["--force"]).status.code(), Some(2));
+}
+
 /// The trials of a study of this plan.
 fn trials(plan: &str) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().unwrap();
