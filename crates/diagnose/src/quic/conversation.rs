@@ -384,7 +384,7 @@ impl Conversation {
                 self.missing = Some(Missing::Cut);
                 return said;
             }
-            // What is damaged, or another's, is to be passed over (RFC 9001, section 5.5).
+            // What is damaged, or another's, is to be skipped (RFC 9001, section 5.5).
             Err(Fault::Malformed) => return said,
         };
         if side == Side::Server {

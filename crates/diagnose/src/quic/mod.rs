@@ -300,8 +300,8 @@ impl Quic {
         }
     }
 
-    /// Whether a datagram is made of packets from its first to its last byte, but for padding, which
-    /// others are not.
+    /// Whether a datagram is made of packets from its first to its last byte, but for padding,
+    /// which others are not.
     fn is_all_quic(span: Span<'_>) -> bool {
         let mut bytes = 0;
         for packet in packets(span) {
@@ -313,8 +313,8 @@ impl Quic {
         bytes > 0 && span.skip(bytes as usize).data.iter().all(|byte| *byte == 0)
     }
 
-    /// A datagram with a short header between ends that are not known: of a client that goes on from
-    /// another address, if the ID is one of a server's.
+    /// A datagram with a short header between ends that are not known: of a client that goes on
+    /// from another address, if the ID is one of a server's.
     fn moved(
         &mut self,
         (source, destination): (SocketAddr, SocketAddr),

@@ -15,8 +15,6 @@ pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
             quantity::counted(row.probes, "time"),
             row.probes_ns
         ),
-        next:
-            "look for losses on the path: the first packets of a connection have nothing but a time-out to repair them"
-                .into(),
+        next: "look for losses on the path: only a time-out repairs the first packets of a connection".into(),
     })
 }
