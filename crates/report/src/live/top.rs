@@ -362,12 +362,12 @@ mod tests {
         let ends = Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:80".parse().unwrap()));
         let stuck = [(send, ends), (send, None)];
         let one = drawn(100, 12, false, true, &Top { stuck: &stuck[..1], ..shown(&rows, 29) });
-        let line = "1 connection stuck for 6.60 s: 10.0.0.1:4000 → 10.0.0.2:80, 5 retransmissions";
+        let line = "1 connection stuck for 6.60\u{a0}s: 10.0.0.1:4000 → 10.0.0.2:80, 5 retransmissions";
         assert_eq!(one[2].trim_end(), line, "{one:?}");
         // The chosen row is still there.
         assert!(one.iter().any(|line| line.starts_with("> 192.0.2.29")), "{one:?}");
         let two = once(&Canvas { width: 100, colour: false, unicode: true }, &Top { stuck: &stuck, ..shown(&rows, 0) });
-        assert!(two.contains("2 connections stuck for up to 6.60 s: 10.0.0.1:4000"), "{two}");
+        assert!(two.contains("2 connections stuck for up to 6.60\u{a0}s: 10.0.0.1:4000"), "{two}");
     }
 
     #[test]

@@ -657,7 +657,7 @@ fn a_connection_that_is_stuck_in_one_of_two_runs_is_said_first() {
     let found = between::two(&a, &b);
     let said = verdict(&found);
     let line =
-        "B: 1 of 2 connections was stuck at the end, for 6.60 s; what waited there is in no figure of the total.";
+        "B: 1 of 2 connections was stuck at the end, for 6.60\u{a0}s; what waited there is in no figure of the total.";
     assert_eq!(said[0], line);
     assert!(said[1].starts_with("No difference between"), "{said:?}");
     assert!(verdict(&between::two(&a, &a))[0].starts_with("No difference between"));
