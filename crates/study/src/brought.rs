@@ -245,7 +245,7 @@ mod tests {
         }
         assert_eq!(answer("--parallel"), Some("here it is `flows`".into()));
         for (_, workload) in WORKLOADS {
-            assert_eq!(Setup::default().set("workload", workload), Ok(()));
+            assert_eq!(Setup::default().set(&"workload".parse().unwrap(), workload), Ok(()));
         }
         for (_, measure) in MEASURES {
             assert!(record::trial::Response::from_name(measure).is_some(), "{measure}");

@@ -497,7 +497,7 @@ mod tests {
         let said = |response: Response, settings: &[(&str, &str)]| {
             let mut setup = Setup::default();
             let path = [("rate", "10mbit"), ("delay", "5ms")];
-            path.iter().chain(settings).for_each(|(name, value)| setup.set(name, value).unwrap());
+            path.iter().chain(settings).for_each(|(name, value)| setup.set(&name.parse().unwrap(), value).unwrap());
             of(response, &setup).unwrap()
         };
         // 10 ms, and 190 and 190 bytes at 10 Mbit/s.
