@@ -25,6 +25,7 @@ mod distance;
 mod distribution;
 mod divergence;
 pub mod dns;
+mod drawn;
 mod event;
 mod findings;
 mod flight;

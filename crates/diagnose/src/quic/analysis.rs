@@ -12,6 +12,7 @@ use wire::packet::quic::{error_name, version_name};
 use super::conversation::Conversation;
 use super::{Quic, Totals, findings};
 use crate::dns::Dns;
+use crate::drawn::Begun;
 use crate::tls::Moment;
 
 /// A client that sent its hello again and heard nothing for this long, had no answer: ns.
@@ -113,6 +114,32 @@ impl Quic {
     /// The client of each connection that had no answer.
     pub(crate) fn silent(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.all.iter().filter(|c| c.heard.is_none()).map(|c| c.client.ip())
+    }
+}
+
+impl Begun for Case<'_> {
+    fn place(&self) -> u64 {
+        self.row.number
+    }
+
+    fn client(&self) -> IpAddr {
+        self.row.client.ip()
+    }
+
+    fn asked(&self) -> (SocketAddr, Option<&str>) {
+        (self.row.server, self.row.name.as_deref())
+    }
+
+    fn packets(&self) -> Vec<u64> {
+        let c = self.of;
+        let sent_back = [c.negotiation, c.retry].map(|back| back.map(|(m, _)| m));
+        let all = [Some(c.began), c.renewed, c.again, c.answered, c.flight_end, c.word.or(c.done), c.last_probe];
+        let ends = [c.close.map(|(.., m)| m), c.unreachable];
+        let mut packets: Vec<u64> =
+            all.into_iter().chain(sent_back).chain(ends).flatten().map(|m: Moment| m.packet).collect();
+        packets.sort_unstable();
+        packets.dedup();
+        packets
     }
 }
 
@@ -264,30 +291,12 @@ impl<'a> Case<'a> {
         (Outcome::NotKnown, Some(why))
     }
 
-    /// Its packets, each once.
-    pub(super) fn packets(&self) -> Vec<u64> {
-        let c = self.of;
-        let sent_back = [c.negotiation, c.retry].map(|back| back.map(|(m, _)| m));
-        let all = [Some(c.began), c.renewed, c.again, c.answered, c.flight_end, c.word.or(c.done), c.last_probe];
-        let ends = [c.close.map(|(.., m)| m), c.unreachable];
-        let mut packets: Vec<u64> =
-            all.into_iter().chain(sent_back).chain(ends).flatten().map(|m: Moment| m.packet).collect();
-        packets.sort_unstable();
-        packets.dedup();
-        packets
-    }
-
     /// The server as a text names it.
     pub(super) fn server(&self) -> String {
         match &self.row.name {
             Some(name) => format!("`{name}`"),
             None => self.row.server.to_string(),
         }
-    }
-
-    /// Its client.
-    pub(super) fn client(&self) -> SocketAddr {
-        self.row.client
     }
 
     /// Who closed it, in words.

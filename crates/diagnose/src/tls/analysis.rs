@@ -13,6 +13,7 @@ use super::findings;
 use super::negotiation::{Moment, Negotiation, Pause};
 use super::{Tls, Totals};
 use crate::connection::{Connection, segment_limit};
+use crate::drawn::Begun;
 use crate::half::Half;
 use crate::ranges::START;
 
@@ -90,6 +91,31 @@ impl<'a> Analysis<'a> {
     /// was asked for through a proxy is no name of the proxy.
     pub fn names(&self) -> BTreeMap<IpAddr, Vec<String>> {
         names(self.handshakes().filter_map(Handshake::named))
+    }
+}
+
+impl Begun for Case<'_> {
+    fn place(&self) -> u64 {
+        self.row.start_ns.0
+    }
+
+    fn client(&self) -> IpAddr {
+        self.row.client.ip()
+    }
+
+    fn asked(&self) -> (SocketAddr, Option<&str>) {
+        (self.row.server, self.row.name.as_deref())
+    }
+
+    fn packets(&self) -> Vec<u64> {
+        let n = self.negotiation;
+        let alert = n.alert.map(|(.., m)| m);
+        let closed = n.closed.map(|(_, m)| m).filter(|_| n.done.is_none());
+        let all = [Some(n.began), n.retry, n.again, n.answered, n.flight, n.finished, n.done, alert, closed];
+        let mut packets: Vec<u64> = all.into_iter().flatten().map(|m: Moment| m.packet).collect();
+        packets.sort_unstable();
+        packets.dedup();
+        packets
     }
 }
 
@@ -191,18 +217,6 @@ impl<'a> Case<'a> {
         row.server_wait_ns = Some(Nanos(server));
         row.client_wait_ns = Some(Nanos(client));
         row.path_wait_ns = Some(Nanos(all - server - client));
-    }
-
-    /// Its packets, each once: hellos, the end of the flight, the client's answer, the end.
-    pub(super) fn packets(&self) -> Vec<u64> {
-        let n = self.negotiation;
-        let alert = n.alert.map(|(.., m)| m);
-        let closed = n.closed.map(|(_, m)| m).filter(|_| n.done.is_none());
-        let all = [Some(n.began), n.retry, n.again, n.answered, n.flight, n.finished, n.done, alert, closed];
-        let mut packets: Vec<u64> = all.into_iter().flatten().map(|m: Moment| m.packet).collect();
-        packets.sort_unstable();
-        packets.dedup();
-        packets
     }
 
     /// The server as a text names it.

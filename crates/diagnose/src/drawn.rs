@@ -1,0 +1,101 @@
+//! Findings on what clients began with servers, TLS or QUIC: one for each rule and server, with
+//! what shows it most clearly.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use record::Nanos;
+
+/// Findings at most: a scan has one for each server.
+const FINDINGS: usize = 500;
+/// Packets that a finding names at most.
+const PACKETS: usize = 24;
+/// A wait that people notice, ns.
+pub(crate) const LONG: u64 = 50_000_000;
+/// A wait, or a round trip, that is worth a change, ns.
+pub(crate) const TRIP: u64 = 5_000_000;
+
+/// What a client began with a server.
+pub(crate) trait Begun {
+    /// Its place among the others.
+    fn place(&self) -> u64;
+    fn client(&self) -> IpAddr;
+    /// The server, and the name by which it was asked for.
+    fn asked(&self) -> (SocketAddr, Option<&str>);
+    /// Numbers of its packets.
+    fn packets(&self) -> Vec<u64>;
+}
+
+/// What one of these shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// When the client waited for it.
+    pub(crate) waited: Range<u64>,
+    pub(crate) text: String,
+    pub(crate) next: String,
+}
+
+/// A finding.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn<'c, K, C> {
+    pub(crate) kind: K,
+    /// What shows it most clearly.
+    pub(crate) worst: &'c C,
+    /// When it first showed.
+    pub(crate) at_ns: Nanos,
+    /// How many show it.
+    pub(crate) count: u64,
+    pub(crate) cost_ns: Nanos,
+    pub(crate) text: String,
+    pub(crate) next: String,
+    /// Numbers of packets, separated by blanks.
+    pub(crate) packets: String,
+}
+
+/// Everything found, the costliest first. `rules` say of each case whether it shows what their kind
+/// of finding is about; several are so many `of_them` more.
+pub(crate) fn draw<'c, K: Copy + Ord, C: Begun, R: Fn(&C) -> Option<Shown>>(
+    cases: &'c [C],
+    rules: impl IntoIterator<Item = (K, R)>,
+    of_them: &str,
+) -> Vec<Drawn<'c, K, C>> {
+    let mut all = Vec::new();
+    for (kind, rule) in rules {
+        let mut by_server: BTreeMap<_, Vec<(&C, Shown)>> = BTreeMap::new();
+        for case in cases {
+            if let Some(shown) = rule(case) {
+                by_server.entry(case.asked()).or_default().push((case, shown));
+            }
+        }
+        all.extend(by_server.into_values().filter_map(|shown| finding(kind, &shown, of_them)));
+    }
+    all.sort_by_key(|f| (Reverse(f.cost_ns), f.kind, f.at_ns));
+    all.truncate(FINDINGS);
+    all
+}
+
+fn finding<'c, K, C: Begun>(kind: K, all: &[(&'c C, Shown)], of_them: &str) -> Option<Drawn<'c, K, C>> {
+    let length = |shown: &Shown| shown.waited.end.saturating_sub(shown.waited.start);
+    let (worst, shown) = all.iter().max_by_key(|(case, shown)| (length(shown), Reverse(case.place())))?;
+    let count = all.len() as u64;
+    let more = match count {
+        1 => String::new(),
+        n => format!(" ({} like it)", quantity::counted(n - 1, &format!("more {of_them}"))),
+    };
+    let mut packets = worst.packets();
+    packets
+        .extend(all.iter().filter(|(other, _)| !std::ptr::eq(*other, *worst)).flat_map(|(other, _)| other.packets()));
+    packets.truncate(PACKETS);
+    Some(Drawn {
+        kind,
+        worst,
+        at_ns: Nanos(all.iter().map(|(_, shown)| shown.waited.start).min()?),
+        count,
+        cost_ns: crate::waits::once(all.iter().map(|(case, shown)| (case.client(), shown.waited.clone()))),
+        text: format!("{}{more}", shown.text),
+        next: shown.next.clone(),
+        packets: crate::dns::joined(&packets),
+    })
+}
