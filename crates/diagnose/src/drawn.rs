@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use record::Nanos;
+use record::{Conclusion, Nanos};
 
 /// Findings at most: a scan has one for each server.
 const FINDINGS: usize = 500;
@@ -19,6 +19,8 @@ pub(crate) const TRIP: u64 = 5_000_000;
 
 /// What a client began with a server.
 pub(crate) trait Begun {
+    /// The number of its connection.
+    fn number(&self) -> u64;
     /// Its place among the others.
     fn place(&self) -> u64;
     fn client(&self) -> IpAddr;
@@ -37,30 +39,13 @@ pub(crate) struct Shown {
     pub(crate) next: String,
 }
 
-/// A finding.
-#[derive(Clone, Debug)]
-pub(crate) struct Drawn<'c, K, C> {
-    pub(crate) kind: K,
-    /// What shows it most clearly.
-    pub(crate) worst: &'c C,
-    /// When it first showed.
-    pub(crate) at_ns: Nanos,
-    /// How many show it.
-    pub(crate) count: u64,
-    pub(crate) cost_ns: Nanos,
-    pub(crate) text: String,
-    pub(crate) next: String,
-    /// Numbers of packets, separated by blanks.
-    pub(crate) packets: String,
-}
-
 /// Everything found, the costliest first. `rules` say of each case whether it shows what their kind
 /// of finding is about; several are so many `of_them` more.
-pub(crate) fn draw<'c, K: Copy + Ord, C: Begun, R: Fn(&C) -> Option<Shown>>(
-    cases: &'c [C],
+pub(crate) fn draw<K: Copy + Ord, C: Begun, R: Fn(&C) -> Option<Shown>>(
+    cases: &[C],
     rules: impl IntoIterator<Item = (K, R)>,
     of_them: &str,
-) -> Vec<Drawn<'c, K, C>> {
+) -> Vec<Conclusion<K>> {
     let mut all = Vec::new();
     for (kind, rule) in rules {
         let mut by_server: BTreeMap<_, Vec<(&C, Shown)>> = BTreeMap::new();
@@ -76,7 +61,7 @@ pub(crate) fn draw<'c, K: Copy + Ord, C: Begun, R: Fn(&C) -> Option<Shown>>(
     all
 }
 
-fn finding<'c, K, C: Begun>(kind: K, all: &[(&'c C, Shown)], of_them: &str) -> Option<Drawn<'c, K, C>> {
+fn finding<K, C: Begun>(kind: K, all: &[(&C, Shown)], of_them: &str) -> Option<Conclusion<K>> {
     let length = |shown: &Shown| shown.waited.end.saturating_sub(shown.waited.start);
     let (worst, shown) = all.iter().max_by_key(|(case, shown)| (length(shown), Reverse(case.place())))?;
     let count = all.len() as u64;
@@ -88,9 +73,9 @@ fn finding<'c, K, C: Begun>(kind: K, all: &[(&'c C, Shown)], of_them: &str) -> O
     packets
         .extend(all.iter().filter(|(other, _)| !std::ptr::eq(*other, *worst)).flat_map(|(other, _)| other.packets()));
     packets.truncate(PACKETS);
-    Some(Drawn {
+    Some(Conclusion {
         kind,
-        worst,
+        shown_by: worst.number(),
         at_ns: Nanos(all.iter().map(|(_, shown)| shown.waited.start).min()?),
         count,
         cost_ns: crate::waits::once(all.iter().map(|(case, shown)| (case.client(), shown.waited.clone()))),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::conclusion::Conclusion;
 use crate::kinds::kinds;
 use crate::table::{NO_END, set_address, set_port};
 use crate::{Nanos, columns, words};
@@ -283,39 +284,12 @@ kinds! {
 }
 
 /// A conclusion on DNS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DnsFinding {
-    /// Its kind.
-    pub kind: DnsFindingKind,
-    /// The lookup that shows it most clearly.
-    pub lookup: u64,
-    /// When it first showed.
-    pub at_ns: Nanos,
-    /// Lookups concerned.
-    pub count: u64,
-    /// What the clients waited for it.
-    pub cost_ns: Nanos,
-    /// What was found, for people.
-    pub text: String,
-    /// What to do, for people.
-    pub next: String,
-    /// The packets that show it, by number, separated by blanks.
-    pub packets: String,
-}
+pub type DnsFinding = Conclusion<DnsFindingKind>;
 
 columns! {
-    DnsFinding: "dns_findings", "dns_finding", blank = Self {
-        kind: DnsFindingKind::Silent,
-        lookup: 0,
-        at_ns: Nanos::ZERO,
-        count: 0,
-        cost_ns: Nanos::ZERO,
-        text: String::new(),
-        next: String::new(),
-        packets: String::new(),
-    };
+    DnsFinding: "dns_findings", "dns_finding", blank = Self::new(DnsFindingKind::Silent);
     finding = kind, "its kind, which [analyze.md](analyze.md#dns) describes";
-    lookup = lookup, "the lookup that shows it most clearly";
+    lookup = shown_by, "the lookup that shows it most clearly";
     at_ns = at_ns, "when it first showed, nanoseconds on the capture's clock";
     count = count, "lookups concerned";
     cost_ns = cost_ns, "what the clients waited for it; what two lookups waited at the same time counts once";

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod conclusion;
 pub mod congestion;
 mod connect;
 mod connection;
@@ -50,6 +51,7 @@ mod utc;
 mod wait;
 
 pub use clock::{Clock, Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Realtime, Source, Tai, Timestamp};
+pub use conclusion::Conclusion;
 pub use connect::{Connect, ConnectStamps, EndedBy, Ending, FastOpen, Outcome};
 pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Opening};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};

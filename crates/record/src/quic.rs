@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::conclusion::Conclusion;
 use crate::conversation::Side;
 use crate::kinds::kinds;
 use crate::table::{NO_END, set_address, set_port};
@@ -354,39 +355,12 @@ kinds! {
 }
 
 /// A conclusion on QUIC.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuicFinding {
-    /// Its kind.
-    pub kind: QuicFindingKind,
-    /// The connection that shows it most clearly.
-    pub connection: u64,
-    /// When it first showed.
-    pub at_ns: Nanos,
-    /// Connections concerned.
-    pub count: u64,
-    /// What the clients waited for it.
-    pub cost_ns: Nanos,
-    /// What was found, for people.
-    pub text: String,
-    /// What to do, for people.
-    pub next: String,
-    /// The packets that show it, by number, separated by blanks.
-    pub packets: String,
-}
+pub type QuicFinding = Conclusion<QuicFindingKind>;
 
 columns! {
-    QuicFinding: "quic_findings", "quic_finding", blank = Self {
-        kind: QuicFindingKind::Unanswered,
-        connection: 0,
-        at_ns: Nanos::ZERO,
-        count: 0,
-        cost_ns: Nanos::ZERO,
-        text: String::new(),
-        next: String::new(),
-        packets: String::new(),
-    };
+    QuicFinding: "quic_findings", "quic_finding", blank = Self::new(QuicFindingKind::Unanswered);
     finding = kind, "its kind, which [analyze.md](analyze.md#quic) describes";
-    connection = connection, "the QUIC connection that shows it most clearly, by its number";
+    connection = shown_by, "the QUIC connection that shows it most clearly, by its number";
     at_ns = at_ns, "when it first showed, nanoseconds on the capture's clock";
     count = count, "connections concerned";
     cost_ns = cost_ns, "what the clients waited for it; what two connections of a client waited at the same time counts once";

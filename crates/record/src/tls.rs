@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::conclusion::Conclusion;
 use crate::conversation::Side;
 use crate::kinds::kinds;
 use crate::table::{NO_END, set_address, set_port};
@@ -219,39 +220,12 @@ kinds! {
 }
 
 /// A conclusion on TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFinding {
-    /// Its kind.
-    pub kind: TlsFindingKind,
-    /// The connection that shows it most clearly.
-    pub connection: u64,
-    /// When it first showed.
-    pub at_ns: Nanos,
-    /// Handshakes concerned.
-    pub count: u64,
-    /// What the clients waited for it.
-    pub cost_ns: Nanos,
-    /// What was found, for people.
-    pub text: String,
-    /// What to do, for people.
-    pub next: String,
-    /// The packets that show it, by number, separated by blanks.
-    pub packets: String,
-}
+pub type TlsFinding = Conclusion<TlsFindingKind>;
 
 columns! {
-    TlsFinding: "tls_findings", "tls_finding", blank = Self {
-        kind: TlsFindingKind::Failed,
-        connection: 0,
-        at_ns: Nanos::ZERO,
-        count: 0,
-        cost_ns: Nanos::ZERO,
-        text: String::new(),
-        next: String::new(),
-        packets: String::new(),
-    };
+    TlsFinding: "tls_findings", "tls_finding", blank = Self::new(TlsFindingKind::Failed);
     finding = kind, "its kind, which [analyze.md](analyze.md#tls) describes";
-    connection = connection, "the connection that shows it most clearly";
+    connection = shown_by, "the connection that shows it most clearly";
     at_ns = at_ns, "when it first showed, nanoseconds on the capture's clock";
     count = count, "handshakes concerned";
     cost_ns = cost_ns, "what the clients waited for it; what two handshakes of a client waited at the same time counts once";

@@ -118,6 +118,10 @@ impl Quic {
 }
 
 impl Begun for Case<'_> {
+    fn number(&self) -> u64 {
+        self.row.number
+    }
+
     fn place(&self) -> u64 {
         self.row.number
     }

@@ -95,6 +95,10 @@ impl<'a> Analysis<'a> {
 }
 
 impl Begun for Case<'_> {
+    fn number(&self) -> u64 {
+        self.row.connection
+    }
+
     fn place(&self) -> u64 {
         self.row.start_ns.0
     }

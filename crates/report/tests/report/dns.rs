@@ -36,7 +36,7 @@ fn found() -> store::capture::Dns {
         servers: vec![Server { questions: 2, answered: 1, unanswered: 1, ..server }],
         findings: vec![DnsFinding {
             kind: DnsFindingKind::Retries,
-            lookup: 1,
+            shown_by: 1,
             count: 1,
             cost_ns: Nanos(5_000_000_000),
             text: "`www.example.com` took 5.01 s to resolve: 192.0.2.53 answered only the second try".into(),

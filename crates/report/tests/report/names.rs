@@ -77,7 +77,7 @@ fn headline(text: &str) -> String {
 fn retries(cost: u64) -> DnsFinding {
     DnsFinding {
         kind: DnsFindingKind::Retries,
-        lookup: 1,
+        shown_by: 1,
         cost_ns: Nanos(cost * MS),
         text: "`www.example.com` was slow to resolve".into(),
         next: "ask why".into(),
@@ -110,7 +110,7 @@ fn what_took_long_is_said_of_the_transaction_with_what_to_do() {
 fn a_slow_handshake_is_said_with_its_server() {
     let slow = TlsFinding {
         kind: TlsFindingKind::Server,
-        connection: 1,
+        shown_by: 1,
         cost_ns: Nanos(148 * MS),
         count: 1,
         text: "the TLS handshake with `www.example.com` took 168 ms".into(),

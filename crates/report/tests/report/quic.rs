@@ -34,7 +34,7 @@ fn connection() -> QuicConnection {
 fn unanswered() -> QuicFinding {
     QuicFinding {
         kind: QuicFindingKind::Unanswered,
-        connection: 1,
+        shown_by: 1,
         cost_ns: Nanos(2_000 * MS),
         count: 1,
         text: "`www.example.com` did not answer QUIC".into(),

@@ -384,7 +384,7 @@ fn comments(reports: impl Iterator<Item = Report>, quic: &quic::Analysis<'_>) ->
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for f in quic.findings() {
         for packet in f.packets.split(' ').filter_map(|packet| packet.parse().ok()) {
-            let text = format!("wirelapse, QUIC connection {}: {}: {}", f.connection, f.kind.words(), f.text);
+            let text = format!("wirelapse, QUIC connection {}: {}: {}", f.shown_by, f.kind.words(), f.text);
             comments.entry(packet).or_default().push(text);
         }
     }

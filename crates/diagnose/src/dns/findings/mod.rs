@@ -62,7 +62,7 @@ const RULES: [(DnsFindingKind, Rule); 10] = [
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let drawn = |(kind, rule): (DnsFindingKind, Rule)| rule(view).into_iter().map(move |f| DnsFinding { kind, ..f });
     let mut all: Vec<DnsFinding> = RULES.into_iter().flat_map(drawn).collect();
-    all.sort_by_key(|f| (Reverse(f.cost_ns), f.kind, f.lookup));
+    all.sort_by_key(|f| (Reverse(f.cost_ns), f.kind, f.shown_by));
     all.truncate(FINDINGS);
     all
 }
@@ -145,7 +145,7 @@ impl<'v, 'a> Shown<'v, 'a> {
         vec![DnsFinding {
             // Its rule's.
             kind: DnsFindingKind::Silent,
-            lookup: worst.number,
+            shown_by: worst.number,
             at_ns: Nanos(at.unwrap_or_default()),
             count: self.count(),
             cost_ns: self.cost(),

@@ -35,17 +35,7 @@ const RULES: [(QuicFindingKind, Rule); 10] = [
 
 /// Everything found, the costliest first: one finding for each rule and server.
 pub(super) fn draw(cases: &[Case<'_>]) -> Vec<QuicFinding> {
-    let found = drawn::draw(cases, RULES, "connection").into_iter().map(|f| QuicFinding {
-        kind: f.kind,
-        connection: f.worst.row.number,
-        at_ns: f.at_ns,
-        count: f.count,
-        cost_ns: f.cost_ns,
-        text: f.text,
-        next: f.next,
-        packets: f.packets,
-    });
-    found.collect()
+    drawn::draw(cases, RULES, "connection")
 }
 
 #[cfg(test)]

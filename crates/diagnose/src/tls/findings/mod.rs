@@ -31,17 +31,7 @@ const RULES: [(TlsFindingKind, Rule); 7] = [
 
 /// Everything found, the costliest first: one finding for each rule and server.
 pub(super) fn draw(cases: &[Case<'_>]) -> Vec<TlsFinding> {
-    let found = drawn::draw(cases, RULES, "handshake").into_iter().map(|f| TlsFinding {
-        kind: f.kind,
-        connection: f.worst.row.connection,
-        at_ns: f.at_ns,
-        count: f.count,
-        cost_ns: f.cost_ns,
-        text: f.text,
-        next: f.next,
-        packets: f.packets,
-    });
-    found.collect()
+    drawn::draw(cases, RULES, "handshake")
 }
 
 /// A wait of so long that ended so long after the handshake's first packet.

@@ -177,7 +177,7 @@ fn each_cause_is_named() {
     ];
     for (kind, first, words) in wanted {
         let found = read.findings.iter().find(|f| f.kind == kind).unwrap_or_else(|| panic!("{kind:?}: {read:#?}"));
-        let c = &read.connections[found.connection as usize - 1];
+        let c = &read.connections[found.shown_by as usize - 1];
         assert!(found.text.contains(words) && c.packets.starts_with(&format!("{first} ")), "{kind:?}: {found:#?}");
     }
     assert_eq!(read.findings.len(), wanted.len(), "{:#?}", read.findings);

@@ -52,7 +52,7 @@ fn each_part_of_a_handshake_has_its_time_and_who_was_waited_for() {
     assert_eq!((h.packets.as_str(), h.withheld.as_deref()), ("4 5 6", None));
     assert_eq!(read.kinds(), [Kind::Server]);
     let f = &read.findings[0];
-    assert_eq!((f.cost_ns, f.count, f.connection), (Nanos(100 * MS), 1, 1));
+    assert_eq!((f.cost_ns, f.count, f.shown_by), (Nanos(100 * MS), 1, 1));
     assert_eq!(
         f.text,
         "the TLS handshake with `www.example.com` took 112 ms: 100 ms waiting for the server, 10.0 ms for the path"

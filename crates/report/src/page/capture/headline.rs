@@ -40,13 +40,13 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
     let is_of = |part: Part, is_it: bool| worst.as_ref().filter(|w| w.part == part && is_it);
     let dns = of.dns.findings.first().map(|f| {
         let lookup = worst.as_ref().and_then(|w| w.transaction.lookup);
-        match is_of(Part::Name, lookup == Some(f.lookup)) {
+        match is_of(Part::Name, lookup == Some(f.shown_by)) {
             Some(w) => (Part::Name, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
             None => (Part::Name, f.cost_ns, dns::clause(f)),
         }
     });
     let tls = of.tls.findings.first().map(|f| {
-        let is_it = |w: &Worst<'_>| w.transaction.quic.is_none() && w.transaction.connection == f.connection;
+        let is_it = |w: &Worst<'_>| w.transaction.quic.is_none() && w.transaction.connection == f.shown_by;
         match is_of(Part::Tls, worst.as_ref().is_some_and(is_it)) {
             Some(w) => (Part::Tls, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
             None => (Part::Tls, f.cost_ns, tls::clause(f)),
@@ -54,7 +54,7 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
     });
     // A transaction that went on by TCP took long for what it fell back from.
     let quic = of.quic.findings.first().map(|f| {
-        let is_it = worst.as_ref().is_some_and(|w| w.transaction.quic == Some(f.connection));
+        let is_it = worst.as_ref().is_some_and(|w| w.transaction.quic == Some(f.shown_by));
         let fell_back = is_of(Part::Connect, worst.as_ref().is_some_and(|w| w.transaction.quic_attempts > 0));
         match is_of(Part::Tls, is_it).or(fell_back) {
             Some(w) => (w.part, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
