@@ -56,7 +56,7 @@ struct Piece {
 struct Spaced([f64; 3]);
 
 impl Spaced {
-    /// So many bytes were delivered `took` after those before, on a path of which the handshake took
+    /// So many bytes were delivered `took` after those before, on a path whose handshake took
     /// `round`. They may have been sent when the ones before were acknowledged, and then the round
     /// trip is no time of the link's; where it is as long as theirs, that cannot be told.
     fn take(&mut self, bytes: u64, took: u64, round: u64) {
@@ -239,8 +239,8 @@ impl Repairing {
     }
 }
 
-/// Whether deliveries, of which each byte took so long, follow one another through a bottleneck that
-/// never rests: one as the other, or with as many packets of other connections between them.
+/// Whether deliveries, of which each byte took so long, come through a bottleneck that never rests:
+/// one after the other, or with whole packets of other connections between them.
 fn never_rests(each: &[f64]) -> bool {
     /// So many others at most, and how near they are to a whole number.
     const OTHERS: f64 = 4.0;

@@ -2,8 +2,8 @@
 
 use crate::Nanos;
 
-/// A finding of a kind of [`DnsFindingKind`](crate::dns::DnsFindingKind),
-/// [`TlsFindingKind`](crate::tls::TlsFindingKind) or
+/// A finding; its kind is a [`DnsFindingKind`](crate::dns::DnsFindingKind), a
+/// [`TlsFindingKind`](crate::tls::TlsFindingKind) or a
 /// [`QuicFindingKind`](crate::quic::QuicFindingKind).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conclusion<K> {

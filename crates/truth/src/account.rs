@@ -4,13 +4,13 @@
 //! at a moment:
 //!
 //! 1. **Handshake**: the client's `connect` has not returned; at the server, its ACK has not come.
-//! 2. **The path's rate**: the sender has data, or what it sent drains from a queue, and 85 % of what the bottleneck can carry over
-//!    the round trip around this moment (`tcpi_rtt`) was in use. The lab says what it
-//!    can carry, and the capture behind it what it did. It goes first because a larger window or
-//!    fewer losses would not make the transfer faster; while losses are repaired, or a window, a
-//!    buffer or Nagle's algorithm holds data back, it has to be this connection that uses it, with
-//!    at least half of its fair share: beside others, more would be its own without them. The way
-//!    of the ACKs counts where this connection's ACKs fill it.
+//! 2. **The path's rate**: the sender has data, or what it sent drains from a queue, and 85 % of
+//!    what the bottleneck can carry over the round trip around this moment (`tcpi_rtt`) was in use.
+//!    The lab says what it can carry, and the capture behind it what it did. It goes first because
+//!    a larger window or fewer losses would not make the transfer faster; while losses are
+//!    repaired, or a window, a buffer or Nagle's algorithm holds data back, it has to be this
+//!    connection that uses it, with at least half of its fair share: beside others, more would be
+//!    its own without them. The way of the ACKs counts where this connection's ACKs fill it.
 //! 3. **Loss**: the kernel is in `TCP_CA_Recovery` or `TCP_CA_Loss`, or has segments that are lost
 //!    or retransmitted (`tcpi_lost`, `tcpi_retrans`); also the silence before, from the last sign
 //!    of life until the kernel retransmitted (`tcpi_total_retrans`), and the `TCP_CA_Disorder` that
