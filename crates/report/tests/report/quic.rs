@@ -119,6 +119,29 @@ fn a_fall_back_to_tcp_is_one_transaction() {
 }
 
 #[test]
+fn an_attempt_that_quic_itself_came_after_was_no_fall_back() {
+    let came_after = Transaction {
+        number: 1,
+        name: "www.example.com".into(),
+        server: "198.51.100.7:443".parse().unwrap(),
+        quic: Some(2),
+        earlier_attempts: 1,
+        quic_attempts: 1,
+        took_ns: Nanos(5_000 * MS),
+        attempts_ns: Nanos(4_800 * MS),
+        tls_ns: Nanos(200 * MS),
+        ..Transaction::blank()
+    };
+    let said = text(&run(|run| {
+        run.transactions = vec![came_after];
+        run.quic.findings = vec![unanswered()];
+    }));
+    let head = said.split_once("\n# ").unwrap().0.replace('\n', " ");
+    assert!(head.contains("`www.example.com` took 5.00 s: 4.80 s to connect, after 1 vain attempt"), "{head}");
+    assert!(!head.contains("vain attempt. Next: look at UDP port 443"), "{head}");
+}
+
+#[test]
 fn hosts_have_the_names_of_quic_hellos_and_the_page_says_so() {
     let said = text(&run(|run| {
         run.quic.connections = vec![QuicConnection { name: None, number: 2, ..connection() }, connection()];

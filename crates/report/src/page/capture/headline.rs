@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use record::Nanos;
+use record::quic::QuicFindingKind;
 
 use super::overview::Subject;
 use super::transactions::{Part, Worst};
@@ -55,7 +56,9 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
     // A transaction that went on by TCP took long for what it fell back from.
     let quic = of.quic.findings.first().map(|f| {
         let is_it = worst.as_ref().is_some_and(|w| w.transaction.quic == Some(f.shown_by));
-        let fell_back = is_of(Part::Connect, worst.as_ref().is_some_and(|w| w.transaction.quic_attempts > 0));
+        let went_on = |w: &Worst<'_>| w.transaction.quic.is_none() && w.transaction.quic_attempts > 0;
+        let unanswered = f.kind == QuicFindingKind::Unanswered;
+        let fell_back = is_of(Part::Connect, unanswered && worst.as_ref().is_some_and(went_on));
         match is_of(Part::Tls, is_it).or(fell_back) {
             Some(w) => (w.part, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
             None => (Part::Tls, f.cost_ns, quic::clause(f)),
