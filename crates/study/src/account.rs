@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use paper::document::Table;
+use paper::document::{Table, columns};
 use quantity::p_value;
 
 use crate::analysis;
 use crate::conclusion::{
-    Compared, Conclusion, columns, effects_table, goodput_chart, judge, not_predicted, ping_charts, ping_distributions,
+    Compared, Conclusion, effects_table, goodput_chart, judge, not_predicted, ping_charts, ping_distributions,
     predicted_change, predicted_in, table_of,
 };
 use crate::engine::Study;

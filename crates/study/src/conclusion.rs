@@ -1,7 +1,7 @@
 //! What a study says at its end: verdict first, then the figures, what was checked and what was
 //! lost.
 
-use paper::document::{Column, Table};
+use paper::document::{Table, columns};
 use quantity::{change, p_value};
 use record::Nanos;
 use record::trial::Response;
@@ -70,14 +70,6 @@ fn plain<S: Serializer>(tables: &[Table], out: S) -> Result<S::Ok, S::Error> {
         head: table.columns.iter().map(|column| column.name.as_str()).collect(),
         rows: (0..table.rows.len()).map(|row| table.written(row)).collect(),
     }))
-}
-
-/// Columns of text, and after them columns of figures.
-pub(crate) fn columns<'n>(
-    text: impl IntoIterator<Item = &'n str>,
-    figures: impl IntoIterator<Item = &'n str>,
-) -> Vec<Column> {
-    text.into_iter().map(Column::text).chain(figures.into_iter().map(Column::figures)).collect()
 }
 
 impl Compared {

@@ -5,7 +5,7 @@ use record::trial::Response;
 use std::collections::BTreeMap;
 
 use diagnose::FindingKind;
-use paper::document::Table;
+use paper::document::{Table, columns};
 use record::Nanos;
 use stats::Estimate;
 
@@ -111,7 +111,7 @@ pub(crate) fn report(study: &Study, trials: &[Trial], seed: u64, conclusion: &mu
             ))
             .and(first.reason.clone()),
     );
-    let mut columns = conclusion::columns(["where"], ["predicted", "measured", "n"]);
+    let mut columns = columns(["where"], ["predicted", "measured", "n"]);
     columns.push("reason".into());
     let mut table = Table::new("predictions that were missed", columns);
     for miss in misses.iter().take(SHOWN) {

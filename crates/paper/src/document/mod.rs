@@ -89,8 +89,8 @@ impl Section {
 }
 
 /// Columns of text, and after them columns of figures.
-pub fn columns<const T: usize, const F: usize>(text: [&str; T], figures: [&str; F]) -> Vec<Column> {
-    text.map(Column::text).into_iter().chain(figures.map(Column::figures)).collect()
+pub fn columns<'n>(text: impl IntoIterator<Item = &'n str>, figures: impl IntoIterator<Item = &'n str>) -> Vec<Column> {
+    text.into_iter().map(Column::text).chain(figures.into_iter().map(Column::figures)).collect()
 }
 
 /// What kind of thing a [`Clause`] says.

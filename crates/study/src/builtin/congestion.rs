@@ -11,7 +11,7 @@ use crate::outcome::Trial;
 use crate::plan::{Factor, Plan};
 use crate::response::{self, quantity_of};
 use crate::sentence::Sentence;
-use paper::document::Table;
+use paper::document::{Table, columns};
 use record::Nanos;
 use record::trial::Response;
 
@@ -261,7 +261,7 @@ fn flows(given: Given<'_>) -> Table {
     let mut factors = plan.factor_names();
     factors.rotate_left(1);
     let figures = ["goodput", "95 % interval", "predicted", "queueing", "retransmitted", "n"];
-    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors.iter().map(String::as_str), figures));
+    let mut table = Table::new(plan.name.clone(), columns(factors.iter().map(String::as_str), figures));
     for levels in given.by_path() {
         let mut row = plan.label(&levels);
         row.rotate_left(1);
@@ -327,7 +327,7 @@ fn rivals(given: Given<'_>) -> Table {
     let plan = given.plan;
     let factors = plan.factor_names();
     let figures = ["the rival's share of goodput", "95 % interval", "n"];
-    let mut table = Table::new(plan.name.clone(), conclusion::columns(factors.iter().map(String::as_str), figures));
+    let mut table = Table::new(plan.name.clone(), columns(factors.iter().map(String::as_str), figures));
     for levels in analysis::combinations(plan) {
         let mut row = plan.label(&levels);
         row.extend(quantity_of(Response::RivalShare, given.estimate(&levels, Response::RivalShare).as_ref()));

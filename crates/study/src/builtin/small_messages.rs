@@ -17,7 +17,7 @@ use crate::predict;
 use crate::response::quantity;
 use crate::sentence::Sentence;
 use diagnose::FindingKind;
-use paper::document::{Column, Row, Table};
+use paper::document::{Column, Row, Table, columns};
 use record::Nanos;
 use record::trial::Response;
 
@@ -139,9 +139,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     let breaks_as_then = said.breaks_as_then;
     c.verdict.extend(said.others());
-    let mut beside =
-        Table::new("beside the reference", conclusion::columns([], ["response bytes", "1999", "here", "n"]))
-            .with_basis("Linux 2.2.1, a connection each, exchanges a second");
+    let mut beside = Table::new("beside the reference", columns([], ["response bytes", "1999", "here", "n"]))
+        .with_basis("Linux 2.2.1, a connection each, exchanges a second");
     if let Some(plan) = study.plans.get(CRR) {
         for (size, then) in REFERENCE {
             let level = plan.factors[2].levels.iter().position(|l| *l == size.to_string());

@@ -19,7 +19,7 @@ use crate::predict;
 use crate::response::{self, quantity};
 use crate::sentence::Sentence;
 use lab::Side;
-use paper::document::{Row, Table};
+use paper::document::{Row, Table, columns};
 use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
@@ -112,7 +112,7 @@ const REFERENCE_OFF: [f64; 10] = [9.46, 9.46, 9.45, 9.47, 9.49, 9.47, 9.46, 9.48
 fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
     let figures = ["goodput", "receive window", "round trip", "window/RTT", "receive buffer", "n"];
     let title = format!("{}: upload and its receive window", plan.name);
-    let mut table = Table::new(title, conclusion::columns([Sysctl::TIMESTAMPS.name()], figures)).with_basis("medians");
+    let mut table = Table::new(title, columns([Sysctl::TIMESTAMPS.name()], figures)).with_basis("medians");
     for (level, name) in plan.factors[0].levels.iter().enumerate() {
         let figures: Vec<[f64; 5]> = of(trials, LOADED, &[level])
             .filter_map(|t| {
@@ -196,9 +196,8 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     c.tables.extend(headers(study, trials));
     if let Some(reference) = stats::Comparison::of(&REFERENCE_ON, &REFERENCE_OFF, seed) {
-        let mut table =
-            Table::new("beside the reference", conclusion::columns([""], ["reference", "here, 1 Gbit/s", "predicted"]))
-                .with_basis("10 Gbit/s Ethernet, 2 s, ten runs each");
+        let mut table = Table::new("beside the reference", columns([""], ["reference", "here, 1 Gbit/s", "predicted"]))
+            .with_basis("10 Gbit/s Ethernet, 2 s, ten runs each");
         let here = c.compared.iter().find(|x| x.predicted.is_some()).map(|x| x.comparison);
         table.push(vec![
             "timestamps off against on".into(),
@@ -262,7 +261,7 @@ fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
                 continue;
             }
             let title = format!("TCP header length, timestamps {name}, {}", plan.name);
-            let mut table = Table::new(title, conclusion::columns(["bytes", ""], ["first 256 frames", "all frames"]));
+            let mut table = Table::new(title, columns(["bytes", ""], ["first 256 frames", "all frames"]));
             let (all, largest) = (counts.values().sum::<u64>(), counts.values().copied().max().unwrap_or(1));
             for bytes in (20..=36).step_by(4) {
                 let n = counts.get(&bytes).copied().unwrap_or(0);
@@ -298,8 +297,7 @@ fn lost_with_them(trials: &[Trial]) -> Option<Sentence> {
 /// What the ACKs of the lossy path could and could not be used for, and what the kernel counted.
 fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
     let title = format!("what timestamps give, {}", plan.name);
-    let mut table =
-        Table::new(title, conclusion::columns([""], ["timestamps on", "off"])).with_basis("sums over trials");
+    let mut table = Table::new(title, columns([""], ["timestamps on", "off"])).with_basis("sums over trials");
     let sums = |f: &dyn Fn(&Trial) -> u64| -> [u64; 2] { [0, 1].map(|level| of(trials, LOSSY, &[level]).map(f).sum()) };
     let [all, ambiguous] = [sums(&|t| t.evidence.advancing_acks), sums(&|t| t.evidence.ambiguous_acks)];
     let stamped = sums(&|t| t.evidence.stamped_acks);
@@ -335,7 +333,7 @@ fn given_up(plan: &Plan, trials: &[Trial]) -> Table {
 
 /// What turning them off loses where segments are lost.
 fn lossy(trials: &[Trial], seed: u64) -> Table {
-    let mut table = Table::new("under 1 % loss", conclusion::columns(["response"], ["timestamps on", "off", "n"]));
+    let mut table = Table::new("under 1 % loss", columns(["response"], ["timestamps on", "off", "n"]));
     for response in [Response::Goodput, Response::Retransmitted, Response::RoundTrip, Response::RttDeviation] {
         let [on, off] = [0, 1].map(|level| analysis::estimate(trials, LOSSY, &[level], response, seed));
         let text = |e: Option<stats::Estimate>| {

@@ -16,7 +16,7 @@ use crate::predict;
 use crate::response::quantity;
 use crate::sentence::Sentence;
 use lab::Side;
-use paper::document::Table;
+use paper::document::{Table, columns};
 use record::Nanos;
 use record::trial::Response;
 
@@ -165,14 +165,12 @@ fn after_a_second(trial: &Trial) -> Option<f64> {
 
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
-    let mut beside = Table::new(
-        "beside the reference",
-        conclusion::columns(["round trip", "scaling"], ["reference", "here", "predicted"]),
-    )
-    .with_basis("goodput; 1 Gbit/s Ethernet, ten seconds");
+    let mut beside =
+        Table::new("beside the reference", columns(["round trip", "scaling"], ["reference", "here", "predicted"]))
+            .with_basis("goodput; 1 Gbit/s Ethernet, ten seconds");
     let mut memory = Table::new(
         "receive window and memory",
-        conclusion::columns(
+        columns(
             ["delay each way", "scaling"],
             [
                 "window offered (packets)",
@@ -188,10 +186,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     .with_basis("the largest of each trial, mean over trials");
     let mut ceiling = Table::new(
         "scaling off: 65,535 bytes a round trip, by the round trip that TCP measured under this load",
-        conclusion::columns(
-            ["delay each way"],
-            ["round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"],
-        ),
+        columns(["delay each way"], ["round trip (srtt)", "65,535 B a round trip", "goodput", "of that", "n"]),
     );
     // Of each comparison.
     let mut delays = Vec::new();
