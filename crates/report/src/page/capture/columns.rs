@@ -1,12 +1,12 @@
 //! The columns of the tables of connections and of findings: one line each, for every page and
 //! terminal.
 
-use record::Nanos;
 use record::conversation::{ConversationRow, FindingKind, FindingRow, Way};
+use record::{Conclusion, Nanos};
 
 use super::{Names, ends, sentence};
 use crate::view::capital;
-use paper::document::{Cell, Column, Row, Table};
+use paper::document::{Cell, Clause, Column, Row, Table, Text};
 
 /// Makes the cell of a row.
 type CellOf<T> = fn(&T, &Names) -> Cell;
@@ -53,14 +53,28 @@ pub(super) fn cells<T>(columns: &[ColumnOf<T>], row: &T, names: &Names) -> Vec<C
 /// Findings of the protocols beside TCP that a terminal shows.
 const FINDINGS_SHOWN: usize = 5;
 
+/// What clients waited for a finding on a protocol beside TCP.
+pub(super) fn cost<K>(f: &Conclusion<K>, _: &Names) -> Cell {
+    Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "nobody waited for it, as far as is known")
+}
+
+/// How many show it.
+pub(super) fn count<K>(f: &Conclusion<K>, _: &Names) -> Cell {
+    Cell::count(f.count)
+}
+
+/// What is said of such a finding before all else.
+pub(super) fn clause<K>(f: &Conclusion<K>) -> Clause {
+    Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
+}
+
 /// The findings of a protocol beside TCP: under each row what was found, what to do next, and the
-/// packets, as `said` gives them.
-pub(super) fn findings<T>(columns: &[ColumnOf<T>], all: &[T], names: &Names, said: impl Fn(&T) -> [&str; 3]) -> Table {
+/// packets.
+pub(super) fn findings<K>(columns: &[ColumnOf<Conclusion<K>>], all: &[Conclusion<K>], names: &Names) -> Table {
     let mut found = table(if all.len() > 1 { "The costliest findings first" } else { "" }, columns);
     for f in all {
-        let [text, next, packets] = said(f);
-        let packets = packets.replace(' ', ", ");
-        let notes = [sentence(text), format!("Next: {next}."), format!("Packets: {packets}.")];
+        let packets = f.packets.replace(' ', ", ");
+        let notes = [sentence(&f.text), format!("Next: {}.", f.next), format!("Packets: {packets}.")];
         found.push(Row::of(cells(columns, f, names)).noted(notes));
     }
     found.shown = Some(FINDINGS_SHOWN);

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use diagnose::dns::Analysis;
-use record::Nanos;
 use record::dns::{Answered, DnsFinding, Lookup, Protocol, Server, names};
 
-use super::columns::{ColumnOf, cells, findings, longest, table};
-use super::{Names, sentence};
-use paper::document::{Cell, Clause, Row, Section, Text};
+use super::Names;
+use super::columns::{ColumnOf, cells, cost, count, findings, longest, table};
+use paper::document::{Cell, Row, Section, Text};
 
 /// What a document shows of DNS.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +65,6 @@ pub fn named_hosts(names: &BTreeMap<IpAddr, Vec<String>>) -> HashMap<IpAddr, Str
     names.iter().filter_map(shown).collect()
 }
 
-/// What is said of a finding before all else.
-pub(super) fn clause(f: &DnsFinding) -> Clause {
-    Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
-}
-
 /// Where nothing was found: how long it took, and what is not known.
 pub(super) fn calm(dns: &Dns) -> String {
     let lookups = quantity::counted(dns.lookups, "name lookup");
@@ -87,7 +81,7 @@ pub(super) fn calm(dns: &Dns) -> String {
 
 pub(super) fn section(dns: &Dns, shown: usize, names: &Names) -> Section {
     let mut section = Section::new("DNS");
-    section.table(findings(FINDING, &dns.findings, names, |f| [&f.text, &f.next, &f.packets]));
+    section.table(findings(FINDING, &dns.findings, names));
     let slowest = (&dns.slowest[..], dns.lookups, "lookups");
     section.table(longest(LOOKUP, slowest, shown, names, |one| one.withheld.as_ref()));
     let mut servers = table("Who was asked", SERVER);
@@ -98,10 +92,8 @@ pub(super) fn section(dns: &Dns, shown: usize, names: &Names) -> Section {
 
 const FINDING: &[ColumnOf<DnsFinding>] = &[
     ColumnOf::<DnsFinding>::text("finding", |f, _| f.kind.words().into()),
-    ColumnOf::<DnsFinding>::figures("cost", |f, _| {
-        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "nobody waited for it, as far as is known")
-    }),
-    ColumnOf::<DnsFinding>::figures("lookups", |f, _| Cell::count(f.count)),
+    ColumnOf::<DnsFinding>::figures("cost", cost),
+    ColumnOf::<DnsFinding>::figures("lookups", count),
 ];
 
 const LOOKUP: &[ColumnOf<Lookup>] = &[

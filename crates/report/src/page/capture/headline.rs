@@ -6,9 +6,10 @@ use std::cmp::Reverse;
 use record::Nanos;
 use record::quic::QuicFindingKind;
 
+use super::columns::clause;
 use super::overview::Subject;
 use super::transactions::{Part, Worst};
-use super::{dns, quic, tls};
+use super::{dns, quic};
 use paper::document::Clause;
 
 /// Below this, what is beside TCP is no reason for a sentence beside those on TCP.
@@ -43,14 +44,14 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
         let lookup = worst.as_ref().and_then(|w| w.transaction.lookup);
         match is_of(Part::Name, lookup == Some(f.shown_by)) {
             Some(w) => (Part::Name, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
-            None => (Part::Name, f.cost_ns, dns::clause(f)),
+            None => (Part::Name, f.cost_ns, clause(f)),
         }
     });
     let tls = of.tls.findings.first().map(|f| {
         let is_it = |w: &Worst<'_>| w.transaction.quic.is_none() && w.transaction.connection == f.shown_by;
         match is_of(Part::Tls, worst.as_ref().is_some_and(is_it)) {
             Some(w) => (Part::Tls, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
-            None => (Part::Tls, f.cost_ns, tls::clause(f)),
+            None => (Part::Tls, f.cost_ns, clause(f)),
         }
     });
     // A transaction that went on by TCP took long for what it fell back from.
@@ -61,7 +62,7 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
         let fell_back = is_of(Part::Connect, unanswered && worst.as_ref().is_some_and(went_on));
         match is_of(Part::Tls, is_it).or(fell_back) {
             Some(w) => (w.part, f.cost_ns.max(w.took), w.clause(Some(&f.next))),
-            None => (Part::Tls, f.cost_ns, quic::clause(f)),
+            None => (Part::Tls, f.cost_ns, clause(f)),
         }
     });
     let mut all: Vec<_> = [dns, tls, quic].into_iter().flatten().collect();

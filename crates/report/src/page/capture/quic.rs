@@ -10,9 +10,9 @@ use record::Nanos;
 use record::dns::names;
 use record::quic::{Outcome, QuicConnection, QuicFinding, Spin};
 
-use super::columns::{ColumnOf, findings, longest};
-use super::{Names, ends, sentence};
-use paper::document::{Cell, Clause, Section, Text};
+use super::columns::{ColumnOf, cost, count, findings, longest};
+use super::{Names, ends};
+use paper::document::{Cell, Section};
 
 /// What a document shows of QUIC.
 #[derive(Clone, Debug, Default)]
@@ -50,11 +50,6 @@ impl Quic {
     }
 }
 
-/// What is said of a finding before all else.
-pub(super) fn clause(f: &QuicFinding) -> Clause {
-    Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
-}
-
 /// What is said where nothing was found.
 pub(super) fn calm(quic: &Quic) -> String {
     let done: Vec<Nanos> = quic.slowest.iter().filter_map(|c| c.took_ns).collect();
@@ -67,7 +62,7 @@ pub(super) fn calm(quic: &Quic) -> String {
 
 pub(super) fn section(quic: &Quic, shown: usize, names: &Names) -> Section {
     let mut section = Section::new("QUIC");
-    section.table(findings(FINDING, &quic.findings, names, |f| [&f.text, &f.next, &f.packets]));
+    section.table(findings(FINDING, &quic.findings, names));
     let slowest = (&quic.slowest[..], quic.connections, "QUIC connections");
     section.table(longest(CONNECTION, slowest, shown, names, |one| one.withheld.as_ref()));
     if quic.connections > 0 {
@@ -81,10 +76,8 @@ pub(super) fn section(quic: &Quic, shown: usize, names: &Names) -> Section {
 
 const FINDING: &[ColumnOf<QuicFinding>] = &[
     ColumnOf::<QuicFinding>::text("finding", |f, _| f.kind.words().into()),
-    ColumnOf::<QuicFinding>::figures("cost", |f, _| {
-        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "nobody waited for it, as far as is known")
-    }),
-    ColumnOf::<QuicFinding>::figures("connections", |f, _| Cell::count(f.count)),
+    ColumnOf::<QuicFinding>::figures("cost", cost),
+    ColumnOf::<QuicFinding>::figures("connections", count),
 ];
 
 /// Why there is no time of a part.

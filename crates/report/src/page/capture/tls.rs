@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use diagnose::tls::Analysis;
-use record::Nanos;
 use record::dns::names;
 use record::tls::{Handshake, Outcome, TlsFinding};
 
-use super::columns::{ColumnOf, findings, longest};
-use super::{Names, sentence};
-use paper::document::{Cell, Clause, Section, Text};
+use super::Names;
+use super::columns::{ColumnOf, cost, count, findings, longest};
+use paper::document::{Cell, Section};
 
 /// What a document shows of TLS.
 #[derive(Clone, Debug, Default)]
@@ -49,14 +48,9 @@ impl Tls {
     }
 }
 
-/// What is said of a finding before all else.
-pub(super) fn clause(f: &TlsFinding) -> Clause {
-    Clause::finding(sentence(&f.text)).with_next(Some(Text::from(format!("{}.", f.next))))
-}
-
 pub(super) fn section(tls: &Tls, shown: usize, names: &Names) -> Section {
     let mut section = Section::new("TLS");
-    section.table(findings(FINDING, &tls.findings, names, |f| [&f.text, &f.next, &f.packets]));
+    section.table(findings(FINDING, &tls.findings, names));
     let slowest = (&tls.slowest[..], tls.handshakes, "handshakes");
     section.table(longest(HANDSHAKE, slowest, shown, names, |one| one.withheld.as_ref()));
     section
@@ -64,10 +58,8 @@ pub(super) fn section(tls: &Tls, shown: usize, names: &Names) -> Section {
 
 const FINDING: &[ColumnOf<TlsFinding>] = &[
     ColumnOf::<TlsFinding>::text("finding", |f, _| f.kind.words().into()),
-    ColumnOf::<TlsFinding>::figures("cost", |f, _| {
-        Cell::time_or(Some(f.cost_ns).filter(|cost| *cost > Nanos::ZERO), "nobody waited for it, as far as is known")
-    }),
-    ColumnOf::<TlsFinding>::figures("handshakes", |f, _| Cell::count(f.count)),
+    ColumnOf::<TlsFinding>::figures("cost", cost),
+    ColumnOf::<TlsFinding>::figures("handshakes", count),
 ];
 
 /// Why there is no time of a part.
