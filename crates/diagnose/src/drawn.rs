@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use record::{Conclusion, Nanos};
 
+use crate::tls::Moment;
+
 /// Findings at most: a scan has one for each server.
 const FINDINGS: usize = 500;
 /// Packets that a finding names at most.
@@ -28,6 +30,22 @@ pub(crate) trait Begun {
     fn asked(&self) -> (SocketAddr, Option<&str>);
     /// Numbers of its packets.
     fn packets(&self) -> Vec<u64>;
+
+    /// The server as a text names it.
+    fn server(&self) -> String {
+        match self.asked() {
+            (_, Some(name)) => format!("`{name}`"),
+            (address, None) => address.to_string(),
+        }
+    }
+}
+
+/// The packets of these moments, each once.
+pub(crate) fn packets_of(moments: impl IntoIterator<Item = Moment>) -> Vec<u64> {
+    let mut packets: Vec<u64> = moments.into_iter().map(|m| m.packet).collect();
+    packets.sort_unstable();
+    packets.dedup();
+    packets
 }
 
 /// What one of these shows.

@@ -49,10 +49,9 @@ impl Connection {
             return (State::Known(Limit::Handshake), Way::ToServer);
         }
         // Where one side has closed and the other goes on, nothing waits for the FIN's ACK.
-        let goes_on = |way: Way| self.halves[way].fin.is_none();
         let out = |way: Way| {
-            let h = &self.halves[way];
-            if goes_on(!way) && !h.outstanding_data() { 0 } else { h.space.out() }
+            let (h, p) = (&self.halves[way], &self.halves[!way]);
+            if p.fin.is_none() && !h.outstanding_data() { 0 } else { h.space.out() }
         };
         let way = if out(Way::ToClient) >= out(Way::ToServer) { Way::ToClient } else { Way::ToServer };
         let h = &self.halves[way];

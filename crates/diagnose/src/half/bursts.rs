@@ -38,19 +38,18 @@ impl Burst {
 #[derive(Clone, Copy, Debug, Default)]
 struct Even {
     since: u64,
-    last: u64,
     gap: u64,
 }
 
 impl Even {
-    /// A packet came at `now`.
+    /// A packet came at `now`, after one at `last`.
     #[inline(always)]
-    fn add(&mut self, now: u64) {
-        let gap = now - self.last.min(now);
+    fn add(&mut self, now: u64, last: u64) {
+        let gap = now - last.min(now);
         if gap.abs_diff(self.gap) > self.gap / 4 {
             self.since = now;
         }
-        (self.last, self.gap) = (now, gap);
+        self.gap = gap;
     }
 }
 
@@ -108,9 +107,9 @@ impl Bursts {
     /// `bytes` passed the capture at `now`, on a path of `rtt` and in segments of `size`.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
+        self.even.add(now, self.arrivals.last);
         self.arrivals.add(now, bytes, size, rtt);
         self.arrived_in_second.add(now, bytes);
-        self.even.add(now);
     }
 
     /// `bytes` were acknowledged at `now`.
@@ -122,7 +121,7 @@ impl Bursts {
 
     /// For how long data have come evenly, ns.
     pub(crate) fn even_for(&self) -> u64 {
-        self.even.last - self.even.since.min(self.even.last)
+        self.arrivals.last - self.even.since.min(self.arrivals.last)
     }
 
     /// The highest rate that was held for a second, in bytes a second, by both ways.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use record::Nanos;
-use record::conversation::{Side, Way};
+use record::conversation::Way;
 use record::dns::names;
 use record::quic::{Outcome, QuicConnection, QuicFinding};
 use wire::packet::quic::{error_name, version_name};
@@ -12,7 +12,7 @@ use wire::packet::quic::{error_name, version_name};
 use super::conversation::Conversation;
 use super::{Quic, Totals, findings};
 use crate::dns::Dns;
-use crate::drawn::Begun;
+use crate::drawn::{Begun, packets_of};
 use crate::tls::Moment;
 
 /// A client that sent its hello again and heard nothing for this long, had no answer: ns.
@@ -139,11 +139,7 @@ impl Begun for Case<'_> {
         let sent_back = [c.negotiation, c.retry].map(|back| back.map(|(m, _)| m));
         let all = [Some(c.began), c.renewed, c.again, c.answered, c.flight_end, c.word.or(c.done), c.last_probe];
         let ends = [c.close.map(|(.., m)| m), c.unreachable];
-        let mut packets: Vec<u64> =
-            all.into_iter().chain(sent_back).chain(ends).flatten().map(|m: Moment| m.packet).collect();
-        packets.sort_unstable();
-        packets.dedup();
-        packets
+        packets_of(all.into_iter().chain(sent_back).chain(ends).flatten())
     }
 }
 
@@ -293,21 +289,5 @@ impl<'a> Case<'a> {
             (None, false, _) => "the end of its handshake is not in the capture".into(),
         };
         (Outcome::NotKnown, Some(why))
-    }
-
-    /// The server as a text names it.
-    pub(super) fn server(&self) -> String {
-        match &self.row.name {
-            Some(name) => format!("`{name}`"),
-            None => self.row.server.to_string(),
-        }
-    }
-
-    /// Who closed it, in words.
-    pub(super) fn side(by: Side) -> &'static str {
-        match by {
-            Side::Client => "the client",
-            Side::Server => "the server",
-        }
     }
 }

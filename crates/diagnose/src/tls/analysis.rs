@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use record::conversation::{Side, Way};
+use record::conversation::Way;
 use record::dns::names;
 use record::tls::{Handshake, Outcome, TlsFinding};
 use record::{Nanos, SeqNumber};
 use wire::packet::tls::{TLS13, alert_name, version_name};
 
 use super::findings;
-use super::negotiation::{Moment, Negotiation, Pause};
+use super::negotiation::{Negotiation, Pause};
 use super::{Tls, Totals};
 use crate::connection::{Connection, segment_limit};
-use crate::drawn::Begun;
+use crate::drawn::{Begun, packets_of};
 use crate::half::Half;
 use crate::ranges::START;
 
@@ -116,10 +116,7 @@ impl Begun for Case<'_> {
         let alert = n.alert.map(|(.., m)| m);
         let closed = n.closed.map(|(_, m)| m).filter(|_| n.done.is_none());
         let all = [Some(n.began), n.retry, n.again, n.answered, n.flight, n.finished, n.done, alert, closed];
-        let mut packets: Vec<u64> = all.into_iter().flatten().map(|m: Moment| m.packet).collect();
-        packets.sort_unstable();
-        packets.dedup();
-        packets
+        packets_of(all.into_iter().flatten())
     }
 }
 
@@ -221,22 +218,6 @@ impl<'a> Case<'a> {
         row.server_wait_ns = Some(Nanos(server));
         row.client_wait_ns = Some(Nanos(client));
         row.path_wait_ns = Some(Nanos(all - server - client));
-    }
-
-    /// The server as a text names it.
-    pub(super) fn server(&self) -> String {
-        match &self.row.name {
-            Some(name) => format!("`{name}`"),
-            None => self.row.server.to_string(),
-        }
-    }
-
-    /// Who ended it, in words.
-    pub(super) fn side(by: Side) -> &'static str {
-        match by {
-            Side::Client => "the client",
-            Side::Server => "the server",
-        }
     }
 }
 

@@ -4,13 +4,14 @@ use record::Nanos;
 use record::quic::Outcome;
 
 use super::Shown;
+use crate::drawn::Begun as _;
 use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
     let (by, .., end) = case.of.close.filter(|_| case.row.outcome == Outcome::Failed)?;
     // Without an error, a client has chosen another way.
     let error = case.row.error.as_deref().filter(|error| *error != "NO_ERROR")?;
-    let (who, server) = (Case::side(by), case.server());
+    let (who, server) = (format!("the {by}"), case.server());
     let next = match error {
         "no_application_protocol" | "unrecognized_name" => {
             "compare the name and the application protocols that the client asks for with those the server is set up for"

@@ -4,6 +4,7 @@
 use record::Nanos;
 
 use super::Shown;
+use crate::drawn::Begun as _;
 use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {

@@ -2,6 +2,7 @@
 //! NAT on the way forgot it.
 
 use super::Shown;
+use crate::drawn::Begun as _;
 use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {

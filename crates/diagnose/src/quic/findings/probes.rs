@@ -2,6 +2,7 @@
 //! lost.
 
 use super::Shown;
+use crate::drawn::Begun as _;
 use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {

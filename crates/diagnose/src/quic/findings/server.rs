@@ -1,6 +1,7 @@
 //! A server that thinks before it answers in the handshake.
 
 use super::{LONG, Shown};
+use crate::drawn::Begun as _;
 use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {

@@ -1,6 +1,7 @@
 //! A client that thinks before it goes on with the handshake.
 
 use super::{LONG, Shown, waited};
+use crate::drawn::Begun as _;
 use crate::tls::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {

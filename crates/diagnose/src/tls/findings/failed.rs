@@ -3,13 +3,14 @@
 use record::tls::Outcome;
 
 use super::{Shown, waited};
+use crate::drawn::Begun as _;
 use crate::tls::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
     let (n, row) = (case.negotiation, &case.row);
     let by = row.ended_by.filter(|_| row.outcome == Outcome::Failed)?;
     let end = n.alert.map(|(.., m)| m).or(n.closed.map(|(_, m)| m))?;
-    let (who, server) = (Case::side(by), case.server());
+    let (who, server) = (format!("the {by}"), case.server());
     let how = match (&row.alert, n.alert) {
         (Some(alert), _) => format!("{who} ended it with the alert {alert}"),
         (None, Some(_)) => format!("{who} ended it with an alert, which is encrypted"),

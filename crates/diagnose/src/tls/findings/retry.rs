@@ -4,6 +4,7 @@
 use wire::packet::tls::group_name;
 
 use super::{Shown, waited};
+use crate::drawn::Begun as _;
 use crate::tls::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {

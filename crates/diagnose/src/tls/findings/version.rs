@@ -4,6 +4,7 @@ use record::Nanos;
 use wire::packet::tls::TLS13;
 
 use super::{Shown, TRIP, waited};
+use crate::drawn::Begun as _;
 use crate::tls::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
