@@ -7,12 +7,15 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use record::{harmless_json, steers};
+use record::{harmless_json, has_steering, steers};
 
 /// Text in which what steers a terminal is `�`; lines and tabs stay.
 pub fn text(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| steers(c) && !matches!(c, '\n' | '\t');
-    if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
+    let counts = |c: char| !matches!(c, '\n' | '\t');
+    if !has_steering(text, counts) {
+        return text.into();
+    }
+    text.replace(|c: char| steers(c) && counts(c), "\u{fffd}").into()
 }
 
 /// The same of each line that ends as those of CSV do (RFC 4180): a carriage
@@ -121,16 +124,17 @@ fn drawn(mut rest: &str) -> Cow<'_, str> {
 
 impl<W: Write> Write for Harmless<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let plain = |byte: &u8| matches!(byte, b'\n' | b'\t' | b' '..=b'~');
-        if self.form == As::Bytes || (self.begun.is_empty() && bytes.iter().all(plain)) {
+        if self.form == As::Bytes {
             return self.out.write(bytes);
         }
-        let all = [self.begun.as_slice(), bytes].concat();
-        let whole = match std::str::from_utf8(&all) {
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            _ => all.len(),
+        let all = if self.begun.is_empty() { Cow::from(bytes) } else { [self.begun.as_slice(), bytes].concat().into() };
+        let (now, whole) = match std::str::from_utf8(&all) {
+            Ok(text) => (Cow::from(text), all.len()),
+            Err(error) => {
+                let whole = if error.error_len().is_none() { error.valid_up_to() } else { all.len() };
+                (String::from_utf8_lossy(&all[..whole]), whole)
+            }
         };
-        let now = String::from_utf8_lossy(&all[..whole]);
         let (said, held) = now.split_at(match self.form {
             As::Drawn => whole_colours(&now).min(whole_lines(&now)),
             As::Text => whole_lines(&now),

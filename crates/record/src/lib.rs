@@ -72,6 +72,6 @@ pub use send::{Congestion, Send, SenderState, Stamps, Unacknowledged};
 pub use sequence::{SeqNumber, StreamOffset};
 pub use sink::{End, Sink, SinkError};
 pub use stage::{Leg, Stage};
-pub use steering::{harmless_json, steers};
+pub use steering::{harmless_json, has_steering, steers};
 pub use utc::Utc;
 pub use wait::{Wait, WaitReason};
