@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use metrics::Labelled;
 use record::ClockReading;
-use record::histogram::{Series, SeriesKey};
+use record::histogram::{Connections, Series, SeriesKey};
 use record::{IpPrefix, Nanos};
 
 /// The names that a series is published with.
@@ -48,6 +48,7 @@ struct Account {
     since_ns: u64,
     changed_ns: u64,
     figures: Series,
+    connections: Connections,
     busy: Busy,
 }
 
@@ -121,7 +122,7 @@ impl Accounts {
             if more == Series::new(more.key.clone()) {
                 continue;
             }
-            self.account(&more, now_ns, name).add(&more, now_ns);
+            self.account(&more.key, more.sends, now_ns, name).add(&more, now_ns);
             added.push(more);
         }
         self.before = before;
@@ -134,18 +135,37 @@ impl Accounts {
         added
     }
 
-    /// The account that this is added to.
-    fn account(&mut self, more: &Series, now_ns: u64, name: &mut dyn FnMut(&SeriesKey) -> Labels) -> &mut Account {
-        if more.key.overflow {
+    /// Takes what became known of connections of a key.
+    pub fn take_connections(
+        &mut self,
+        key: &SeriesKey,
+        more: &Connections,
+        now_ns: u64,
+        name: &mut dyn FnMut(&SeriesKey) -> Labels,
+    ) {
+        let account = self.account(key, 0, now_ns, name);
+        account.changed_ns = now_ns;
+        account.connections.merge(more);
+    }
+
+    /// The account that what a key brings is added to: so many sends among it.
+    fn account(
+        &mut self,
+        key: &SeriesKey,
+        sends: u64,
+        now_ns: u64,
+        name: &mut dyn FnMut(&SeriesKey) -> Labels,
+    ) -> &mut Account {
+        if key.overflow {
             return &mut self.overflow;
         }
-        let labels = name(&more.key);
+        let labels = name(key);
         if self.own.len() < self.busiest || self.own.contains_key(&labels) {
             self.waiting.remove(&labels);
             return self.own.entry(labels).or_insert_with(|| Account::new(now_ns));
         }
-        self.waiting.entry(labels).or_default().add(more.sends, now_ns);
-        let Some(labels) = folded(&more.key).map(|key| name(&key)) else { return &mut self.overflow };
+        self.waiting.entry(labels).or_default().add(sends, now_ns);
+        let Some(labels) = folded(key).map(|key| name(&key)) else { return &mut self.overflow };
         if self.folded.len() < self.networks || self.folded.contains_key(&labels) {
             return self.folded.entry(labels).or_insert_with(|| Account::new(now_ns));
         }
@@ -185,14 +205,17 @@ impl Accounts {
                 labels: labels.clone(),
                 since_ns: clock.realtime_ns(account.since_ns),
                 figures: account.figures.clone(),
+                connections: account.connections.clone(),
             })
             .collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        if self.overflow.figures != Series::default() {
+        let of = &self.overflow;
+        if of.figures != Series::default() || of.connections != Connections::default() {
             all.push(Labelled {
                 labels: vec![(metrics::OVERFLOW, "true".to_owned())],
                 since_ns: clock.realtime_ns(self.overflow.since_ns),
                 figures: self.overflow.figures.clone(),
+                connections: self.overflow.connections.clone(),
             });
         }
         all

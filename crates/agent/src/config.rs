@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use record::{Leg, Nanos, Ratio};
+use record::histogram::SeriesKey;
+use record::{Connect, IpPrefix, Leg, Nanos, Opening, Ratio};
 
 pub use read::parse;
 pub use settings::Wrong;
@@ -67,6 +68,8 @@ pub struct Histograms {
     pub cgroup: bool,
     /// Whether by program.
     pub program: bool,
+    /// Whether attempts to connect, and how connections end, are counted too.
+    pub connections: bool,
     /// The most series that the kernel counts, and the store keeps.
     pub max_series: u32,
     /// How many of these are published by themselves, those with most sends.
@@ -196,9 +199,29 @@ impl Default for Histograms {
             port: Port::None,
             cgroup: true,
             program: false,
+            connections: true,
             max_series: 4096,
             busiest: 80,
             idle: Nanos::from_secs(600),
+        }
+    }
+}
+
+impl Histograms {
+    /// The key of the series that an attempt to connect is counted in, as that of the connection's
+    /// sends is made in the kernel.
+    pub(crate) fn key_of(&self, connect: &Connect) -> SeriesKey {
+        let bits = if connect.remote.is_ipv4() { self.ipv4_prefix } else { self.ipv6_prefix };
+        let here = (self.port == Port::All || connect.opening == Opening::Accepted).then(|| connect.local.port());
+        let there = (self.port == Port::All || connect.opening != Opening::Accepted).then(|| connect.remote.port());
+        let by_port = self.port != Port::None;
+        SeriesKey {
+            peer: self.peer.then(|| IpPrefix::new(connect.remote.ip(), bits)),
+            peer_port: there.filter(|_| by_port),
+            local_port: here.filter(|_| by_port),
+            cgroup: connect.cgroup.filter(|_| self.cgroup),
+            program: self.program.then(|| connect.owner.comm.to_string()),
+            overflow: false,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as WallInstant};
 
 use metrics::Snapshot;
 use record::ClockReading;
-use record::histogram::Series;
+use record::histogram::{Connections, Series};
 use record::{Coverage, Event, Instant, Loss, Lost, Monotonic, Nanos, Provenance};
 
 use crate::accounts::Accounts;
@@ -301,8 +301,24 @@ impl Agent {
         self.counts.say(self.presence.take(rules, WallInstant::now()));
     }
 
-    /// A record of the tracer, for the store.
-    pub fn event(&mut self, event: &Event) {
+    /// A record of the tracer, which came at about `at`.
+    pub fn event(&mut self, event: &Event, at: Instant<Monotonic>) {
+        let mut more = Connections::default();
+        let connect = match event {
+            Event::SetUp(connect) => {
+                more.set_up(connect);
+                Some(connect)
+            }
+            Event::Connect(connect) => {
+                more.over(connect);
+                Some(connect)
+            }
+            _ => None,
+        };
+        if let Some(connect) = connect.filter(|_| more != Connections::default()) {
+            let (key, naming) = (self.config.histograms.key_of(connect), &mut self.naming);
+            self.accounts.take_connections(&key, &more, at.as_nanos(), &mut |key| naming.labels(key));
+        }
         if let Some(keeper) = &mut self.keeper {
             keeper.event(event);
         }

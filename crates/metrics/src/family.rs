@@ -29,8 +29,8 @@ pub enum Value<'a> {
 pub struct Point<'a> {
     /// Names, in OpenTelemetry's spelling, and values.
     pub labels: &'a [(&'static str, String)],
-    /// A further label: it differs between the points of one series.
-    pub more: Option<(&'static str, &'a str)>,
+    /// Further labels: they differ between the points of one series.
+    pub more: [Option<(&'static str, &'a str)>; 2],
     /// Since when it counts, nanoseconds of Unix time.
     pub since_ns: u64,
     /// The figure.
@@ -40,7 +40,7 @@ pub struct Point<'a> {
 impl Point<'_> {
     /// All labels.
     pub fn labels(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.labels.iter().map(|(name, value)| (*name, value.as_str())).chain(self.more)
+        self.labels.iter().map(|(name, value)| (*name, value.as_str())).chain(self.more.into_iter().flatten())
     }
 }
 

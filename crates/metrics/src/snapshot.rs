@@ -1,7 +1,7 @@
 //! The figures of an agent at one moment, and the metrics that they are.
 
-use record::histogram::Series;
-use record::{Coverage, Loss, Lost, Nanos, WaitReason};
+use record::histogram::{Connections, Series};
+use record::{Coverage, EndedBy, Ending, Loss, Lost, Nanos, Opening, Outcome, WaitReason};
 
 use crate::{Family, Kind, Point, Value};
 
@@ -14,6 +14,8 @@ pub struct Labelled {
     pub since_ns: u64,
     /// Its figures; the key is not published.
     pub figures: Series,
+    /// Its connections.
+    pub connections: Connections,
 }
 
 /// What the agent itself takes, and what became of what it sent on.
@@ -73,12 +75,21 @@ pub struct Snapshot {
     pub agent: Agent,
 }
 
+/// A value of a series with the labels of its own.
+type Marked<'a> = ([Option<(&'static str, &'static str)>; 2], Value<'a>);
+
+/// Which end of its connections this host was.
+fn by(opening: Opening) -> [Option<(&'static str, &'static str)>; 2] {
+    [Some(("opening", opening.name())), None]
+}
+
 const NO_LABELS: &[(&str, String)] = &[];
 
 impl Snapshot {
     /// All metrics, in a fixed order. A metric without points is among them.
     pub fn families(&self) -> Vec<Family<'_>> {
         let mut families = self.of_sends();
+        families.extend(self.of_connections());
         families.extend(self.of_the_agent());
         families
     }
@@ -94,7 +105,7 @@ impl Snapshot {
                 .iter()
                 .map(|one| Point {
                     labels: &one.labels,
-                    more: None,
+                    more: [None; 2],
                     since_ns: one.since_ns,
                     value: Value::Whole(get(&one.figures)),
                 })
@@ -103,7 +114,7 @@ impl Snapshot {
         let durations = self.series.iter().flat_map(|one| {
             one.figures.legs.iter().map(|(leg, histogram)| Point {
                 labels: &one.labels,
-                more: Some(("stage", leg.name())),
+                more: [Some(("stage", leg.name())), None],
                 since_ns: one.since_ns,
                 value: Value::Histogram(histogram),
             })
@@ -112,7 +123,7 @@ impl Snapshot {
             let reasons = WaitReason::ALL.into_iter().zip(one.figures.waited).filter(|(_, time)| time.0 > 0);
             reasons.map(|(reason, time)| Point {
                 labels: &one.labels,
-                more: Some(("reason", reason.name())),
+                more: [Some(("reason", reason.name())), None],
                 since_ns: one.since_ns,
                 value: Value::Real(time.as_secs_f64()),
             })
@@ -156,6 +167,67 @@ impl Snapshot {
         ]
     }
 
+    fn of_connections(&self) -> Vec<Family<'_>> {
+        let each = |values: fn(&Connections) -> Vec<Marked<'_>>| {
+            let points = self.series.iter().flat_map(move |one| {
+                let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
+                values(&one.connections).into_iter().map(point)
+            });
+            points.collect()
+        };
+        let family = |name, unit, help, kind, points| Family { name, unit, help, kind, points };
+        vec![
+            family(
+                "wirelapse.connection.attempts",
+                "{attempt}",
+                "Attempts to set up a connection, by what came of them.",
+                Kind::Counter,
+                each(|of| {
+                    let marked = |(opening, outcome): &(Opening, Outcome)| {
+                        [Some(("opening", opening.name())), Some(("outcome", outcome.name()))]
+                    };
+                    of.attempts.iter().map(|(key, n)| (marked(key), Value::Whole(*n))).collect()
+                }),
+            ),
+            family(
+                "wirelapse.connection.retries",
+                "{segment}",
+                "Retransmissions of SYNs (connected) and of SYN-ACKs (accepted).",
+                Kind::Counter,
+                each(|of| of.retries.iter().map(|(opening, n)| (by(*opening), Value::Whole(*n))).collect()),
+            ),
+            family(
+                "wirelapse.connection.handshake.duration",
+                "s",
+                "From the SYN until the connection was established on this host.",
+                Kind::Histogram,
+                each(|of| of.handshakes.iter().map(|(opening, all)| (by(*opening), Value::Histogram(all))).collect()),
+            ),
+            family(
+                "wirelapse.connection.accept.duration",
+                "s",
+                "Time of connections in the accept queue, until a program accepted them.",
+                Kind::Histogram,
+                each(|of| {
+                    let waited = Some(&of.accept_waits).filter(|waits| waits.count() > 0);
+                    waited.map(|waits| ([None; 2], Value::Histogram(waits))).into_iter().collect()
+                }),
+            ),
+            family(
+                "wirelapse.connection.ends",
+                "{connection}",
+                "Established connections that ended, by how and by whom.",
+                Kind::Counter,
+                each(|of| {
+                    let marked = |(ending, by): &(Ending, EndedBy)| {
+                        [Some(("ending", ending.name())), Some(("ended_by", by.name()))]
+                    };
+                    of.ends.iter().map(|(key, n)| (marked(key), Value::Whole(*n))).collect()
+                }),
+            ),
+        ]
+    }
+
     fn of_the_agent(&self) -> Vec<Family<'_>> {
         let one =
             |name, unit, help, kind, value| Family { name, unit, help, kind, points: vec![self.own(None, value)] };
@@ -165,14 +237,14 @@ impl Snapshot {
         let cpu = [("user", self.agent.cpu_user), ("system", self.agent.cpu_system)];
         let exports = self.agent.exports.iter().map(|(labels, n)| Point {
             labels,
-            more: None,
+            more: [None; 2],
             since_ns: self.since_ns,
             value: Value::Whole(*n),
         });
         let of_targets = |name, unit, help, kind, get: fn(&Rule) -> u64| {
             let points = self.targets.iter().map(|of| Point {
                 labels: &of.labels,
-                more: None,
+                more: [None; 2],
                 since_ns: self.since_ns,
                 value: Value::Whole(get(of)),
             });
@@ -303,7 +375,7 @@ impl Snapshot {
     }
 
     fn own<'a>(&'a self, more: Option<(&'static str, &'a str)>, value: Value<'a>) -> Point<'a> {
-        Point { labels: NO_LABELS, more, since_ns: self.since_ns, value }
+        Point { labels: NO_LABELS, more: [more, None], since_ns: self.since_ns, value }
     }
 }
 
@@ -332,6 +404,13 @@ pub(crate) mod tests {
                     waited
                 },
                 ..Series::default()
+            },
+            connections: Connections {
+                attempts: [((Opening::Connected, Outcome::Refused), 5)].into(),
+                retries: [(Opening::Accepted, 2)].into(),
+                handshakes: [(Opening::Accepted, [Nanos(500_000_000)].into_iter().collect())].into(),
+                ends: [((Ending::Reset, EndedBy::Peer), 4)].into(),
+                ..Connections::default()
             },
         };
         let peer = |address: &str| ("network.peer.address", address.to_owned());
@@ -371,7 +450,7 @@ pub(crate) mod tests {
         let families = healthy.families();
         let lost = families.iter().find(|family| family.name == "wirelapse.lost").unwrap();
         assert!(lost.points.iter().all(|point| point.value == Value::Whole(0)));
-        assert!(lost.points.iter().any(|point| point.more == Some(("counter", "slots_full"))));
+        assert!(lost.points.iter().any(|point| point.more[0] == Some(("counter", "slots_full"))));
     }
 
     #[test]
@@ -390,6 +469,11 @@ pub(crate) mod tests {
                 "wirelapse_retransmitted_segments_total",
                 "wirelapse_dropped_segments_total",
                 "wirelapse_waited_seconds_total",
+                "wirelapse_connection_attempts_total",
+                "wirelapse_connection_retries_total",
+                "wirelapse_connection_handshake_duration_seconds",
+                "wirelapse_connection_accept_duration_seconds",
+                "wirelapse_connection_ends_total",
                 "wirelapse_lost_total",
                 "wirelapse_target_cgroups",
                 "wirelapse_target_started_total",

@@ -167,6 +167,12 @@ mod tests {
         assert_eq!(value(&format!("{duration}_count"), &[wide, ("stage", "total")]), 2.0);
         assert_eq!(value("wirelapse_sends_total", &[("otel_metric_overflow", "true")]), 1.0);
         assert_eq!(value("wirelapse_waited_seconds_total", &[cgroup, ("reason", "nagle")]), 0.04);
+        let (opening, handshake) = (("opening", "accepted"), "wirelapse_connection_handshake_duration_seconds");
+        let refused = [wide, ("opening", "connected"), ("outcome", "refused")];
+        assert_eq!(value("wirelapse_connection_attempts_total", &refused), 5.0);
+        assert_eq!(value("wirelapse_connection_retries_total", &[wide, opening]), 2.0);
+        assert_eq!(value(&format!("{handshake}_bucket"), &[wide, opening, ("le", "0.5")]), 1.0);
+        assert_eq!(value("wirelapse_connection_ends_total", &[wide, ("ending", "reset"), ("ended_by", "peer")]), 4.0);
         assert_eq!(value("wirelapse_lost_total", &[("counter", "slots_full")]), 7.0);
         assert_eq!(value("wirelapse_series", &[]), 3.0);
         assert_eq!(value("wirelapse_agent_info", &[("version", "0.1.0")]), 1.0);
@@ -201,7 +207,7 @@ mod tests {
         #[test]
         fn any_value_of_a_label_reads_back(value: String) {
             let labels = [("a", value.clone())];
-            let point = Point { labels: &labels, more: Some(("b", "c")), since_ns: 0, value: Value::Whole(1) };
+            let point = Point { labels: &labels, more: [Some(("b", "c")), None], since_ns: 0, value: Value::Whole(1) };
             let mut text = String::new();
             write_labels(&point, &mut text);
             let (_, read, _) = read(&format!("name{{{text}}} 1"));

@@ -119,6 +119,8 @@ pub struct Connect {
     pub remote: std::net::SocketAddr,
     /// Who connected or accepted; before a program accepts it, the owner of the listener.
     pub owner: Owner,
+    /// The kernel's id of the cgroup of its socket, where it has one.
+    pub cgroup: Option<u64>,
     /// Which end this is.
     pub opening: Opening,
     /// What came of the attempt.
@@ -161,6 +163,7 @@ impl Connect {
             local: NO_END,
             remote: NO_END,
             owner: Owner { pid: 0, comm: crate::Comm([0; 16]) },
+            cgroup: None,
             opening: Opening::Found,
             outcome: Outcome::Found,
             stamps: ConnectStamps {
@@ -191,6 +194,8 @@ columns! {
     pid = owner.pid, "process that connected or accepted; before one accepts, the owner of the listener; 0 where that is not known",
         from "task_struct.tgid";
     comm = owner.comm, "name of its thread", from "task_struct.comm";
+    cgroup_id = cgroup, null "no socket came of the received SYN, or an earlier version wrote the run",
+        "the kernel's number of the cgroup of its socket", from "kernfs_node.id";
     local_address = |c| c.local.ip(), set |c, v| set_address(&mut c.local, v), "this host's IP address";
     local_port = |c| c.local.port(), set |c, v| set_port(&mut c.local, v), "this host's port", from "skc_num";
     remote_address = |c| c.remote.ip(), set |c, v| set_address(&mut c.remote, v), "the peer's IP address";

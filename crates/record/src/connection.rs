@@ -19,7 +19,7 @@ impl fmt::Display for ConnectionId {
 }
 
 /// How a connection came to be followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opening {
     /// It existed before tracing began.

@@ -6,6 +6,7 @@
 //! one lower. A duration of zero is in no bucket and is counted apart.
 
 mod bounds;
+mod connections;
 mod group;
 mod series;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use crate::Nanos;
 
 pub use bounds::{HIGHEST, LOWEST, UPPER_BOUNDS_NS, bucket_of, upper_bound_ns};
+pub use connections::Connections;
 pub use group::{GroupBy, OVERFLOW};
 pub use series::{Series, SeriesKey};
 

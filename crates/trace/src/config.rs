@@ -131,9 +131,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether attempts to connect are reported: not where there are no records at all.
+    /// Whether attempts to connect are reported.
     pub(crate) fn wants_connects(&self) -> bool {
-        self.connects && self.histograms.as_ref().is_none_or(|histograms| histograms.records)
+        self.connects
     }
 
     /// One in how many window lengths is a window; `None` where there are no windows.

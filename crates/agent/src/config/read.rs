@@ -110,8 +110,8 @@ fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), W
             _ => return Err(value.wrong("port is \"none\", \"listening\" or \"all\"")),
         };
     }
-    let Histograms { peer, cgroup, program, .. } = histograms;
-    for (key, by) in [("peer", peer), ("cgroup", cgroup), ("program", program)] {
+    let Histograms { peer, cgroup, program, connections, .. } = histograms;
+    for (key, by) in [("peer", peer), ("cgroup", cgroup), ("program", program), ("connections", connections)] {
         if let Some(value) = keys.take(key) {
             *by = value.flag()?;
         }

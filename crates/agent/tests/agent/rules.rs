@@ -33,10 +33,11 @@ fn stays(at: f64) -> Figure {
 /// One series of a host.
 enum Series {
     Number(&'static str, Vec<(&'static str, &'static str)>, Figure),
-    /// Durations of a stage to a peer: so many a minute, of so many microseconds until the change
-    /// and after it.
+    /// Durations with a peer, of a stage or of another kind: so many a minute, of so many
+    /// microseconds until the change and after it.
     Durations {
-        stage: &'static str,
+        name: &'static str,
+        stage: Option<&'static str>,
         a_minute: u64,
         us: [u64; 2],
     },
@@ -74,14 +75,28 @@ fn segments(sent: f64, retransmitted: f64) -> Vec<Series> {
     ]
 }
 
+/// Attempts to connect to a peer, or from it.
+fn attempts(opening: &'static str, outcome: &'static str, a_minute: f64) -> Series {
+    let labels = vec![PEER, ("opening", opening), ("outcome", outcome)];
+    Series::Number("wirelapse_connection_attempts_total", labels, grows(a_minute))
+}
+
 fn target(name: &'static str, figure: Figure) -> Series {
     Series::Number(name, vec![("kind", "unit"), ("name", "nginx.service")], figure)
 }
 
 fn hosts() -> Vec<Host> {
     let host = |name, rule, fires, series| Host { name, rule, fires, series };
-    let took = |us| vec![Series::Durations { stage: "total", a_minute: 300, us }, sends(300.0)];
-    let queued = |us| vec![Series::Durations { stage: "qdisc", a_minute: 300, us: [us; 2] }, sends(300.0)];
+    let staged = |stage, us| {
+        let name = "wirelapse_send_duration_seconds";
+        vec![Series::Durations { name, stage: Some(stage), a_minute: 300, us }, sends(300.0)]
+    };
+    let took = |us| staged("total", us);
+    let queued = |us| staged("qdisc", [us; 2]);
+    let accepted = |us| {
+        let name = "wirelapse_connection_accept_duration_seconds";
+        vec![Series::Durations { name, stage: None, a_minute: 300, us: [us; 2] }]
+    };
     let overflow = |share: f64| {
         let label = vec![("otel_metric_overflow", "true")];
         vec![sends(1_000.0 * (1.0 - share)), Series::Number("wirelapse_sends_total", label, grows(1_000.0 * share))]
@@ -94,6 +109,26 @@ fn hosts() -> Vec<Host> {
         host("retransmits", "WirelapseRetransmissions", true, segments(24_000.0, 720.0)),
         // 1.06 % of segments of 300 bytes.
         host("small-segments", "WirelapseRetransmissions", false, segments(24_000.0, 254.0)),
+        host(
+            "refused",
+            "WirelapseConnectionsFail",
+            true,
+            vec![attempts("connected", "established", 270.0), attempts("connected", "refused", 30.0)],
+        ),
+        // A few while a peer restarts, attempts that a faster one makes needless, and scans.
+        host(
+            "connects",
+            "WirelapseConnectionsFail",
+            false,
+            vec![
+                attempts("connected", "established", 300.0),
+                attempts("connected", "refused", 1.0),
+                attempts("connected", "abandoned", 90.0),
+                attempts("accepted", "unanswered", 900.0),
+            ],
+        ),
+        host("slow-to-accept", "WirelapseAcceptQueue", true, accepted(2_000_000)),
+        host("accepts", "WirelapseAcceptQueue", false, accepted(1_000)),
         host("qdisc", "WirelapseQdiscQueue", true, queued(100_000)),
         host("short-qdisc", "WirelapseQdiscQueue", false, queued(500)),
         host("overflow", "WirelapseOverflow", true, overflow(0.2)),
@@ -147,7 +182,9 @@ impl Series {
     fn labels(&self, host: &str) -> Vec<(String, String)> {
         let (name, labels) = match self {
             Self::Number(name, labels, _) => (*name, labels.clone()),
-            Self::Durations { stage, .. } => ("wirelapse_send_duration_seconds", vec![PEER, ("stage", stage)]),
+            Self::Durations { name, stage, .. } => {
+                (*name, [PEER].into_iter().chain(stage.map(|stage| ("stage", stage))).collect())
+            }
         };
         let own = [("__name__", name), ("instance", host)].into_iter().chain(labels);
         let mut all: Vec<(String, String)> = own.map(|(label, value)| (label.into(), value.into())).collect();

@@ -12,7 +12,10 @@ use std::time::{Duration, Instant as WallInstant, SystemTime, UNIX_EPOCH};
 use agent::{Agent, Observed};
 use record::histogram::{Series, SeriesKey};
 use record::table::Record as _;
-use record::{Coverage, Instant, IpPrefix, Leg, Lost, Nanos, Provenance, WaitReason};
+use record::{
+    Connect, ConnectStamps, Coverage, EndedBy, Ending, Event, Instant, IpPrefix, Leg, Lost, Nanos, Opening, Outcome,
+    Provenance, WaitReason,
+};
 
 /// Durations that each look adds to each series, in order: from 100 µs to 100 ms, evenly by ratio.
 pub fn durations() -> Vec<Nanos> {
@@ -60,6 +63,38 @@ pub fn observed(looks: u64, peers: u32) -> Observed {
     }
 }
 
+/// What a tracer says of connections with the first peers: one in three is refused.
+fn connections(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
+    let at = move |n: u64| Some(Instant::from_nanos(looks * 1_000_000 + n));
+    (0..peers.min(3)).flat_map(move |peer| {
+        let stamps = ConnectStamps { syn: at(0), established: at(200_000), ..ConnectStamps::default() };
+        let established = Connect {
+            remote: (std::net::Ipv4Addr::from_bits(0x0a00_0001 + peer), 443).into(),
+            cgroup: Some(1),
+            opening: Opening::Accepted,
+            outcome: Outcome::Established,
+            stamps,
+            retries: 1,
+            ..Connect::blank()
+        };
+        let accepted = Connect {
+            stamps: ConnectStamps { accepted: at(300_000), ..stamps },
+            ending: Some(Ending::Fin),
+            ended_by: Some(EndedBy::Peer),
+            ..established.clone()
+        };
+        let refused = Connect {
+            opening: Opening::Connected,
+            outcome: Outcome::Refused,
+            stamps: ConnectStamps { syn: at(0), closed: at(90_000), ..ConnectStamps::default() },
+            ..established.clone()
+        };
+        let set_up = |connect: &Connect| Event::SetUp(Box::new(connect.clone()));
+        let events = [set_up(&established), set_up(&accepted)];
+        events.into_iter().chain([accepted, refused].map(|connect| Event::Connect(Box::new(connect))))
+    })
+}
+
 /// An agent at work in a thread.
 pub struct AtWork {
     pub address: Option<SocketAddr>,
@@ -90,6 +125,7 @@ impl AtWork {
             while !ends.load(Ordering::Relaxed) {
                 if agent.wait(Duration::from_millis(50)) {
                     let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
+                    connections(n, peers).for_each(|event| agent.event(&event, now()));
                     agent.observe(observed(n, peers), now_at(now()));
                 }
             }

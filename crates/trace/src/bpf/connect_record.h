@@ -76,6 +76,7 @@ struct connect_record {
 	__u64 reset_in;
 	__u64 closed;
 	__u64 retried[CONNECT_RETRIES]; /* SYN or SYN-ACK; of a socket's to the microsecond */
+	__u64 cgroup; /* of the socket; 0: not known */
 	__u32 retries;
 	__u32 error; /* sk_err */
 	__u32 closer; /* the process that closed */

@@ -111,6 +111,7 @@ static __always_inline void setup_out(const struct socket_info *info, const stru
 	const struct setup *setup = &info->setup;
 	const struct setup_retries *retries = NULL;
 	__u64 cookie = sk->__sk_common.skc_cookie.counter;
+	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
 
 	if (!record) {
 		COUNT_CONNECT(ring_buffer, 1);
@@ -140,6 +141,7 @@ static __always_inline void setup_out(const struct socket_info *info, const stru
 		retries = bpf_map_lookup_elem(&setup_retries, &cookie);
 	for (int i = 0; i < CONNECT_RETRIES; i++)
 		record->retried[i] = retries && retries->at[i] ? setup->begun + retries->at[i] * 1000ull : 0;
+	record->cgroup = cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
 	record->retries = setup->retries;
 	record->error = end->error;
 	record->closer = setup->closer;

@@ -52,6 +52,7 @@ pub(super) fn connect(raw: &RawConnect) -> Result<Connect, DecodeError> {
         local: address(raw.local, raw.local_port),
         remote: address(raw.remote, raw.remote_port),
         owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
+        cgroup: Some(raw.cgroup).filter(|&cgroup| cgroup != 0),
         opening,
         outcome,
         stamps: ConnectStamps {

@@ -98,7 +98,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if reload.swap(false, Ordering::Relaxed) {
             reread(&args.config, &mut agent);
         }
-        tracer.poll(Duration::ZERO, &mut |event| agent.event(&event)).context("the agent cannot go on")?;
+        let at = timestamping::now();
+        tracer.poll(Duration::ZERO, &mut |event| agent.event(&event, at)).context("the agent cannot go on")?;
         agent.targets(named(&tracer));
         agent.see_clock(now().clock);
         if agent.wait(if records { SHORT_TURN } else { TURN }) {
@@ -109,7 +110,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     gauge.at = None;
     let last = gauge.read(&mut tracer)?;
-    tracer.finish(&mut |event| agent.event(&event)).1.context("the end of the trace cannot be had")?;
+    let at = timestamping::now();
+    tracer.finish(&mut |event| agent.event(&event, at)).1.context("the end of the trace cannot be had")?;
     let news = agent.finish(last, now());
     news.iter().for_each(|line| complain!("{line}"));
     Ok(())
@@ -214,6 +216,7 @@ fn traced(config: &Config, target: Target) -> trace::Config {
             idle: Some(of.idle.into()),
             records: config.store.as_ref().is_some_and(|store| store.sample.is_some()),
         }),
+        connects: of.connections,
         least_rights: true,
         ..trace::Config::default()
     };

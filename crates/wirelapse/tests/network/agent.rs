@@ -250,3 +250,68 @@ fn a_unit_that_restarts_is_counted_on_and_its_absence_is_said() {
     assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
     assert!(agent.output().status.success());
 }
+
+#[test]
+fn attempts_to_connect_are_counted_by_what_came_of_them() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    const ACCEPTED: u64 = 5;
+    const REFUSED: u64 = 7;
+    let dir = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Bound, so that no other program takes it, but nobody listens.
+    let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    bound.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    let closed = bound.local_addr().unwrap().as_socket().unwrap().port();
+    let toml = format!(
+        "[target]\nport = [{port}, {closed}]\n[histograms]\nport = \"listening\"\n[prometheus]\nlisten = \"127.0.0.1:0\"\n"
+    );
+    let (agent, address, _said) = agent_of(dir.path(), &toml);
+    for _ in 0..ACCEPTED {
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        drop(listener.accept().unwrap());
+        drop(client);
+    }
+    for _ in 0..REFUSED {
+        assert!(TcpStream::connect(("127.0.0.1", closed)).is_err());
+    }
+    let of = |figures: &str, metric: &str, labels: &[&str]| -> f64 {
+        let lines = figures.lines().filter(|line| line.starts_with(&format!("{metric}{{")));
+        let lines = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+    };
+    let mut figures = scrape(&address);
+    for _ in 0..100 {
+        if of(&figures, "wirelapse_connection_ends_total", &[]) == 2.0 * ACCEPTED as f64 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        figures = scrape(&address);
+    }
+    let attempts = |labels: &[&str]| of(&figures, "wirelapse_connection_attempts_total", labels);
+    let (port, closed) = (format!("=\"{port}\""), format!("=\"{closed}\""));
+    for (labels, n) in [
+        (vec!["opening=\"connected\"", "outcome=\"established\"", &format!("network_peer_port{port}")], ACCEPTED),
+        (vec!["opening=\"accepted\"", "outcome=\"established\"", &format!("network_local_port{port}")], ACCEPTED),
+        (vec!["opening=\"connected\"", "outcome=\"refused\"", &format!("network_peer_port{closed}")], REFUSED),
+        (vec![], 2 * ACCEPTED + REFUSED),
+    ] {
+        assert_eq!(attempts(&labels), n as f64, "{labels:?}: {figures}");
+    }
+    // The cgroup is that of this test, which every socket here is of.
+    assert_eq!(attempts(&["cgroup="]), attempts(&[]), "{figures}");
+    let handshakes = of(&figures, "wirelapse_connection_handshake_duration_seconds_count", &[]);
+    assert_eq!(handshakes, 2.0 * ACCEPTED as f64, "{figures}");
+    assert_eq!(of(&figures, "wirelapse_connection_accept_duration_seconds_count", &[]), ACCEPTED as f64, "{figures}");
+    let waited = of(&figures, "wirelapse_connection_accept_duration_seconds_sum", &[]) / ACCEPTED as f64;
+    assert!(waited >= 0.03, "{waited} s: {figures}");
+    assert_eq!(
+        of(&figures, "wirelapse_connection_ends_total", &["ending=\"fin\""]),
+        2.0 * ACCEPTED as f64,
+        "{figures}"
+    );
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
+    assert!(agent.output().status.success());
+}
