@@ -70,3 +70,8 @@ pub use report::Report;
 pub use retransmission::Class;
 pub use unclear::Unclear;
 pub use vantage::{Place, Vantage};
+
+/// The example of the README, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

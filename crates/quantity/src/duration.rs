@@ -78,7 +78,7 @@ pub fn time_to(ns: f64, digits: usize) -> String {
 /// whole: `1500ms`.
 pub fn exact_duration(time: Nanos) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let (size, name) = units.into_iter().find(|u| time.0.is_multiple_of(u.0)).unwrap_or((1, "ns"));
+    let (size, name) = units.into_iter().find(|u| time.0 % u.0 == 0).unwrap_or((1, "ns"));
     format!("{}{name}", time.0 / size)
 }
 

@@ -62,3 +62,8 @@ pub mod parse {
 pub fn whole(text: impl ToString) -> String {
     text.to_string().replace(' ', "\u{a0}")
 }
+
+/// The example of the README, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

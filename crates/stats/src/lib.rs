@@ -55,3 +55,8 @@ pub use shift::{KolmogorovSmirnov, kolmogorov_smirnov, quantile_shift};
 pub use step::{Search, Step, steps};
 pub use stretch::{FEWEST_BEYOND, FEWEST_STRETCHES, Shifted, mean_shift, shifts, stretched};
 pub use unpaired::{mean_difference, mean_difference_seen};
+
+/// The example of the README, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -172,6 +172,8 @@ pub fn report<'a>(control: &'a [u8], payload: &'a [u8]) -> Result<Report<'a>, Pa
             if times == Times::default() {
                 return Err(ParseError::Malformed { what, offset: 0, why: "a stamp without a time" });
             }
+            // The kernel hands TCP's figures out a second time, in place of the packet.
+            let payload = if raw_stats.is_some() { &[] } else { payload };
             Report::Stamp(TransmitStamp { stage, id: error.data, times, interface, raw_stats, payload })
         }
         libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6 => Report::Icmp(IcmpError {

@@ -318,7 +318,7 @@ fn identify(fd: BorrowedFd<'_>) -> Result<(SocketKind, bool), Error> {
     let domain = sockopt::socket_domain(fd).map_err(failed("getsockopt(SO_DOMAIN)"))?;
     let kind = sockopt::socket_type(fd).map_err(failed("getsockopt(SO_TYPE)"))?;
     let protocol = sockopt::socket_protocol(fd).map_err(failed("getsockopt(SO_PROTOCOL)"))?;
-    let protocol = protocol.map_or(0, |p| p.as_raw().get().cast_signed());
+    let protocol = protocol.map_or(0, |p| p.as_raw().get() as i32);
     let kind = match (domain, kind, protocol) {
         (AddressFamily::INET | AddressFamily::INET6, SocketType::STREAM, libc::IPPROTO_TCP) => SocketKind::Tcp,
         (AddressFamily::INET | AddressFamily::INET6, SocketType::DGRAM, libc::IPPROTO_UDP | libc::IPPROTO_UDPLITE) => {

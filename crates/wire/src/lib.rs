@@ -34,3 +34,8 @@ pub use segment::{Ecn, Flags, Integrity, Network, SackBlocks, Segment, TcpOption
 pub use shard::Shard;
 pub use tally::{Class, Count, Place, Tally};
 pub use text::{TextCounts, TextReader};
+
+/// The example of the README, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
