@@ -275,7 +275,7 @@ struct wlts_send_options {
   bool has_id;
   // That id.
   uint32_t id;
-  // Where to, for a socket that is not connected: "192.0.2.1:53" or "[2001:db8::1]:53". Null
+  // Where to, for a socket that is not connected: `192.0.2.1:53` or `[2001:db8::1]:53`. Null
   // otherwise.
   const char *to;
 };

@@ -77,7 +77,8 @@ impl wlts_request {
         let mut request = Request::new().flags(Flags::from_bits_retain(self.flags));
         let stages = stages(self.stages)?;
         request = if self.per_send { request.transmit_per_send(stages) } else { request.transmit(stages) };
-        let choices: [(bool, fn(Request) -> Request); 11] = [
+        type Ask = fn(Request) -> Request;
+        let choices: [(bool, Ask); 11] = [
             (self.receive_software, Request::receive_software),
             (self.receive_hardware, Request::receive_hardware),
             (self.only_own_receive_stamps, Request::only_own_receive_stamps),

@@ -20,7 +20,7 @@ pub struct wlts_send_options {
     pub has_id: bool,
     /// That id.
     pub id: u32,
-    /// Where to, for a socket that is not connected: "192.0.2.1:53" or "[2001:db8::1]:53". Null
+    /// Where to, for a socket that is not connected: `192.0.2.1:53` or `[2001:db8::1]:53`. Null
     /// otherwise.
     pub to: *const c_char,
 }
