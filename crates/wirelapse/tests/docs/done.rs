@@ -150,7 +150,7 @@ fn the_guides_are_followed_on_a_live_service() {
 
 /// The Python of the checkout, or of the machine, that has these modules; records the skip where
 /// there is none.
-fn python(modules: &str) -> Option<PathBuf> {
+pub(super) fn python(modules: &str) -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python");
     let python = if own.exists() { own } else { "python3".into() };
     let has = tier::command(&python).args(["-c", &format!("import {modules}")]).stderr(Stdio::null()).status();

@@ -2,4 +2,5 @@
 
 mod commands;
 mod done;
+mod python;
 mod shown;
