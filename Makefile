@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells without it in their PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup demo test check bench fuzz soak aa truth deb dist site pictures
+.PHONY: help setup demo test check bench fuzz soak aa truth deb dist rpm wheel image release site pictures
 
 # The list of commands
 help:
@@ -18,7 +18,11 @@ help:
 	@echo 'make site    README and documentation as a site with search, in target/site'
 	@echo 'make pictures  those of the README, from the run in docs/pictures'
 	@echo 'make deb     Debian packages of the release build, wirelapse and wirelapse-query, in target/package'
-	@echo 'make dist    a tarball that needs the C library alone, with its SBOM and sha256, likewise'
+	@echo 'make dist    a tarball that needs only Linux, with its SBOM and sha256, likewise'
+	@echo 'make rpm     an RPM package for Fedora and RHEL, likewise'
+	@echo 'make wheel   the Python package with the command in it, likewise'
+	@echo 'make image   an image for Podman, Docker and Kubernetes, likewise'
+	@echo 'make release all of these, with sums and a signature (docs/releasing.md; TRIAL=yes to try)'
 	@echo 'make setup   install what the above need from Debian; each does so itself'
 
 setup:
@@ -56,6 +60,19 @@ deb:
 dist:
 	@setup/install build
 	@packaging/dist
+
+rpm wheel:
+	@setup/install build package
+	@packaging/$@
+
+image:
+	@setup/install build package
+	@packaging/build static
+	@packaging/oci target/package/wirelapse-oci.tar $$(dpkg --print-architecture)=target/package/static/wirelapse
+
+release:
+	@setup/install build package
+	@packaging/release
 
 # New inputs stay in fuzz/corpus, which the tests replay.
 fuzz:

@@ -2,5 +2,6 @@
 
 mod commands;
 mod done;
+mod packages;
 mod python;
 mod shown;
