@@ -4,4 +4,5 @@ mod commands;
 mod done;
 mod packages;
 mod python;
+mod setup;
 mod shown;
