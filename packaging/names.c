@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program with the C library in it would load that machine's modules for names and users, made for
- * another C library, and could crash in them. What it has itself is enough: files, and DNS. */
+/* A program with the C library in it would load the machine's modules for names and users. They are
+ * made for another C library, and it could crash in them. Files and DNS, which it has itself, are
+ * enough. */
 #include <nss.h>
 
 __attribute__((constructor)) static void use_what_is_linked(void) {
