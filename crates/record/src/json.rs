@@ -133,9 +133,7 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
         };
         out.extend_from_slice(&[b'\\', short]);
     }
-    if let Ok(written) = std::str::from_utf8(&out[start..])
-        && let Cow::Owned(harmless) = harmless_json(written)
-    {
+    if let Ok(Cow::Owned(harmless)) = std::str::from_utf8(&out[start..]).map(harmless_json) {
         out.truncate(start);
         out.extend_from_slice(harmless.as_bytes());
     }

@@ -26,9 +26,8 @@ impl Comm {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         let name = &self.0[..end];
         // Nearly every name: nothing in it is to be looked at twice.
-        if name.iter().all(|byte| (b' '..=b'~').contains(byte))
-            && let Ok(text) = std::str::from_utf8(name)
-        {
+        let is_plain = name.iter().all(|byte| (b' '..=b'~').contains(byte));
+        if let Some(text) = std::str::from_utf8(name).ok().filter(|_| is_plain) {
             return text.into();
         }
         let text = String::from_utf8_lossy(name);

@@ -78,21 +78,18 @@ impl HardwareClock {
     /// [`Error::System`] where no way of reading both clocks works.
     pub fn to_realtime(&self) -> Result<(Conversion<Phc, Realtime>, Method), Error> {
         let mut precise = PtpSysOffsetPrecise::default();
-        if self.ioctl::<{ libc::PTP_SYS_OFFSET_PRECISE as Opcode }, _>(&mut precise)
-            && let Some(conversion) = precise.conversion()
-        {
+        let known = self.ioctl::<{ libc::PTP_SYS_OFFSET_PRECISE as Opcode }, _>(&mut precise);
+        if let Some(conversion) = precise.conversion().filter(|_| known) {
             return Ok((conversion, Method::Precise));
         }
         let mut extended = PtpSysOffsetExtended { samples: SAMPLES as u32, ..PtpSysOffsetExtended::default() };
-        if self.ioctl::<{ libc::PTP_SYS_OFFSET_EXTENDED as Opcode }, _>(&mut extended)
-            && let Some(conversion) = extended.conversion()
-        {
+        let known = self.ioctl::<{ libc::PTP_SYS_OFFSET_EXTENDED as Opcode }, _>(&mut extended);
+        if let Some(conversion) = extended.conversion().filter(|_| known) {
             return Ok((conversion, Method::Extended));
         }
         let mut plain = PtpSysOffset { samples: SAMPLES as u32, ..PtpSysOffset::default() };
-        if self.ioctl::<{ libc::PTP_SYS_OFFSET as Opcode }, _>(&mut plain)
-            && let Some(conversion) = plain.conversion()
-        {
+        let known = self.ioctl::<{ libc::PTP_SYS_OFFSET as Opcode }, _>(&mut plain);
+        if let Some(conversion) = plain.conversion().filter(|_| known) {
             return Ok((conversion, Method::Plain));
         }
         let bracket = || -> Result<_, Error> { Ok((crate::now::<Realtime>(), self.now()?, crate::now::<Realtime>())) };
