@@ -9,12 +9,13 @@ use libfuzzer_sys::fuzz_target;
 
 /// A target by the name of its corpus. The functions are those that the tests of each crate replay
 /// the corpora through.
-const TARGETS: [(&str, fn(&[u8])); 24] = [
+const TARGETS: [(&str, fn(&[u8])); 25] = [
     ("attribute", timestamping::fuzzed::attribute),
     ("bpf_records", trace::fuzzed::records),
     ("capture", wire::fuzzed::capture),
     ("connections", diagnose::fuzzed::connections),
     ("control", timestamping::fuzzed::control),
+    ("datagram", wire::fuzzed::datagram),
     ("dns", wire::fuzzed::dns),
     ("flent", traffic::fuzzed::flent),
     ("frame", wire::fuzzed::frame),

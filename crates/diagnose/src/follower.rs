@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use record::conversation::Way;
 use record::tls::Handshake as TlsHandshake;
 use record::transaction::Transaction;
+use wire::packet::Udp as Datagram;
 use wire::{Payload, Protocol, Segment};
 
 use crate::connection::Connection;
@@ -15,11 +16,13 @@ use crate::dns::{self, Dns};
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
+use crate::network::{self, Network};
 use crate::quic::{self, Quic};
 use crate::report::{self, Report};
 use crate::tls::{self, Tls};
 use crate::trains::Trains;
 use crate::transactions::{self, Call};
+use crate::udp::{self, Udp};
 
 /// What to follow, and how much may be kept.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +191,10 @@ pub struct Follower {
     pub tls: Tls,
     /// QUIC, beside TCP.
     pub quic: Quic,
+    /// UDP, beside TCP.
+    pub udp: Udp,
+    /// What the network itself says.
+    pub network: Network,
 }
 
 impl Follower {
@@ -205,6 +212,8 @@ impl Follower {
             dns: Dns::new(options.connections, shards, options.seed),
             tls: Tls::new(shards),
             quic: Quic::new(options.seed),
+            udp: Udp::new(options.connections, shards, options.seed),
+            network: Network::new(shards),
         }
     }
 
@@ -224,6 +233,15 @@ impl Follower {
             Protocol::Dns => self.dns.take(payload),
             Protocol::Tls => self.tls.take(payload),
             Protocol::Quic => self.quic.take(payload),
+        }
+    }
+
+    /// Takes the next datagram, in the order of the capture.
+    pub fn take_datagram(&mut self, datagram: &Datagram) {
+        self.dns.reaches(datagram.at.as_nanos());
+        self.udp.take(datagram);
+        if self.network.watches() {
+            self.network.sent_datagram(datagram);
         }
     }
 
@@ -411,6 +429,8 @@ impl Follower {
         self.dns = self.dns.join(other.dns);
         self.tls = self.tls.join(other.tls);
         self.quic = self.quic.join(other.quic);
+        self.udp = self.udp.join(other.udp);
+        self.network = self.network.join(other.network);
         // Filled again should another segment come: mostly that was the last.
         self.table = HashTable::new();
         // The numbers are taken out first: a sort that looks for each of them in another place of
@@ -435,10 +455,10 @@ impl Follower {
     }
 
     /// What lies beyond a limit: segments of further connections, messages of DNS, hellos of TLS,
-    /// datagrams of QUIC.
+    /// datagrams of QUIC and of all UDP, what the network said.
     pub fn beyond_limit(&self) -> u64 {
         let beside = self.dns.beyond_limit() + self.tls.beyond_limit() + self.quic.beyond_limit();
-        self.totals.beyond_limit + beside
+        self.totals.beyond_limit + beside + self.udp.beyond_limit() + self.network.beyond_limit()
     }
 
     /// What hosts did to reach a name, from the lookup to the answer.
@@ -485,6 +505,22 @@ impl Follower {
         quic::Analysis::new(&self.quic, &self.dns, &beside)
     }
 
+    /// What all of UDP means, beside the connections of QUIC.
+    pub fn udp_analysis(&self, quic: &quic::Analysis<'_>) -> udp::Analysis<'_> {
+        udp::Analysis::new(&self.udp, &self.dns, quic.connections())
+    }
+
+    /// What the network said, beside the connections of TCP and the conversations of UDP.
+    pub fn network_analysis(&self, udp: &udp::Analysis<'_>) -> network::Analysis {
+        let (seed, ends) = (self.options.seed, self.network.tcp_ends());
+        let wanted: HashSet<u64> = ends.iter().map(|[a, b]| Key::new(a, b).0.hash(seed)).collect();
+        let is_wanted = |held: &Held| wanted.contains(&held.key().hash(seed));
+        let numbered = (1..).zip(&self.connections).filter(|(_, held)| !wanted.is_empty() && is_wanted(held));
+        let beside = |(number, held): (u64, &Held)| held.with(|c| network::Beside::new(number, c));
+        let beside: Vec<network::Beside> = numbered.map(beside).collect();
+        network::Analysis::new(&self.network, &beside, udp.conversations(), self.dns.latest().max(self.quic.latest()))
+    }
+
     /// What all of TLS means, beside its connections.
     pub fn tls_analysis(&self) -> tls::Analysis<'_> {
         let seed = self.options.seed;
@@ -527,12 +563,21 @@ impl Follower {
 
     /// The report on a connection by its number, from 1 in the order of first packets.
     pub fn report(&self, number: usize) -> Option<Report> {
-        self.connections.get(number.checked_sub(1)?).map(|held| held.with(|c| report::make(number, c)))
+        self.connections.get(number.checked_sub(1)?).map(|held| held.with(|c| self.report_on(number, c)))
+    }
+
+    fn report_on(&self, number: usize, c: &Connection) -> Report {
+        let report = report::make(number, c);
+        let is_silent = self.network.has_errors() && c.halves[Way::ToClient].count.packets == 0;
+        match is_silent.then(|| self.network.refusal(c.client(), c.server())).flatten() {
+            Some(refusal) => refusal.told(report),
+            None => report,
+        }
     }
 
     /// The reports on all connections, one made at a time.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
-        self.connections.iter().enumerate().map(|(i, held)| held.with(|c| report::make(i + 1, c)))
+        self.connections.iter().enumerate().map(|(i, held)| held.with(|c| self.report_on(i + 1, c)))
     }
 }
 

@@ -10,14 +10,21 @@ pub fn connections(bytes: &[u8]) {
     let mut follower = Follower::new(options);
     let Ok(mut packets) = PacketReader::from_bytes(bytes) else { return };
     while let Ok(Some(packet)) = packets.next_packet() {
-        if let Packet::Tcp(segment) = packet {
-            follower.take(segment);
-            follower.dns.reaches(segment.at.as_nanos());
+        match packet {
+            Packet::Tcp(segment) => {
+                follower.take(segment);
+                follower.dns.reaches(segment.at.as_nanos());
+            }
+            Packet::Udp(datagram) => follower.take_datagram(&datagram),
+            Packet::Icmp(icmp) => follower.network.icmp(&icmp),
+            Packet::Arp(arp) => follower.network.arp(&arp),
         }
         if let Some(payload) = packets.payload() {
             follower.take_payload(payload);
         }
     }
+    packets.take_unfinished().into_iter().for_each(|unfinished| follower.network.unfinished(unfinished));
+    packets.reassembly().under_way().into_iter().for_each(|unfinished| follower.network.unfinished(unfinished));
     let dns = follower.dns.analysis();
     for lookup in dns.lookups() {
         assert!(lookup.tries > 0 && lookup.answered_try.is_none_or(|n| n <= lookup.tries), "{lookup:?}");
@@ -45,6 +52,29 @@ pub fn connections(bytes: &[u8]) {
         assert!(c.limited_ns <= c.duration_ns && c.probes_ns <= c.duration_ns, "{c:?}");
     }
     assert!(quic.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
+    let udp = follower.udp_analysis(&quic);
+    for c in udp.conversations() {
+        let datagrams = c.by_client.datagrams + c.by_server.datagrams;
+        assert!(datagrams > 0 && c.answered <= c.requests && c.requests <= datagrams, "{c:?}");
+        assert!(c.answer_min_ns <= c.answer_max_ns && !c.verdict.is_empty(), "{c:?}");
+    }
+    for s in udp.streams() {
+        assert!(s.expected == s.received + s.lost && s.lost_in_bursts <= s.expected, "{s:?}");
+        assert!(s.received + s.duplicated + s.too_late <= s.datagrams, "{s:?}");
+    }
+    assert!(udp.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
+    let network = follower.network_analysis(&udp);
+    for e in network.echoes() {
+        assert!(e.sent == e.answered + e.lost + e.not_known && e.min_ns <= e.max_ns, "{e:?}");
+    }
+    for n in network.neighbours() {
+        assert!(n.tries > 0 && (n.answered == Some(true)) == n.took_ns.is_some(), "{n:?}");
+    }
+    for e in network.errors() {
+        assert!(e.count > 0 && (e.obeyed != Some(true) || e.larger == 0), "{e:?}");
+    }
+    assert!(network.incomplete().iter().all(|p| p.fragments > 0 && p.missing != Some(0)));
+    assert!(network.findings().iter().all(|f| f.count > 0 && !f.text.is_empty()));
     assert!(follower.transactions(&dns, &tls, &quic).iter().all(|t| t.number > 0));
     let reports: Vec<_> = follower.reports().collect();
     for report in &reports {

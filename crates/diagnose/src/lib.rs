@@ -1,6 +1,7 @@
 //! Conversations and findings: what limited each TCP connection of a capture, and why, what became
-//! of each name that was asked for ([`dns`]), what each handshake of TLS took ([`tls`]), and what
-//! became of each connection of QUIC ([`quic`]).
+//! of each name that was asked for ([`dns`]), what each handshake of TLS took ([`tls`]), what
+//! became of each connection of QUIC ([`quic`]), what each other conversation of UDP was ([`udp`]),
+//! and what the network itself said ([`network`]).
 //!
 //! **Does:** follows every connection segment by segment, shares its duration out over what limited
 //! it, and draws findings with the packets that show them.
@@ -37,6 +38,7 @@ mod handshake;
 mod idle;
 mod kept;
 mod key;
+pub mod network;
 mod next;
 pub mod quic;
 mod ranges;
@@ -52,6 +54,7 @@ mod steps;
 pub mod tls;
 mod trains;
 mod transactions;
+pub mod udp;
 mod unclear;
 mod vantage;
 mod waits;

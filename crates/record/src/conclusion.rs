@@ -1,10 +1,13 @@
-//! What is found on the lookups, handshakes or connections of a capture, beside those of TCP.
+//! What is found on the lookups, handshakes, connections or conversations of a capture, beside
+//! those of TCP.
 
 use crate::Nanos;
 
 /// A finding; its kind is a [`DnsFindingKind`](crate::dns::DnsFindingKind), a
-/// [`TlsFindingKind`](crate::tls::TlsFindingKind) or a
-/// [`QuicFindingKind`](crate::quic::QuicFindingKind).
+/// [`TlsFindingKind`](crate::tls::TlsFindingKind), a
+/// [`QuicFindingKind`](crate::quic::QuicFindingKind), a
+/// [`UdpFindingKind`](crate::udp::UdpFindingKind) or a
+/// [`NetworkFindingKind`](crate::network::NetworkFindingKind).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conclusion<K> {
     /// Its kind.

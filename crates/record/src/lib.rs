@@ -30,6 +30,7 @@ pub mod json;
 mod kinds;
 mod leg;
 mod lost;
+pub mod network;
 mod owner;
 mod packet;
 mod prefix;
@@ -47,6 +48,7 @@ pub mod table;
 pub mod tls;
 pub mod transaction;
 pub mod trial;
+pub mod udp;
 mod utc;
 mod wait;
 

@@ -6,10 +6,12 @@
 //! large, [`censored_quantile`]. Says of an experiment what a setting is worth
 //! ([`Comparison`]), with intervals, rank and permutation tests, effects of a factorial plan
 //! ([`effects`]), steps along a swept factor ([`steps`]), drift and outliers, and how two
-//! distributions differ ([`kolmogorov_smirnov`], [`quantile_shift`]).
+//! distributions differ ([`kolmogorov_smirnov`], [`quantile_shift`]). Counts what was lost of
+//! numbered datagrams ([`sequence`]).
 //!
 //! **Does not:** know units (the caller's values are nanoseconds, bytes or counts; a
-//! [`DurationSummary`] alone is of times), read a clock, or make a system call.
+//! [`DurationSummary`] and a [`sequence::Jitter`] alone are of times), read a clock, or make a
+//! system call.
 //!
 //! **Guarantees:** `n`, `min` and `max` are exact; a quantile is within the distribution's
 //! [`Precision`] of the value with that rank; nothing panics on any value. Whatever draws random
@@ -31,6 +33,7 @@ mod neighbours;
 pub mod permutation;
 mod rank;
 mod sample;
+pub mod sequence;
 mod series;
 mod shift;
 mod step;

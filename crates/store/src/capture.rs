@@ -1,6 +1,8 @@
 //! The run of a capture: `conversations` and `findings`, of DNS `lookups`, `name_servers` and
 //! `dns_findings`, of TLS `tls_handshakes` and `tls_findings`, of QUIC `quic_connections` and
-//! `quic_findings`, and `name_transactions`.
+//! `quic_findings`, of UDP `udp_conversations`, `udp_streams` and `udp_findings`, of the
+//! network `icmp_errors`, `echoes`, `neighbours`, `incomplete_packets` and `network_findings`, and
+//! `name_transactions`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,10 +11,12 @@ use std::path::Path;
 use record::columns;
 use record::conversation::{ConversationRow, FindingRow};
 use record::dns::{DnsFinding, Lookup, Server};
+use record::network::{Echo, IcmpError, Incomplete, Neighbour, NetworkFinding};
 use record::quic::{QuicConnection, QuicFinding};
 use record::table::{Cell as _, Record};
 use record::tls::{Handshake, TlsFinding};
 use record::transaction::Transaction;
+use record::udp::{UdpConversation, UdpFinding, UdpStream};
 use serde::{Deserialize, Serialize};
 
 use crate::part::write_whole;
@@ -104,6 +108,32 @@ pub struct Quic {
     pub findings: Vec<QuicFinding>,
 }
 
+/// UDP of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Udp {
+    /// The conversations.
+    pub conversations: Vec<UdpConversation>,
+    /// Their numbered streams.
+    pub streams: Vec<UdpStream>,
+    /// What was found.
+    pub findings: Vec<UdpFinding>,
+}
+
+/// What the network itself said in a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Errors of ICMP.
+    pub errors: Vec<IcmpError>,
+    /// Echoes.
+    pub echoes: Vec<Echo>,
+    /// Questions who has an address.
+    pub neighbours: Vec<Neighbour>,
+    /// Packets of which fragments never came.
+    pub incomplete: Vec<Incomplete>,
+    /// What was found.
+    pub findings: Vec<NetworkFinding>,
+}
+
 /// The connections of a capture, with what was found on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -119,6 +149,10 @@ pub struct Run {
     pub tls: Tls,
     /// QUIC; as DNS.
     pub quic: Quic,
+    /// UDP; as DNS.
+    pub udp: Udp,
+    /// What the network said; as DNS.
+    pub network: Network,
     /// What hosts did to reach a name; as DNS.
     pub transactions: Vec<Transaction>,
 }
@@ -142,6 +176,14 @@ impl Run {
         write_whole(path, &self.tls.findings)?;
         write_whole(path, &self.quic.connections)?;
         write_whole(path, &self.quic.findings)?;
+        write_whole(path, &self.udp.conversations)?;
+        write_whole(path, &self.udp.streams)?;
+        write_whole(path, &self.udp.findings)?;
+        write_whole(path, &self.network.errors)?;
+        write_whole(path, &self.network.echoes)?;
+        write_whole(path, &self.network.neighbours)?;
+        write_whole(path, &self.network.incomplete)?;
+        write_whole(path, &self.network.findings)?;
         write_whole(path, &self.transactions)?;
         file.state = State::Finished;
         Ok(run_file::put(path, &file)?)
@@ -160,6 +202,8 @@ impl Run {
             dns: Dns::default(),
             tls: Tls::default(),
             quic: Quic::default(),
+            udp: Udp::default(),
+            network: Network::default(),
             transactions: Vec::new(),
         };
         row::table(path, |c| run.conversations.push(c))?;
@@ -171,6 +215,14 @@ impl Run {
         run.tls.findings = later(path)?;
         run.quic.connections = later(path)?;
         run.quic.findings = later(path)?;
+        run.udp.conversations = later(path)?;
+        run.udp.streams = later(path)?;
+        run.udp.findings = later(path)?;
+        run.network.errors = later(path)?;
+        run.network.echoes = later(path)?;
+        run.network.neighbours = later(path)?;
+        run.network.incomplete = later(path)?;
+        run.network.findings = later(path)?;
         run.transactions = later(path)?;
         Ok((run, file.state))
     }

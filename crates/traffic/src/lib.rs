@@ -31,7 +31,6 @@ pub mod responsiveness;
 pub mod rr;
 mod sample;
 mod sending;
-mod sequence;
 pub mod server;
 pub mod stream;
 mod target;

@@ -2,10 +2,10 @@
 
 use record::Instant;
 
-use crate::packet::Span;
 use crate::packet::dns::Message;
 use crate::packet::quic::{self, Frame as QuicFrame, InitialKeys};
 use crate::packet::tls::{ClientHello, ServerHello};
+use crate::packet::{Head, Numbered, Span, named};
 use crate::{Capture, Frame, LinkType, PacketReader, Reassembly, TextReader, dissect};
 
 /// A file: a capture in any format, compressed or not, or text.
@@ -43,6 +43,18 @@ pub fn dns(bytes: &[u8]) {
     if let (Ok(part), Ok(whole)) = (Message::parse(Span { data, wire }), Message::parse(Span::whole(rest))) {
         assert_eq!((part.id, part.questions), (whole.id, whole.questions));
     }
+}
+
+/// How a payload of UDP begins: its protocol and its number, whole and cut short.
+pub fn datagram(bytes: &[u8]) {
+    let [cut, a, b, c, d, rest @ ..] = bytes else { return };
+    let (ports, wire) = ([[*a, *b], [*c, *d]].map(u16::from_be_bytes), rest.len() as u32);
+    let whole = Head::of(rest);
+    let part = &whole.as_slice()[..whole.as_slice().len().min(usize::from(*cut))];
+    let numbered = |head: &[u8]| Numbered::parse(head, wire).map(|n| (n.by, n.stream, n.number, n.bits));
+    // What was cut off is no fault of the datagram: what is left of it reads the same.
+    assert!(numbered(part).is_none_or(|part| numbered(whole.as_slice()) == Some(part)));
+    let _ = (named(ports, part, wire), named(ports, whole.as_slice(), wire));
 }
 
 /// A hello of TLS, of a client and of a server, whole and cut short.
@@ -103,6 +115,7 @@ mod tests {
     #[test]
     fn corpora() {
         replay("capture", super::capture);
+        replay("datagram", super::datagram);
         replay("dns", super::dns);
         replay("frame", super::frame);
         replay("quic", super::quic);

@@ -29,7 +29,7 @@ pub mod text;
 pub use capture::{Capture, CaptureError, Frame, LinkType};
 pub use packet::{NotDecoded, Packet, Reassembly, dissect, dissect_keeping};
 pub use packet_reader::PacketReader;
-pub use payload::{Carrier, Payload, Protocol};
+pub use payload::{Carrier, Payload, Protocol, is_dns};
 pub use segment::{Ecn, Flags, Integrity, Network, SackBlocks, Segment, TcpOptions};
 pub use shard::Shard;
 pub use tally::{Class, Count, Place, Tally};

@@ -2,11 +2,11 @@
 //! text.
 
 use std::io::{self, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
-use crate::packet::{NotDecoded, Packet, Plain, Reassembly, descend, plain_segment};
+use crate::packet::{NotDecoded, Packet, Plain, Reassembly, Unfinished, descend, plain_segment};
 use crate::payload::Payload;
 use crate::segment::Segment;
 use crate::shard::Shard;
@@ -18,7 +18,8 @@ enum Source<'a> {
     Text(Box<TextReader<Window<'a>>>),
 }
 
-/// A file or stream being read down to TCP, UDP and ICMP, with a count of everything else in it.
+/// A file or stream being read down to TCP, UDP, ICMP and ARP, with a count of everything else in
+/// it.
 ///
 /// The format is recognised by its first bytes, of which nothing is lost: it works on a pipe as on
 /// a file.
@@ -87,7 +88,7 @@ impl<'a> PacketReader<'a> {
         self
     }
 
-    /// The next packet, or `None` at the end. What is no TCP, UDP or ICMP is counted in
+    /// The next packet, or `None` at the end. What is no TCP, UDP, ICMP or ARP is counted in
     /// [`PacketReader::not_decoded`] and skipped; what a text has of UDP and ICMP is counted in its
     /// [`TextCounts`].
     ///
@@ -148,6 +149,11 @@ impl<'a> PacketReader<'a> {
         Ok(None)
     }
 
+    /// Whether the conversation between two endpoints is of this shard.
+    pub fn has(&self, source: SocketAddr, destination: SocketAddr) -> bool {
+        self.shard.has(source, destination)
+    }
+
     /// What DNS, TLS or QUIC have to do with the last packet, where it is one of this shard.
     #[inline]
     pub fn payload(&mut self) -> Option<&mut Payload> {
@@ -199,8 +205,9 @@ impl<'a> PacketReader<'a> {
         }
     }
 
-    /// The packets that were not read down to TCP, UDP or ICMP so far, by what they are instead or
-    /// why. Fragments that were held are among them, since the packet they make is given once.
+    /// The packets that were not read down to TCP, UDP, ICMP or ARP so far, by what they are
+    /// instead or why. Fragments that were held are among them, since the packet they make is given
+    /// once.
     pub fn not_decoded(&self) -> &Tally<NotDecoded> {
         &self.not_decoded
     }
@@ -208,6 +215,17 @@ impl<'a> PacketReader<'a> {
     /// The fragments under way and what was lost of them.
     pub fn reassembly(&self) -> &Reassembly {
         &self.reassembly
+    }
+
+    /// The packets of which fragments are missing: those that were given up since this was asked
+    /// last.
+    pub fn take_unfinished(&mut self) -> Vec<Unfinished> {
+        self.reassembly.take_unfinished()
+    }
+
+    /// Whether this reader has what cannot be divided among several.
+    pub fn has_the_rest(&self) -> bool {
+        self.shard.is_first()
     }
 
     /// How many lines of a text were of what kind; `None` for a capture.

@@ -84,7 +84,7 @@ impl Default for Payload {
 }
 
 /// Whether UDP between two ports is DNS, multicast DNS or LLMNR.
-fn is_datagram(source: SocketAddr, destination: SocketAddr) -> bool {
+pub fn is_dns(source: SocketAddr, destination: SocketAddr) -> bool {
     let is_one = |at: SocketAddr| matches!(at.port(), dns::PORT | dns::MULTICAST_PORT | dns::LLMNR_PORT);
     is_one(source) || is_one(destination)
 }
@@ -162,7 +162,7 @@ impl Payload {
     #[inline]
     pub(crate) fn keep_datagram(&mut self, frame: &Frame<'_>, udp: &Udp, span: Span<'_>, ecn: Ecn) {
         let Udp { source, destination, .. } = *udp;
-        if is_datagram(source, destination) {
+        if is_dns(source, destination) {
             self.keep(frame, Carrier::Datagram { source, destination }, span);
         } else if quic::begins_long(span.data) {
             self.keep(frame, Carrier::Quic { source, destination, ecn }, span);
@@ -183,7 +183,7 @@ impl Payload {
     pub(crate) fn keep_error(&mut self, frame: &Frame<'_>, icmp: &Icmp) {
         let is_one = |q: &crate::packet::Quoted| {
             let (source, destination) = (q.source, q.destination);
-            q.protocol == ip_protocol::UDP && (is_datagram(source, destination) || self.serves(source, destination))
+            q.protocol == ip_protocol::UDP && (is_dns(source, destination) || self.serves(source, destination))
         };
         if icmp.quoted.as_ref().is_some_and(is_one) {
             self.keep(frame, Carrier::Error(*icmp), Span { data: &[], wire: 0 });
@@ -228,7 +228,7 @@ impl Payload {
                 Protocol::Dns
             }
             Carrier::Segment { .. } => Protocol::Tls,
-            Carrier::Error(Icmp { quoted: Some(q), .. }) if !is_datagram(q.source, q.destination) => Protocol::Quic,
+            Carrier::Error(Icmp { quoted: Some(q), .. }) if !is_dns(q.source, q.destination) => Protocol::Quic,
             Carrier::Error(_) => Protocol::Dns,
             Carrier::Quic { .. } => Protocol::Quic,
         }

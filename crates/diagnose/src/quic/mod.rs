@@ -370,6 +370,11 @@ impl Quic {
         self
     }
 
+    /// The latest packet.
+    pub(crate) fn latest(&self) -> u64 {
+        self.until
+    }
+
     /// Datagrams beyond the limit.
     pub fn beyond_limit(&self) -> u64 {
         self.totals.beyond_limit

@@ -7,12 +7,14 @@ use diagnose::{
     Acknowledging, Budget, Direction, Finding, Idle, OptionState, Pause, Quantiles, Report, Retransmissions, Vantage,
     Withheld,
 };
-use diagnose::{dns, quic, tls};
+use diagnose::{dns, network, quic, tls, udp};
 use record::dns::{DnsFinding, DnsFindingKind, Lookup, Server};
+use record::network::{Echo, IcmpError, Incomplete, Neighbour, NetworkFinding, NetworkFindingKind};
 use record::quic::{QuicConnection, QuicFinding, QuicFindingKind};
 use record::table::Record;
 use record::tls::{Handshake, TlsFinding, TlsFindingKind};
 use record::transaction::Transaction;
+use record::udp::{UdpConversation, UdpFinding, UdpFindingKind, UdpStream};
 
 /// The rows of a table; `tables` are those with a section to link to.
 fn table<R: Record>(tables: &[&str]) -> String {
@@ -70,6 +72,16 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
         of::<QuicConnection>(),
         of::<QuicFinding>(),
         of::<quic::Totals>(),
+        of::<UdpConversation>(),
+        of::<UdpStream>(),
+        of::<UdpFinding>(),
+        of::<udp::Totals>(),
+        of::<IcmpError>(),
+        of::<Echo>(),
+        of::<Neighbour>(),
+        of::<Incomplete>(),
+        of::<NetworkFinding>(),
+        of::<network::Totals>(),
         of::<Transaction>(),
     ];
     let names = sections.map(|section| section.0);
@@ -90,14 +102,16 @@ fn the_keys_of_a_connection_are_those_of_the_code() {
 }
 
 #[test]
-fn the_findings_on_dns_tls_and_quic_are_those_of_the_code() {
+fn the_findings_beside_tcp_are_those_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/analyze.md");
     let text = std::fs::read_to_string(path).unwrap();
     let row = |name: &str, rule: &str| format!("| `{name}` | {rule} |\n");
     let dns: String = DnsFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
     let tls: String = TlsFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
     let quic: String = QuicFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
-    for (what, rows) in [("DNS", dns), ("TLS", tls), ("QUIC", quic)] {
+    let udp: String = UdpFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
+    let network: String = NetworkFindingKind::ALL.iter().map(|kind| row(kind.name(), kind.rule())).collect();
+    for (what, rows) in [("DNS", dns), ("TLS", tls), ("QUIC", quic), ("UDP", udp), ("network", network)] {
         let wanted = format!("<!-- {what} findings -->\n| finding | when |\n|---|---|\n{rows}<!-- end -->");
         assert!(text.contains(&wanted), "docs/analyze.md is to have:\n{wanted}");
     }

@@ -11,6 +11,7 @@ mod files;
 mod findings;
 mod held_up;
 mod moments;
+mod network;
 mod partial;
 mod places;
 mod properties;
@@ -24,4 +25,5 @@ mod transactions;
 #[path = "../truth/mod.rs"]
 mod truth;
 mod two_places;
+mod udp;
 mod unchanged;

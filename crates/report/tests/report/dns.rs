@@ -67,6 +67,8 @@ fn text(dns: store::capture::Dns, (conversations, findings): (Vec<ConversationRo
         dns,
         tls: Default::default(),
         quic: Default::default(),
+        udp: Default::default(),
+        network: Default::default(),
         transactions: Vec::new(),
     };
     terminal::text(&CANVAS, &[document("run", &run, State::Finished)])
@@ -155,6 +157,8 @@ fn the_page_of_a_run_says_what_analyze_does() {
         dns: &live,
         tls: &Default::default(),
         quic: &Default::default(),
+        udp: &Default::default(),
+        network: &Default::default(),
         transactions: &[],
     };
     let at_once = terminal::text(&CANVAS, &[describe(&subject)]);
@@ -165,6 +169,8 @@ fn the_page_of_a_run_says_what_analyze_does() {
         dns,
         tls: Default::default(),
         quic: Default::default(),
+        udp: Default::default(),
+        network: Default::default(),
         transactions: Vec::new(),
     };
     let dir = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use record::table::Record as _;
 use record::transaction::Transaction;
 use report::page::capture::document;
 use store::State;
-use store::capture::{Dns, Provenance, Quic, Run, Tls};
+use store::capture::{Dns, Network, Provenance, Quic, Run, Tls, Udp};
 
 const CANVAS: Canvas = Canvas { width: 120, colour: false, unicode: true };
 const MS: u64 = 1_000_000;
@@ -52,6 +52,8 @@ fn run(change: impl FnOnce(&mut Run)) -> Run {
         dns: Dns::default(),
         tls: Tls::default(),
         quic: Quic::default(),
+        udp: Udp::default(),
+        network: Network::default(),
         transactions: Vec::new(),
     };
     change(&mut run);

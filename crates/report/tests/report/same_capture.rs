@@ -59,6 +59,8 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             dns: &Default::default(),
             tls: &Default::default(),
             quic: &Default::default(),
+            udp: &Default::default(),
+            network: &Default::default(),
             transactions: &[],
         });
         let dir = tempfile::tempdir().unwrap();
@@ -72,6 +74,8 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             dns: Default::default(),
             tls: Default::default(),
             quic: Default::default(),
+            udp: Default::default(),
+            network: Default::default(),
             transactions: Vec::new(),
         }
         .write(&path)
@@ -103,6 +107,8 @@ fn several_threads_gather_the_same() {
             dns: &Default::default(),
             tls: &Default::default(),
             quic: &Default::default(),
+            udp: &Default::default(),
+            network: &Default::default(),
             transactions: &[],
         };
         terminal::text(&CANVASES[2], &[describe(&subject)])

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use record::Nanos;
-use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict};
+use record::conversation::{Budget, Carried, ConversationRow, Ending, FindingRow, Limit, Verdict, Way};
 use record::dns::{DnsFinding, Lookup, Protocol, Server};
+use record::network::{Echo, IcmpError, Incomplete, Neighbour, NetworkFinding, Resolving, Says, Transport};
 use record::quic::{QuicConnection, QuicFinding, Spin};
 use record::table::Record as _;
 use record::tls::{Handshake, TlsFinding};
 use record::transaction::Transaction;
 use record::trial::{Comparison, Factor, Ping, Point, Response, Trial};
+use record::udp::{KnownBy, Numbering, Sent, Shape, UdpConversation, UdpFinding, UdpStream};
 use store::{Error, RunKind, State, capture, kind, study};
 
 fn rows(number: u64) -> study::Rows {
@@ -148,6 +150,37 @@ fn a_capture_reads_back_equal() {
                 ..QuicConnection::blank()
             }],
             findings: vec![QuicFinding { text: "lost".into(), ..QuicFinding::blank() }],
+        },
+        udp: capture::Udp {
+            conversations: vec![UdpConversation {
+                protocol: Some("RTP".into()),
+                known_by: Some(KnownBy::Payload),
+                shape: Shape::BothWays,
+                by_client: Sent { datagrams: 3, burst_bits_per_second: Some(8), ..Sent::default() },
+                withheld: Some("one direction".into()),
+                ..UdpConversation::blank()
+            }],
+            streams: vec![UdpStream {
+                way: Way::ToClient,
+                numbering: Numbering::Irtt,
+                payload_type: Some(96),
+                ..UdpStream::blank()
+            }],
+            findings: vec![UdpFinding { text: "lost".into(), ..UdpFinding::blank() }],
+        },
+        network: capture::Network {
+            errors: vec![IcmpError {
+                says: Says::TooBig,
+                transport: Some(Transport::Tcp),
+                sender: "[2001:db8::1]:40000".parse().unwrap(),
+                mtu: Some(1_280),
+                obeyed: Some(false),
+                ..IcmpError::blank()
+            }],
+            echoes: vec![Echo { sent: 3, median_ns: Some(Nanos(5)), ..Echo::blank() }],
+            neighbours: vec![Neighbour { protocol: Resolving::Discovery, answered: Some(true), ..Neighbour::blank() }],
+            incomplete: vec![Incomplete { source_port: Some(9), missing: Some(8), ..Incomplete::blank() }],
+            findings: vec![NetworkFinding { text: "lost".into(), ..NetworkFinding::blank() }],
         },
         transactions: vec![Transaction { lookup: Some(1), quic: Some(1), ..Transaction::blank() }],
     };

@@ -8,8 +8,8 @@ use crate::limits::Refusal;
 use crate::options::SocketOptions;
 use crate::sample::Sample;
 use crate::sending::{Method, Pacing};
-use crate::sequence::Datagrams;
 use crate::timing::CpuTime;
+use stats::sequence::Datagrams;
 
 /// The one-byte messages of the control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use socket2::Socket;
 use super::plan::{Meter, Plan, may_retry};
 use crate::iperf3::UdpHeader;
 use crate::sending::Pacer;
-use crate::sequence::{Datagrams, Tracker};
 use crate::timing;
+use stats::sequence::{Datagrams, Tracker};
 
 /// iperf3's rate of UDP where none is given.
 const DEFAULT_BITS_PER_SECOND: u64 = 1 << 20;

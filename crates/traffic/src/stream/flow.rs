@@ -14,8 +14,8 @@ use super::{Method, Pacing, ZerocopyCounts, datagrams, zerocopy};
 use crate::error::Error;
 use crate::options;
 use crate::sending::Pacer;
-use crate::sequence::Datagrams;
 use crate::timing::{self, CpuTime};
+use stats::sequence::Datagrams;
 
 /// How long a flow's thread sits in one system call before it looks whether it should stop.
 const SLICE: std::time::Duration = std::time::Duration::from_millis(50);

@@ -14,10 +14,10 @@ use clock::{Instant, Nanos, Realtime};
 use serde::{Deserialize, Serialize};
 
 use crate::options::SocketOptions;
-use crate::sequence::Datagrams;
 use crate::target::Target;
 use crate::tcp_info::TcpInfo;
 use crate::timing::CpuTime;
+use stats::sequence::Datagrams;
 
 pub use crate::sample::Sample;
 pub use crate::sending::{Method, Pacing};

@@ -15,10 +15,10 @@ use crate::options::SocketOptions;
 use crate::target::Target;
 use crate::timing::CpuTime;
 
-pub use crate::sequence::{Datagrams, Tracker, WINDOW};
 pub(crate) use client::open;
 pub use client::run;
 pub use flow::{Header, HeaderKind};
+pub use stats::sequence::{Datagrams, Tracker, WINDOW};
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

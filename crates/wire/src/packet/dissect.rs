@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use record::Instant;
 
 use super::address::{be16, be32, ipv4_at};
+use super::arp::Arp;
 use super::checksum::tcp_integrity;
 use super::ethernet::{Ethernet, VlanTag};
 use super::fragment::Reassembly;
@@ -13,7 +14,7 @@ use super::icmp::Icmp;
 use super::inner::Inner;
 use super::span::{Layer, NotDecoded, Span};
 use super::tcp::{OptionList, Tcp};
-use super::udp::Udp;
+use super::udp::{Head, Udp};
 use super::vxlan::Vxlan;
 use super::{
     CookedV1, CookedV2, erf, ether_type, geneve, gtp, ip_protocol, ipv4, ipv6, loopback, mpls, ppp, pppoe, wireless,
@@ -37,6 +38,8 @@ pub enum Packet<S = Segment> {
     Udp(Udp),
     /// An ICMP or ICMPv6 message.
     Icmp(Icmp),
+    /// A question or an answer of ARP.
+    Arp(Arp),
 }
 
 impl Packet<()> {
@@ -46,12 +49,13 @@ impl Packet<()> {
             Self::Tcp(()) => Packet::Tcp(segment),
             Self::Udp(udp) => Packet::Udp(udp),
             Self::Icmp(icmp) => Packet::Icmp(icmp),
+            Self::Arp(arp) => Packet::Arp(arp),
         }
     }
 }
 
-/// Reads a frame down to TCP, UDP or ICMP, opening tags, tunnels and fragments. Tunnels count in
-/// [`crate::Network::tunnels`].
+/// Reads a frame down to TCP, UDP, ICMP or ARP, opening tags, tunnels and fragments. Tunnels count
+/// in [`crate::Network::tunnels`].
 ///
 /// A segment of a frame without a time has time 0.
 ///
@@ -78,6 +82,7 @@ pub fn dissect_keeping(
         Packet::Tcp(()) => Packet::Tcp(segment),
         Packet::Udp(udp) => Packet::Udp(udp),
         Packet::Icmp(icmp) => Packet::Icmp(icmp),
+        Packet::Arp(arp) => Packet::Arp(arp),
     })
 }
 
@@ -145,7 +150,7 @@ pub(crate) fn descend(
     kept: &mut Payload,
 ) -> Result<Packet<()>, NotDecoded> {
     let span = Span { data: frame.data, wire: frame.original_length };
-    Descent { frame, reassembly, segment, kept, tunnels: 0 }.open(span)
+    Descent { frame, reassembly, segment, kept, tunnels: 0, to_all: false, in_fragments: false }.open(span)
 }
 
 /// A segment's place in its packet, with what the headers around it say.
@@ -189,6 +194,10 @@ struct Descent<'a, 's> {
     kept: &'s mut Payload,
     /// Tunnels opened so far.
     tunnels: u8,
+    /// The Ethernet frame around it went to several hosts.
+    to_all: bool,
+    /// The packet came in fragments.
+    in_fragments: bool,
 }
 
 impl Descent<'_, '_> {
@@ -211,8 +220,9 @@ impl Descent<'_, '_> {
         self.typed(kind, rest)
     }
 
-    fn bridged(self, span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
+    fn bridged(mut self, span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
         let (ethernet, rest) = Ethernet::parse(span)?;
+        self.to_all = ethernet.destination[0] & 1 == 1;
         self.typed(ethernet.ether_type, rest)
     }
 
@@ -230,6 +240,7 @@ impl Descent<'_, '_> {
                     let span = Self::unsnapped(self.frame, span, payload + 40);
                     return self.network(ipv6::open(span)?);
                 }
+                ether_type::ARP => return self.arp(span),
                 ether_type::PPPOE_SESSION => (kind, span) = pppoe::open(span)?,
                 // The tag of two bytes stands before the frame that the fabric carries.
                 ether_type::FABRIC_PATH => return self.deeper()?.bridged(span.skip(2)),
@@ -247,6 +258,18 @@ impl Descent<'_, '_> {
             }
         }
         Err(NotDecoded::Depth)
+    }
+
+    fn arp(&self, span: Span<'_>) -> Result<Packet<()>, NotDecoded> {
+        let at = self.frame.at.unwrap_or(Instant::from_nanos(0));
+        let missing = || {
+            if span.data.len() < 28 && span.wire >= 28 {
+                NotDecoded::Truncated(Layer::Arp)
+            } else {
+                NotDecoded::EtherType(ether_type::ARP)
+            }
+        };
+        Arp::parse(span, self.frame.number, at, self.to_all).map(Packet::Arp).ok_or_else(missing)
     }
 
     /// Some tools write the captured length as the original one when they cut packets short. A
@@ -268,10 +291,11 @@ impl Descent<'_, '_> {
         }
     }
 
-    fn network(self, mut inner: Inner<'_>) -> Result<Packet<()>, NotDecoded> {
+    fn network(mut self, mut inner: Inner<'_>) -> Result<Packet<()>, NotDecoded> {
         inner.network.tunnels = self.tunnels;
         let Some((key, offset, more)) = inner.fragment else { return self.transport(&inner) };
-        let whole = self.reassembly.add(key, offset, more, inner.payload, self.frame.at)?;
+        let whole = self.reassembly.add(key, (offset, more), inner.payload, self.frame)?;
+        self.in_fragments = true;
         self.transport(&Inner { fragment: None, payload: whole.span(), ..inner })
     }
 
@@ -306,16 +330,23 @@ impl Descent<'_, '_> {
                     return self.deeper()?.versioned(rest);
                 }
                 let udp = Udp {
+                    number: self.frame.number,
+                    at: self.frame.at.unwrap_or(Instant::from_nanos(0)),
                     source: SocketAddr::new(inner.source, source),
                     destination: SocketAddr::new(inner.destination, destination),
                     payload: payload.wire,
+                    network: inner.network,
+                    in_fragments: self.in_fragments,
+                    head: Head::of(payload.data),
                 };
                 self.kept.keep_datagram(self.frame, &udp, payload, inner.network.ecn);
                 Ok(Packet::Udp(udp))
             }
             ip_protocol::ICMP | ip_protocol::ICMPV6 => {
                 let v6 = inner.protocol == ip_protocol::ICMPV6;
+                let at = self.frame.at.unwrap_or(Instant::from_nanos(0));
                 let icmp = Icmp::parse(inner.payload, inner.source, inner.destination, v6)?;
+                let icmp = Icmp { number: self.frame.number, at, ..icmp };
                 self.kept.keep_error(self.frame, &icmp);
                 Ok(Packet::Icmp(icmp))
             }

@@ -9,7 +9,9 @@ use std::net::IpAddr;
 
 use record::{Instant, Realtime};
 
+use super::ip_protocol;
 use super::span::{NotDecoded, Span};
+use crate::capture::Frame;
 
 /// Bytes kept of a packet's beginning.
 pub(super) const KEPT: usize = 256;
@@ -32,8 +34,36 @@ pub(super) struct FragmentKey {
     pub(super) protocol: u8,
 }
 
+/// A packet of which fragments came, and not all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The number of the first packet of it in the capture.
+    pub number: u64,
+    /// When that was captured.
+    pub at: Instant<Realtime>,
+    /// Who sent it.
+    pub source: IpAddr,
+    /// To whom.
+    pub destination: IpAddr,
+    /// What it carries ([`super::ip_protocol`]).
+    pub protocol: u8,
+    /// IP's identification.
+    pub identification: u32,
+    /// The ports of TCP or UDP, where the first fragment came.
+    pub ports: Option<[u16; 2]>,
+    /// Fragments that came.
+    pub fragments: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// Bytes that did not come, where the last fragment did.
+    pub missing: Option<u64>,
+}
+
 struct Partial {
     begun: u64,
+    /// The packet with the first fragment that came, and how many came.
+    number: u64,
+    fragments: u64,
     /// Distinguishes this one from an earlier of the same key in the queue.
     serial: u64,
     total: Option<u32>,
@@ -58,6 +88,29 @@ pub struct FragmentLosses {
     pub overlapping: u64,
 }
 
+/// Packets that were given up and wait to be asked for at most.
+const MOST_UNFINISHED: usize = 4_096;
+
+impl Partial {
+    fn unfinished(&self, key: &FragmentKey) -> Unfinished {
+        let bytes = self.ranges.iter().map(|range| u64::from(range.1 - range.0)).sum();
+        let has_ports = matches!(key.protocol, ip_protocol::TCP | ip_protocol::UDP)
+            && self.captured.first().is_some_and(|range| range.0 == 0 && range.1 >= 4);
+        Unfinished {
+            number: self.number,
+            at: Instant::from_nanos(self.begun),
+            source: key.source,
+            destination: key.destination,
+            protocol: key.protocol,
+            identification: key.id,
+            ports: has_ports.then(|| [0, 2].map(|at| u16::from_be_bytes([self.kept[at], self.kept[at + 1]]))),
+            fragments: self.fragments,
+            bytes,
+            missing: self.total.map(|total| u64::from(total).saturating_sub(bytes)),
+        }
+    }
+}
+
 /// Packets in the making. One belongs to one capture. At most about 1 MiB.
 #[derive(Default)]
 pub struct Reassembly {
@@ -65,6 +118,8 @@ pub struct Reassembly {
     order: VecDeque<(FragmentKey, u64)>,
     serial: u64,
     losses: FragmentLosses,
+    /// Those that were given up.
+    unfinished: Vec<Unfinished>,
 }
 
 impl Reassembly {
@@ -83,6 +138,26 @@ impl Reassembly {
         self.partial.len()
     }
 
+    /// The packets that were given up since this was asked last, at most 4,096.
+    pub fn take_unfinished(&mut self) -> Vec<Unfinished> {
+        std::mem::take(&mut self.unfinished)
+    }
+
+    /// The packets of which fragments are missing, in the order of their first ones.
+    pub fn under_way(&self) -> Vec<Unfinished> {
+        let mut all: Vec<Unfinished> = self.partial.iter().map(|(key, partial)| partial.unfinished(key)).collect();
+        all.sort_by_key(|unfinished| unfinished.number);
+        all
+    }
+
+    fn give_up(&mut self, key: &FragmentKey) {
+        if let Some(partial) = self.partial.remove(key)
+            && self.unfinished.len() < MOST_UNFINISHED
+        {
+            self.unfinished.push(partial.unfinished(key));
+        }
+    }
+
     /// Takes a fragment; gives the packet's beginning and length where it was the last one missing.
     ///
     /// # Errors
@@ -91,10 +166,9 @@ impl Reassembly {
     pub(super) fn add(
         &mut self,
         key: FragmentKey,
-        offset: u32,
-        more: bool,
+        (offset, more): (u32, bool),
         payload: Span<'_>,
-        at: Option<Instant<Realtime>>,
+        frame: &Frame<'_>,
     ) -> Result<Whole, NotDecoded> {
         let end = offset.saturating_add(payload.wire);
         // All but the last are multiples of 8 bytes long; none goes beyond what a length field can
@@ -103,13 +177,13 @@ impl Reassembly {
             self.losses.refused += 1;
             return Err(NotDecoded::FragmentLost);
         }
-        let now = at.map_or(0, Instant::as_nanos);
+        let now = frame.at.map_or(0, Instant::as_nanos);
         if self.partial.get(&key).is_some_and(|partial| now.saturating_sub(partial.begun) > LONGEST_NS) {
-            self.partial.remove(&key);
+            self.give_up(&key);
             self.losses.expired += 1;
         }
         if !self.partial.contains_key(&key) {
-            self.begin(key, now);
+            self.begin(key, now, frame.number);
         }
         let Some(partial) = self.partial.get_mut(&key) else { return Err(NotDecoded::FragmentLost) };
         let contradicts = match (partial.total, more) {
@@ -125,6 +199,7 @@ impl Reassembly {
         if partial.ranges.iter().any(|range| range.0 < end && offset < range.1) {
             self.losses.overlapping += 1;
         }
+        partial.fragments += 1;
         if !more {
             partial.total = Some(end);
         }
@@ -147,11 +222,11 @@ impl Reassembly {
         Ok(whole)
     }
 
-    fn begin(&mut self, key: FragmentKey, now: u64) {
+    fn begin(&mut self, key: FragmentKey, now: u64, number: u64) {
         while self.order.len() >= MOST_PACKETS {
             let Some((oldest, serial)) = self.order.pop_front() else { break };
             if self.partial.get(&oldest).is_some_and(|partial| partial.serial == serial) {
-                self.partial.remove(&oldest);
+                self.give_up(&oldest);
                 self.losses.displaced += 1;
             }
         }
@@ -159,6 +234,8 @@ impl Reassembly {
         self.order.push_back((key, self.serial));
         let partial = Partial {
             begun: now,
+            number,
+            fragments: 0,
             serial: self.serial,
             total: None,
             ranges: Vec::new(),
@@ -199,10 +276,23 @@ fn insert(ranges: &mut Vec<(u32, u32)>, new: (u32, u32)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::LinkType;
     use proptest::prelude::*;
 
     fn key(id: u32) -> FragmentKey {
         FragmentKey { source: [1, 1, 1, 1].into(), destination: [2, 2, 2, 2].into(), id, protocol: 6 }
+    }
+
+    fn add(
+        r: &mut Reassembly,
+        key: FragmentKey,
+        place: (u32, bool),
+        payload: Span<'_>,
+        at: Option<Instant<Realtime>>,
+    ) -> Result<Whole, NotDecoded> {
+        let mut frame = Frame::new(7, Instant::from_nanos(0), LinkType::ETHERNET, &[]);
+        frame.at = at;
+        r.add(key, place, payload, &frame)
     }
 
     #[test]
@@ -210,8 +300,8 @@ mod tests {
         let mut r = Reassembly::new();
         let at = |s: u64| Some(Instant::from_nanos(s * 1_000_000_000));
         let bytes = [7; 16];
-        assert_eq!(r.add(key(1), 0, true, Span::whole(&bytes), at(1)).err(), Some(NotDecoded::FragmentHeld));
-        assert_eq!(r.add(key(1), 16, false, Span::whole(&bytes), at(99)).err(), Some(NotDecoded::FragmentHeld));
+        assert_eq!(add(&mut r, key(1), (0, true), Span::whole(&bytes), at(1)).err(), Some(NotDecoded::FragmentHeld));
+        assert_eq!(add(&mut r, key(1), (16, false), Span::whole(&bytes), at(99)).err(), Some(NotDecoded::FragmentHeld));
         assert_eq!((r.losses().expired, r.waiting()), (1, 1));
     }
 
@@ -219,7 +309,7 @@ mod tests {
     fn memory_is_bounded_and_what_gives_way_is_counted() {
         let mut r = Reassembly::new();
         for id in 0..5_000 {
-            let _ = r.add(key(id), 0, true, Span::whole(&[0; 8]), None);
+            let _ = add(&mut r, key(id), (0, true), Span::whole(&[0; 8]), None);
         }
         assert_eq!(r.waiting(), MOST_PACKETS);
         assert_eq!(r.losses().displaced, 5_000 - MOST_PACKETS as u64);
@@ -228,10 +318,13 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         let mut r = Reassembly::new();
-        assert_eq!(r.add(key(1), 0, true, Span::whole(&[0; 7]), None).err(), Some(NotDecoded::FragmentLost));
-        assert_eq!(r.add(key(1), 65_528, false, Span::whole(&[0; 8]), None).err(), Some(NotDecoded::FragmentLost));
-        assert_eq!(r.add(key(1), 8, false, Span::whole(&[0; 4]), None).err(), Some(NotDecoded::FragmentHeld));
-        assert_eq!(r.add(key(1), 8, true, Span::whole(&[0; 8]), None).err(), Some(NotDecoded::FragmentLost));
+        assert_eq!(add(&mut r, key(1), (0, true), Span::whole(&[0; 7]), None).err(), Some(NotDecoded::FragmentLost));
+        assert_eq!(
+            add(&mut r, key(1), (65_528, false), Span::whole(&[0; 8]), None).err(),
+            Some(NotDecoded::FragmentLost)
+        );
+        assert_eq!(add(&mut r, key(1), (8, false), Span::whole(&[0; 4]), None).err(), Some(NotDecoded::FragmentHeld));
+        assert_eq!(add(&mut r, key(1), (8, true), Span::whole(&[0; 8]), None).err(), Some(NotDecoded::FragmentLost));
         assert_eq!(r.losses().refused, 3);
     }
 
@@ -244,11 +337,11 @@ mod tests {
             pieces = order.iter().map(|i| pieces[*i]).collect();
             let mut r = Reassembly::new();
             for (n, (i, piece)) in pieces.iter().enumerate() {
-                let got = r.add(key(1), (*i * 40) as u32, *i < 9, Span::whole(piece), None);
+                let got = add(&mut r, key(1), ((*i * 40) as u32, *i < 9), Span::whole(piece), None);
                 if n < 9 {
                     prop_assert_eq!(got.err(), Some(NotDecoded::FragmentHeld));
                     if n == twice {
-                        let _ = r.add(key(1), (*i * 40) as u32, *i < 9, Span::whole(piece), None);
+                        let _ = add(&mut r, key(1), ((*i * 40) as u32, *i < 9), Span::whole(piece), None);
                         prop_assert_eq!(r.losses().overlapping, 1);
                     }
                 } else {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use record::SeqNumber;
+use record::{Instant, Realtime, SeqNumber};
 
 use super::address::{be16, be32};
 use super::span::{Layer, NotDecoded, Span};
@@ -13,6 +13,10 @@ use super::{ip_protocol, ipv4, ipv6};
 /// An ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icmp {
+    /// The packet's number in its capture, from 1.
+    pub number: u64,
+    /// When it was captured.
+    pub at: Instant<Realtime>,
     /// Who sent it: for an error a router or the receiver.
     pub source: IpAddr,
     /// To whom.
@@ -28,6 +32,38 @@ pub struct Icmp {
     pub next_hop_mtu: Option<u32>,
     /// The TCP or UDP packet that an error quotes.
     pub quoted: Option<Quoted>,
+    /// What an echo request or its answer says.
+    pub echo: Option<EchoOf>,
+    /// What neighbour discovery says.
+    pub neighbour: Option<NeighbourOf>,
+}
+
+/// An echo request, or the answer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoOf {
+    /// It is the request.
+    pub is_request: bool,
+    /// What the requests of one program have in common.
+    pub identifier: u16,
+    /// The number of the request.
+    pub sequence: u16,
+}
+
+/// A message of neighbour discovery (RFC 4861, sections 4.3 and 4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeighbourOf {
+    /// Who has this address?
+    Question {
+        /// The address.
+        target: IpAddr,
+    },
+    /// The sender has it.
+    Answer {
+        /// The address.
+        target: IpAddr,
+        /// Its hardware address, where it is of Ethernet.
+        hardware: Option<[u8; 6]>,
+    },
 }
 
 /// The beginning of a packet that an ICMP error quotes.
@@ -52,20 +88,64 @@ impl Icmp {
     /// Where its first four bytes are not there.
     pub(super) fn parse(span: Span<'_>, source: IpAddr, destination: IpAddr, v6: bool) -> Result<Self, NotDecoded> {
         let [kind, code, ..] = *span.header::<4>(Layer::Icmp)?;
-        let is_error = if v6 { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) };
-        let mut icmp = Self { source, destination, v6, kind, code, next_hop_mtu: None, quoted: None };
+        let mut icmp = Self {
+            number: 0,
+            at: Instant::from_nanos(0),
+            source,
+            destination,
+            v6,
+            kind,
+            code,
+            next_hop_mtu: None,
+            quoted: None,
+            echo: None,
+            neighbour: None,
+        };
         if let Some(header) = span.data.first_chunk::<8>() {
             icmp.next_hop_mtu = match (v6, kind, code) {
                 (false, 3, 4) => Some(be16(header, 6).into()),
                 (true, 2, _) => Some(be32(header, 4)),
                 _ => None,
             };
-            if is_error {
+            if icmp.is_error() {
                 icmp.quoted = quoted(span.skip(8), v6);
+            }
+            let is_request = kind == if v6 { 128 } else { 8 };
+            if is_request || kind == if v6 { 129 } else { 0 } {
+                icmp.echo = Some(EchoOf { is_request, identifier: be16(header, 4), sequence: be16(header, 6) });
+            }
+            if v6 && matches!(kind, 135 | 136) {
+                icmp.neighbour = neighbour(span.data, kind == 135);
             }
         }
         Ok(icmp)
     }
+
+    /// Whether it tells a sender that something became of a packet.
+    pub fn is_error(&self) -> bool {
+        if self.v6 { self.kind < 128 } else { matches!(self.kind, 3 | 4 | 5 | 11 | 12) }
+    }
+}
+
+/// The target, and the hardware address in the options.
+fn neighbour(message: &[u8], is_question: bool) -> Option<NeighbourOf> {
+    /// The option with the address of the target, of 8 bytes for Ethernet.
+    const TARGET: [u8; 2] = [2, 1];
+    let target = IpAddr::from(*message.get(8..)?.first_chunk::<16>()?);
+    if is_question {
+        return Some(NeighbourOf::Question { target });
+    }
+    let mut options = message.get(24..)?;
+    let mut hardware = None;
+    while let [kind, length, ..] = *options
+        && length > 0
+    {
+        if [kind, length] == TARGET {
+            hardware = options.get(2..).and_then(|address| address.first_chunk::<6>()).copied();
+        }
+        options = options.get(usize::from(length) * 8..).unwrap_or_default();
+    }
+    Some(NeighbourOf::Answer { target, hardware })
 }
 
 fn quoted(span: Span<'_>, v6: bool) -> Option<Quoted> {

@@ -2,6 +2,7 @@
 //! show it, and its tests.
 
 mod address;
+mod arp;
 mod checksum;
 mod cooked;
 mod dissect;
@@ -18,6 +19,8 @@ mod ipv4;
 mod ipv6;
 mod loopback;
 mod mpls;
+mod named;
+mod numbered;
 mod ppp;
 mod pppoe;
 pub mod quic;
@@ -28,25 +31,30 @@ mod udp;
 mod vxlan;
 mod wireless;
 
+pub use arp::Arp;
 pub use checksum::{Checksum, transport_checksum, verify_transport};
 pub use cooked::{CookedV1, CookedV2};
 pub use dissect::{DEEPEST, Packet, dissect, dissect_keeping};
 pub(crate) use dissect::{Plain, descend, plain_segment};
 pub use ethernet::{Ethernet, VlanTag};
-pub use fragment::{FragmentLosses, Reassembly};
+pub use fragment::{FragmentLosses, Reassembly, Unfinished};
 pub use gre::Gre;
-pub use icmp::{Icmp, Quoted};
+pub use icmp::{EchoOf, Icmp, NeighbourOf, Quoted};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
+pub use named::named;
+pub use numbered::Numbered;
 pub use span::{Fault, Layer, NotDecoded, Span};
 pub use tcp::{OptionList, Tcp};
-pub use udp::Udp;
+pub use udp::{Head, Udp};
 pub use vxlan::Vxlan;
 
 /// EtherTypes (IEEE 802 numbers) that are read here.
 pub mod ether_type {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
     /// An 802.1Q tag.

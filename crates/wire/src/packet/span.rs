@@ -93,6 +93,7 @@ pub enum Layer {
     Pppoe,
     Cooked,
     Loopback,
+    Arp,
     Ipv4,
     Ipv6,
     Tcp,
@@ -116,6 +117,7 @@ impl fmt::Display for Layer {
             Self::Pppoe => "PPPoE",
             Self::Cooked => "Linux cooked",
             Self::Loopback => "BSD loopback",
+            Self::Arp => "ARP",
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",
             Self::Tcp => "TCP",
@@ -133,7 +135,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Why a packet was not read down to TCP, UDP or ICMP.
+/// Why a packet was not read down to TCP, UDP, ICMP or ARP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotDecoded {
     /// The capture kept too little of this header.
@@ -142,7 +144,7 @@ pub enum NotDecoded {
     Malformed(Layer),
     /// A link type that is not read.
     LinkType(LinkType),
-    /// An EtherType that is not read, ARP for one. Below 1,536 it is an 802.3 frame's length.
+    /// An EtherType that is not read. Below 1,536 it is an 802.3 frame's length.
     EtherType(u16),
     /// A protocol over PPP that is not IP.
     PppProtocol(u16),

@@ -3,18 +3,58 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use record::{Instant, Realtime};
+
 use super::address::be16;
 use super::span::{Layer, NotDecoded, Span};
+use crate::segment::Network;
 
-/// A UDP datagram's header, with where it came from and went.
+/// A UDP datagram, with where it came from and went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
+    /// The packet's number in its capture, from 1.
+    pub number: u64,
+    /// When it was captured.
+    pub at: Instant<Realtime>,
     /// Sender.
     pub source: SocketAddr,
     /// Receiver.
     pub destination: SocketAddr,
     /// Payload bytes on the wire.
     pub payload: u32,
+    /// The IP header's part.
+    pub network: Network,
+    /// It came in fragments of IP.
+    pub in_fragments: bool,
+    /// How its payload begins.
+    pub head: Head,
+}
+
+/// The first bytes of a payload, as far as the capture has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    bytes: [u8; Self::BYTES],
+    captured: u8,
+}
+
+impl Head {
+    /// Bytes that are kept: what is numbered has its number within them.
+    pub const BYTES: usize = 40;
+
+    /// Of a payload.
+    #[inline]
+    pub fn of(payload: &[u8]) -> Self {
+        let mut bytes = [0; Self::BYTES];
+        let captured = payload.len().min(Self::BYTES);
+        bytes[..captured].copy_from_slice(&payload[..captured]);
+        Self { bytes, captured: captured as u8 }
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.captured.into()]
+    }
 }
 
 impl Udp {

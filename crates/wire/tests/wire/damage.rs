@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use record::Instant;
 use wire::capture::{Format, Interface, PcapngWriter, Problem, Resolution};
 use wire::generate::{Pattern, Traffic, write_traffic};
-use wire::packet::{Ethernet, Gre, Ipv4, Udp, VlanTag, Vxlan, ether_type};
-use wire::{Capture, Frame, LinkType, Packet, Reassembly, TextReader, dissect};
+use wire::packet::{Ethernet, Gre, Head, Ipv4, Udp, VlanTag, Vxlan, ether_type};
+use wire::{Capture, Frame, LinkType, Network, Packet, Reassembly, TextReader, dissect};
 
 fn pcap(packets: u64) -> Vec<u8> {
     let mut out = Vec::new();
@@ -213,7 +213,9 @@ fn tunnels_and_tags_are_opened_and_counted() {
             other => panic!("protocol {protocol}: {other:?}"),
         }
     }
-    let udp = Udp { source: "1.1.1.1:5".parse().expect("ok"), destination: "[::1]:6".parse().expect("ok"), payload: 7 };
+    let [source, destination] = ["1.1.1.1:5", "[::1]:6"].map(|end| end.parse().expect("ok"));
+    let (number, at, network) = (1, Instant::from_nanos(1), Network::default());
+    let udp = Udp { number, at, source, destination, payload: 7, network, in_fragments: false, head: Head::of(&[]) };
     assert_eq!(udp.to_string(), "UDP 1.1.1.1:5 > [::1]:6 7 bytes");
 }
 

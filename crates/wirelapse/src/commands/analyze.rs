@@ -1,5 +1,6 @@
 //! `analyze`: what limited each TCP connection of a capture, and why, and what became of each QUIC
-//! connection and of each name that was asked for.
+//! connection, of each other conversation of UDP and of each name that was asked for, and what the
+//! network itself said.
 
 mod annotate;
 mod input;
@@ -19,12 +20,12 @@ use std::time::Duration;
 
 use clap_complete::engine::ArgValueCandidates;
 use diagnose::{Follower, Keep, Mark, Options, Report};
-use diagnose::{dns, quic, tls};
+use diagnose::{dns, network, quic, tls, udp};
 use paper::document::Document;
 use record::Nanos;
 use record::transaction::Transaction;
 use report::page::capture::{
-    Dns, Overview, Quic, Subject, Tls, connection, describe, host_names, named_hosts, overview, packets,
+    Dns, Network, Overview, Quic, Subject, Tls, Udp, connection, describe, host_names, named_hosts, overview, packets,
 };
 
 use crate::commands::completions::values;
@@ -238,6 +239,8 @@ pub struct Beside<'a> {
     dns: dns::Analysis<'a>,
     tls: tls::Analysis<'a>,
     quic: quic::Analysis<'a>,
+    udp: udp::Analysis<'a>,
+    network: network::Analysis,
     transactions: Vec<Transaction>,
 }
 
@@ -245,13 +248,18 @@ impl<'a> Beside<'a> {
     fn new(follower: &'a Follower) -> Self {
         let (dns, tls, quic) = (follower.dns.analysis(), follower.tls_analysis(), follower.quic_analysis());
         let transactions = follower.transactions(&dns, &tls, &quic);
-        Self { dns, tls, quic, transactions }
+        let udp = follower.udp_analysis(&quic);
+        let network = follower.network_analysis(&udp);
+        Self { dns, tls, quic, udp, network, transactions }
     }
 }
 
-/// A line of JSON for each lookup, server, handshake and QUIC connection, for each finding on them,
-/// and for each transaction.
-fn lines_beside(out: &mut impl Write, Beside { dns, tls, quic, transactions }: &Beside<'_>) -> io::Result<()> {
+/// A line of JSON for each lookup, server, handshake, QUIC connection and conversation of UDP, for
+/// what the network said, for each finding on them, and for each transaction.
+fn lines_beside(
+    out: &mut impl Write,
+    Beside { dns, tls, quic, udp, network, transactions }: &Beside<'_>,
+) -> io::Result<()> {
     fn write<R: record::table::Record>(out: &mut impl Write, record: &R) -> io::Result<()> {
         let mut json = Vec::new();
         record::json::object(&mut json, record);
@@ -265,6 +273,14 @@ fn lines_beside(out: &mut impl Write, Beside { dns, tls, quic, transactions }: &
     tls.findings().iter().try_for_each(|finding| write(out, finding))?;
     quic.connections().try_for_each(|connection| write(out, connection))?;
     quic.findings().iter().try_for_each(|finding| write(out, finding))?;
+    udp.conversations().try_for_each(|conversation| write(out, conversation))?;
+    udp.streams().try_for_each(|stream| write(out, stream))?;
+    udp.findings().iter().try_for_each(|finding| write(out, finding))?;
+    network.errors().iter().try_for_each(|error| write(out, error))?;
+    network.echoes().iter().try_for_each(|echo| write(out, echo))?;
+    network.neighbours().iter().try_for_each(|neighbour| write(out, neighbour))?;
+    network.incomplete().iter().try_for_each(|packet| write(out, packet))?;
+    network.findings().iter().try_for_each(|finding| write(out, finding))?;
     transactions.iter().try_for_each(|transaction| write(out, transaction))
 }
 
@@ -366,10 +382,23 @@ fn whole(
     let provenance = keep::provenance(name, follower, reading);
     let rows = args.rows.max(overview::SHOWN);
     let (dns, tls) = (&Dns::new(&beside.dns, rows), &Tls::new(&beside.tls, rows));
-    let quic = &Quic::new(&beside.quic, rows);
+    let (quic, udp) = (&Quic::new(&beside.quic, rows), &Udp::new(&beside.udp, rows));
     let (name, provenance, shown) = (run.as_deref(), &provenance, args.rows);
+    let network = &Network::new(&beside.network, rows);
     let transactions = &beside.transactions;
-    Ok(describe(&Subject { name, provenance, finished: true, shown, overview: &all, dns, tls, quic, transactions }))
+    Ok(describe(&Subject {
+        name,
+        provenance,
+        finished: true,
+        shown,
+        overview: &all,
+        dns,
+        tls,
+        quic,
+        udp,
+        network,
+        transactions,
+    }))
 }
 
 fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {

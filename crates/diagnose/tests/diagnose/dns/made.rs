@@ -214,14 +214,21 @@ pub struct Read {
 pub fn follow(mut packets: PacketReader<'_>, options: Options) -> Follower {
     let mut follower = Follower::new(options);
     while let Some(packet) = packets.next_packet().unwrap() {
-        if let Packet::Tcp(segment) = packet {
-            follower.take(segment);
-            follower.dns.reaches(segment.at.as_nanos());
+        match packet {
+            Packet::Tcp(segment) => {
+                follower.take(segment);
+                follower.dns.reaches(segment.at.as_nanos());
+            }
+            Packet::Udp(datagram) => follower.take_datagram(&datagram),
+            Packet::Icmp(icmp) => follower.network.icmp(&icmp),
+            Packet::Arp(arp) => follower.network.arp(&arp),
         }
         if let Some(payload) = packets.payload() {
             follower.take_payload(payload);
         }
     }
+    let given_up = packets.take_unfinished();
+    given_up.into_iter().chain(packets.reassembly().under_way()).for_each(|f| follower.network.unfinished(f));
     follower
 }
 

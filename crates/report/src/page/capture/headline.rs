@@ -1,5 +1,5 @@
-//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS, QUIC and what
-//! hosts did to reach a name.
+//! What is said of a capture before all else: what took longest, of TCP, DNS, TLS, QUIC, UDP, the
+//! network itself, and what hosts did to reach a name.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use record::quic::QuicFindingKind;
 use super::columns::clause;
 use super::overview::Subject;
 use super::transactions::{Part, Worst};
-use super::{dns, quic};
+use super::{dns, network, quic, udp};
 use paper::document::Clause;
 
 /// Below this, what is beside TCP is no reason for a sentence beside those on TCP.
@@ -22,12 +22,19 @@ pub(super) fn clauses(of: &Subject, tcp: Option<(Vec<Clause>, Nanos)>) -> Vec<Cl
     others.sort_by_key(|(cost, _)| Reverse(*cost));
     let Some((tcp, cost)) = tcp else {
         let none = "The capture holds no TCP connection.";
-        return match (others.into_iter().next(), of.dns.lookups, of.quic.connections) {
-            (Some((_, worst)), ..) => vec![worst],
-            (None, 0, 0) => vec![none.into()],
-            (None, _, 1..) => vec![Clause::finding(quic::calm(of.quic)), Clause::detail(none)],
-            (None, _, 0) => vec![Clause::finding(dns::calm(of.dns)), Clause::detail(none)],
+        if let Some((_, worst)) = others.into_iter().next() {
+            return vec![worst];
+        }
+        let calm = match (of.quic.connections, of.dns.lookups, of.udp.own()) {
+            (1.., ..) => quic::calm(of.quic),
+            (0, 1.., _) => dns::calm(of.dns),
+            (0, 0, 1..) => udp::calm(of.udp),
+            (0, 0, 0) => match network::calm(of.network) {
+                Some(calm) => calm,
+                None => return vec![none.into()],
+            },
         };
+        return vec![Clause::finding(calm), Clause::detail(none)];
     };
     let (before, after): (Vec<_>, Vec<_>) = others.into_iter().partition(|(other, _)| *other > cost);
     let after = after.into_iter().filter(|(other, _)| *other >= NOTICED);
@@ -73,5 +80,7 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
     {
         all.push((w.part, w.took, w.clause(None)));
     }
-    all.into_iter().map(|(_, cost, clause)| (cost, clause)).collect()
+    let udp = of.udp.findings.first().map(|f| (f.cost_ns, clause(f)));
+    let network = of.network.findings.first().map(|f| (f.cost_ns, clause(f)));
+    all.into_iter().map(|(_, cost, clause)| (cost, clause)).chain(udp).chain(network).collect()
 }

@@ -10,6 +10,7 @@ pub mod connection;
 mod direction;
 mod dns;
 mod headline;
+mod network;
 mod over_time;
 pub mod overview;
 pub mod packets;
@@ -17,6 +18,7 @@ pub mod pair;
 mod quic;
 mod tls;
 mod transactions;
+mod udp;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,10 +28,12 @@ use paper::document::{Clause, Text};
 use record::conversation::Verdict;
 
 pub use dns::{Dns, named_hosts};
+pub use network::Network;
 pub use overview::{Subject, describe, document};
 pub use quic::Quic;
 pub use summary::Overview;
 pub use tls::Tls;
+pub use udp::Udp;
 
 /// The names of hosts by their addresses, those of the first source before those of the next: TLS
 /// hellos, those of QUIC too, say what a connection was for, and come before DNS answers.

@@ -10,7 +10,8 @@ use store::State;
 use store::capture::{Provenance, Run};
 
 use super::columns::{CONNECTION, FINDING, cells, finding_notes, table};
-use super::{Dns, Names, Quic, Tls, clauses_of, dns, ends, headline, host_names, quic, sentence, tls, transactions};
+use super::{Dns, Names, Network, Quic, Tls, Udp};
+use super::{clauses_of, dns, ends, headline, host_names, network, quic, sentence, tls, transactions, udp};
 use crate::page::{command, facts};
 use paper::document::{Clause, Document, Row, Section, Text, texts};
 use paper::plot::{Axis, Hue, Layer, Plot, Span, Unit};
@@ -50,6 +51,10 @@ pub struct Subject<'a> {
     pub tls: &'a Tls,
     /// QUIC.
     pub quic: &'a Quic,
+    /// UDP.
+    pub udp: &'a Udp,
+    /// What the network itself said.
+    pub network: &'a Network,
     /// What hosts did to reach a name.
     pub transactions: &'a [Transaction],
 }
@@ -66,10 +71,23 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
     }
     let finished = state == State::Finished;
     let (dns, tls) = (&Dns::of_run(&run.dns, ROWS), &Tls::of_run(&run.tls, ROWS));
-    let quic = &Quic::of_run(&run.quic, ROWS);
+    let (quic, udp) = (&Quic::of_run(&run.quic, ROWS), &Udp::of_run(&run.udp, ROWS));
+    let network = &Network::of_run(&run.network, ROWS);
     let (name, provenance, overview) = (Some(name), &run.provenance, &overview);
     let transactions = &run.transactions;
-    describe(&Subject { name, provenance, finished, shown: SHOWN, overview, dns, tls, quic, transactions })
+    describe(&Subject {
+        name,
+        provenance,
+        finished,
+        shown: SHOWN,
+        overview,
+        dns,
+        tls,
+        quic,
+        udp,
+        network,
+        transactions,
+    })
 }
 
 /// What is said of a capture.
@@ -129,6 +147,8 @@ pub fn describe(of: &Subject) -> Document {
         dns::section(of.dns, of.shown, &p.names),
         tls::section(of.tls, of.shown, &p.names),
         quic::section(of.quic, of.shown, &p.names),
+        udp::section(of.udp, of.shown, &p.names),
+        network::section(of.network, of.shown, &p.names),
         lost,
         environment,
     ];
@@ -137,14 +157,17 @@ pub fn describe(of: &Subject) -> Document {
     let lookups = Some(of.dns.lookups).filter(|n| *n > 0).map(|n| format!(", {}", quantity::counted(n, "name lookup")));
     let quic = Some(of.quic.connections).filter(|n| *n > 0);
     let quic = quic.map(|n| format!(", {}", quantity::counted(n, "QUIC connection")));
+    let udp = Some(of.udp.own()).filter(|n| *n > 0);
+    let udp = udp.map(|n| format!(", {}", quantity::counted(n, "other UDP conversation")));
     let about = format!(
-        "{}: {}{}, {}{}{}.",
+        "{}: {}{}, {}{}{}{}.",
         p.source,
         quantity::counted(p.packets, "packet"),
         segments.unwrap_or_default(),
         quantity::counted(overview.connections, "connection"),
         quic.unwrap_or_default(),
-        lookups.unwrap_or_default()
+        lookups.unwrap_or_default(),
+        udp.unwrap_or_default()
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
     let verdict = headline::clauses(of, verdict(&overview));

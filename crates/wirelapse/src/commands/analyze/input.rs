@@ -113,7 +113,7 @@ pub struct Reading {
     format: String,
     /// Packets of the capture.
     pub packets: u64,
-    /// UDP and ICMP.
+    /// UDP, ICMP and ARP.
     other: u64,
     /// Damage, in words, with its first place and how often.
     problems: Vec<(String, Place, u64)>,
@@ -274,6 +274,9 @@ impl Turns {
         if let Some(last) = segments.last() {
             follower.dns.reaches(last.at.as_nanos());
         }
+        if follower.network.watches() {
+            segments.iter().for_each(|s| follower.network.sent(s));
+        }
         if self.in_order > 0 {
             segments.iter().for_each(|s| follower.take(s));
             self.in_order -= 1;
@@ -306,7 +309,28 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
                     }
                 }
             }
-            Ok(Some(_)) => reading.other += 1,
+            Ok(Some(Packet::Udp(datagram))) => {
+                reading.other += 1;
+                if packets.has(datagram.source, datagram.destination) {
+                    follower.take_datagram(&datagram);
+                }
+            }
+            Ok(Some(Packet::Icmp(icmp))) => {
+                reading.other += 1;
+                let is_own = match icmp.quoted {
+                    Some(quoted) => packets.has(quoted.source, quoted.destination),
+                    None => packets.has_the_rest(),
+                };
+                if is_own {
+                    follower.network.icmp(&icmp);
+                }
+            }
+            Ok(Some(Packet::Arp(arp))) => {
+                reading.other += 1;
+                if packets.has_the_rest() {
+                    follower.network.arp(&arp);
+                }
+            }
             Ok(None) => break None,
             Err(error) => break Some(error),
         }
@@ -315,6 +339,10 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
         }
     };
     turns.hand_on(follower);
+    if packets.has_the_rest() {
+        let given_up = packets.take_unfinished();
+        given_up.into_iter().chain(packets.reassembly().under_way()).for_each(|f| follower.network.unfinished(f));
+    }
     if let Some(error) = failed {
         if packets.packets() == 0 {
             return Err(source.bad(&error));
@@ -388,7 +416,7 @@ impl Reading {
         for (problem, place, count) in &self.problems {
             complain!("warning: {}: {place}: {problem} ({count} in all)", self.name);
         }
-        // What is well-formed and merely not TCP (ARP, say) is counted in the output and needs no
+        // What is well-formed and merely of other protocols is counted in the output and needs no
         // warning.
         let damaged =
             |why: NotDecoded| why != NotDecoded::FragmentHeld && why.class() != Some(wire::Class::Unsupported);
@@ -420,7 +448,7 @@ impl Reading {
             .collect();
         let problems: Vec<_> =
             self.problems.iter().map(|(what, place, count)| entry(what.clone(), *place, *count)).collect();
-        let Beside { dns, tls, quic, .. } = beside;
+        let Beside { dns, tls, quic, udp, network, .. } = beside;
         let server_names = host_names(&[&tls.names(), &quic.names()]);
         let [resolved, server_names] = [dns.names(), server_names].map(|names| {
             let named = names.into_iter();
@@ -437,6 +465,8 @@ impl Reading {
             "dns": record::table::object::of(&dns.totals()),
             "tls": record::table::object::of(&tls.totals()),
             "quic": record::table::object::of(&quic.totals()),
+            "udp": record::table::object::of(&udp.totals()),
+            "network": record::table::object::of(&network.totals()),
             "not_tcp": self.other,
             "not_read": unread,
             "problems": problems,

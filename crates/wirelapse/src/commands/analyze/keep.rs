@@ -1,10 +1,11 @@
-//! The connections, the DNS, the TLS and the QUIC of a capture as a run directory.
+//! The connections, the DNS, the TLS, the QUIC and the UDP of a capture, and what the network
+//! said in it, as a run directory.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use diagnose::Follower;
-use store::capture::{Dns, Provenance, Quic, Run, Tls};
+use store::capture::{Dns, Network, Provenance, Quic, Run, Tls, Udp};
 
 use super::{Beside, Reading};
 use crate::exit::BadInput;
@@ -22,6 +23,8 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
             follower.dns.totals().not_read(),
             follower.tls.totals().not_read(),
             follower.quic.totals().not_read(),
+            follower.udp.totals().not_read(),
+            follower.network.totals().not_read(),
         ]
         .concat(),
         segments: Some(totals.segments),
@@ -38,13 +41,25 @@ pub fn write(path: &Path, provenance: Provenance, (follower, beside): (&Follower
         conversations.push(report.row());
         findings.extend(report.finding_rows());
     }
-    let Beside { dns, tls, quic, transactions } = beside;
+    let Beside { dns, tls, quic, udp, network, transactions } = beside;
     let dns =
         Dns { lookups: dns.lookups().collect(), servers: dns.servers().to_vec(), findings: dns.findings().to_vec() };
     let tls = Tls { handshakes: tls.handshakes().cloned().collect(), findings: tls.findings().to_vec() };
     let quic = Quic { connections: quic.connections().cloned().collect(), findings: quic.findings().to_vec() };
+    let udp = Udp {
+        conversations: udp.conversations().cloned().collect(),
+        streams: udp.streams().cloned().collect(),
+        findings: udp.findings().to_vec(),
+    };
+    let network = Network {
+        errors: network.errors().to_vec(),
+        echoes: network.echoes().to_vec(),
+        neighbours: network.neighbours().to_vec(),
+        incomplete: network.incomplete().to_vec(),
+        findings: network.findings().to_vec(),
+    };
     let transactions = transactions.clone();
-    match (Run { provenance, conversations, findings, dns, tls, quic, transactions }).write(path) {
+    match (Run { provenance, conversations, findings, dns, tls, quic, udp, network, transactions }).write(path) {
         Err(error @ (store::Error::Exists(_) | store::Error::Create { .. })) => Err(BadInput(error.to_string()).into()),
         other => other.context("the run of the capture is incomplete"),
     }

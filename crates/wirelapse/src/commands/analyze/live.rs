@@ -39,8 +39,24 @@ impl Taken<'_> {
         let mut frame = Frame::new(self.reading.packets, at, self.link_type, &bytes);
         frame.original_length = received.wire_length();
         match wire::dissect_keeping(&frame, &mut self.reassembly, &mut self.payload) {
-            Ok(Packet::Tcp(segment)) => self.follower.take(&segment),
-            Ok(_) => self.reading.not_tcp(None),
+            Ok(Packet::Tcp(segment)) => {
+                self.follower.take(&segment);
+                if self.follower.network.watches() {
+                    self.follower.network.sent(&segment);
+                }
+            }
+            Ok(Packet::Udp(datagram)) => {
+                self.reading.not_tcp(None);
+                self.follower.take_datagram(&datagram);
+            }
+            Ok(Packet::Icmp(icmp)) => {
+                self.reading.not_tcp(None);
+                self.follower.network.icmp(&icmp);
+            }
+            Ok(Packet::Arp(arp)) => {
+                self.reading.not_tcp(None);
+                self.follower.network.arp(&arp);
+            }
             Err(why) => self.reading.not_tcp(Some(why)),
         }
         self.follower.dns.reaches(at.as_nanos());
@@ -96,6 +112,9 @@ pub fn capture<'a>(
             break;
         }
     }
+    let given_up = taken.reassembly.take_unfinished();
+    let unfinished = given_up.into_iter().chain(taken.reassembly.under_way());
+    unfinished.for_each(|of| taken.follower.network.unfinished(of));
     let mut reading = taken.reading;
     reading.dropped(counts.dropped + counts.dropped_by_interface);
     if let Some(gone) = &gone {

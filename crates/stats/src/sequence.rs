@@ -34,19 +34,43 @@ pub struct Datagrams {
     pub jitter: Nanos,
 }
 
+/// Interarrival jitter (RFC 3550, section 6.4.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Jitter {
+    /// Times 16, as appendix A.8 keeps it so that integers do.
+    x16: u64,
+    transit: Option<i128>,
+}
+
+impl Jitter {
+    /// A datagram came. Each time is of one side's clock, in ns: only the differences between
+    /// transits are used.
+    pub fn arrived(&mut self, sent: u64, arrived: u64) {
+        let transit = i128::from(arrived) - i128::from(sent);
+        if let Some(before) = self.transit {
+            let change = u64::try_from((transit - before).unsigned_abs()).unwrap_or(u64::MAX / 32).min(u64::MAX / 32);
+            self.x16 = (self.x16 + change).saturating_sub((self.x16 + 8) / 16);
+        }
+        self.transit = Some(transit);
+    }
+
+    /// As it is after the last one.
+    pub fn value(&self) -> Nanos {
+        Nanos(self.x16 / 16)
+    }
+}
+
 /// Follows the numbers of one flow, which begin at 1.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     counts: Datagrams,
     seen: [u64; WORDS],
-    /// Jitter times 16, as RFC 3550 A.8 keeps it so that integers do.
-    jitter_x16: u64,
-    transit: Option<i128>,
+    jitter: Jitter,
 }
 
 impl Default for Tracker {
     fn default() -> Self {
-        Self { counts: Datagrams::default(), seen: [0; WORDS], jitter_x16: 0, transit: None }
+        Self { counts: Datagrams::default(), seen: [0; WORDS], jitter: Jitter::default() }
     }
 }
 
@@ -54,9 +78,16 @@ impl Tracker {
     /// A datagram came. Each time is of one side's clock: only the differences between transits are
     /// used.
     pub fn arrived<A: Clock, B: Clock>(&mut self, number: u64, sent: Instant<A>, arrived: Instant<B>) {
+        if self.numbered(number) {
+            self.jitter.arrived(sent.as_nanos(), arrived.as_nanos());
+        }
+    }
+
+    /// The same without times. Whether it had not come before, as far as that is known.
+    pub fn numbered(&mut self, number: u64) -> bool {
         if number == 0 {
             self.counts.malformed += 1;
-            return;
+            return false;
         }
         if number > self.counts.expected {
             self.forget(number);
@@ -65,21 +96,16 @@ impl Tracker {
             self.counts.received += 1;
         } else if self.counts.expected - number >= WINDOW {
             self.counts.too_late += 1;
-            return;
+            return false;
         } else if self.is_marked(number) {
             self.counts.duplicated += 1;
-            return;
+            return false;
         } else {
             self.mark(number);
             self.counts.received += 1;
             self.counts.reordered += 1;
         }
-        let transit = i128::from(arrived.as_nanos()) - i128::from(sent.as_nanos());
-        if let Some(before) = self.transit {
-            let change = u64::try_from((transit - before).unsigned_abs()).unwrap_or(u64::MAX / 32).min(u64::MAX / 32);
-            self.jitter_x16 = (self.jitter_x16 + change).saturating_sub((self.jitter_x16 + 8) / 16);
-        }
-        self.transit = Some(transit);
+        true
     }
 
     /// Something that is not a numbered datagram came.
@@ -89,11 +115,7 @@ impl Tracker {
 
     /// The counts so far.
     pub fn counts(&self) -> Datagrams {
-        Datagrams {
-            lost: self.counts.expected - self.counts.received,
-            jitter: Nanos(self.jitter_x16 / 16),
-            ..self.counts
-        }
+        Datagrams { lost: self.counts.expected - self.counts.received, jitter: self.jitter.value(), ..self.counts }
     }
 
     /// Makes room for the numbers up to `new`.
