@@ -468,7 +468,13 @@ impl Follower {
         tls: &tls::Analysis<'_>,
         quic: &quic::Analysis<'_>,
     ) -> Vec<Transaction> {
-        let resolved = dns.resolved();
+        // What is asked for in a flood of questions leads to no connection.
+        let mut ends: HashSet<IpAddr> = HashSet::new();
+        for key in self.connections.iter().filter(|_| !dns.is_empty()).map(Held::key) {
+            ends.extend([true, false].map(|low| key.end(low).ip()));
+        }
+        ends.extend(quic.connections().flat_map(|c| [c.client.ip(), c.server.ip()]));
+        let resolved = dns.resolved(&ends);
         let given = transactions::given(&resolved);
         let handshakes: HashMap<u64, &TlsHandshake> =
             tls.handshakes().filter(|h| h.connection > 0).map(|h| (h.connection, h)).collect();

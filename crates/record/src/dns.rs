@@ -119,6 +119,9 @@ pub fn names<'a, A: IntoIterator<Item = IpAddr>>(
     for (name, addresses) in found {
         for address in addresses {
             let of = names.entry(address).or_default();
+            if of.first().is_some_and(|latest| latest == name) {
+                continue;
+            }
             of.retain(|known| known != name);
             of.insert(0, name.to_owned());
             of.truncate(NAMES);

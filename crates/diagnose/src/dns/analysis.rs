@@ -68,10 +68,15 @@ impl<'a> Analysis<'a> {
 
     /// The lookups that took longest, of which those without an answer come first.
     pub fn slowest(&self, most: usize) -> Vec<Lookup> {
-        let mut cases: Vec<&Case<'_>> = self.cases.iter().collect();
         let waited = |case: &Case<'_>| case.took().unwrap_or_else(|| case.waited());
-        cases.sort_by_key(|case| (Reverse(waited(case)), case.number));
-        cases.into_iter().take(most).map(Case::row).collect()
+        // Each looks for its times in another place of memory, once.
+        let mut order: Vec<_> = self.cases.iter().map(|case| (Reverse(waited(case)), case.number)).collect();
+        if most < order.len() {
+            order.select_nth_unstable(most);
+            order.truncate(most);
+        }
+        order.sort_unstable();
+        order.into_iter().map(|(_, number)| self.cases[number as usize - 1].row()).collect()
     }
 
     /// The servers in the order of their addresses.
@@ -89,8 +94,8 @@ impl<'a> Analysis<'a> {
         self.totals
     }
 
-    /// The lookups of addresses.
-    pub(crate) fn resolved(&self) -> Vec<Resolved<'_>> {
+    /// The lookups of addresses by all who are among these hosts, or were given one of them.
+    pub(crate) fn resolved(&self, hosts: &HashSet<IpAddr>) -> Vec<Resolved<'_>> {
         let resolved = |case: &Case<'a>| Resolved {
             number: case.number,
             client: case.client(),
@@ -101,12 +106,15 @@ impl<'a> Analysis<'a> {
             tries: case.at.map_or(case.tries.len(), |i| i + 1) as u64,
             addresses: case.answer().map_or(&[], |answer| &answer.addresses),
         };
-        self.cases.iter().filter(|case| case.first().is_address()).map(resolved).collect()
+        let all = || self.cases.iter().filter(|case| case.is_address()).map(resolved);
+        let given = all().filter(|of| of.addresses.iter().any(|address| hosts.contains(address)));
+        let askers: HashSet<IpAddr> = given.map(|of| of.client).collect();
+        all().filter(|of| hosts.contains(&of.client) || askers.contains(&of.client)).collect()
     }
 
     /// The names that were asked for, by the addresses in the answers: see [`names`].
     pub fn names(&self) -> BTreeMap<IpAddr, Vec<String>> {
-        let found = self.cases.iter().filter(|case| case.first().is_address());
+        let found = self.cases.iter().filter(|case| case.is_address());
         names(found.filter_map(|case| Some((&*case.first().name, case.answer()?.addresses.iter().copied()))))
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use record::dns::Protocol;
-use wire::packet::dns::{code, kind};
+use wire::packet::dns::code;
 
 /// A question that was sent, and what came of it.
 #[derive(Clone, Debug)]
@@ -80,9 +80,5 @@ impl Exchange {
     /// The answer, where the client no longer waited for it.
     pub(super) fn refused(&self) -> Option<&Answer> {
         self.answer.as_deref().filter(|answer| answer.refused_by.is_some())
-    }
-
-    pub(super) fn is_address(&self) -> bool {
-        matches!(self.kind, kind::A | kind::AAAA)
     }
 }

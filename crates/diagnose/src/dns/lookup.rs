@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use record::Nanos;
-use record::dns::{Answered, Lookup};
-use wire::packet::dns::{code, code_name, kind_name};
+use record::dns::{Answered, Lookup, Protocol};
+use wire::packet::dns::{code, code_name, kind, kind_name};
 
 use super::exchange::{Answer, Exchange};
 
@@ -54,6 +54,11 @@ pub(super) struct Case<'a> {
     /// The try with the answer that the client used, or the last one that it got.
     pub(super) at: Option<usize>,
     pub(super) unseen: Option<Unseen>,
+    /// The protocol and the type of what was asked for.
+    pub(super) protocol: Protocol,
+    pub(super) kind: u16,
+    /// One try that brought what it asked for, as most do: of these, rules look at the time alone.
+    pub(super) is_plain: bool,
     /// The latest packet of the capture.
     latest: u64,
 }
@@ -80,11 +85,17 @@ impl<'a> Case<'a> {
                 (if unseen.is_some() { Answered::NotKnown } else { Answered::Unanswered }, unseen)
             }
         };
-        Self { number: 0, tries, answered, at, unseen, latest }
+        let (protocol, kind) = (tries[0].protocol, tries[0].kind);
+        let is_plain = tries.len() == 1 && answered == Answered::Found && tries.iter().all(usable);
+        Self { number: 0, tries, answered, at, unseen, protocol, kind, is_plain, latest }
     }
 
     pub(super) fn first(&self) -> &'a Exchange {
         self.tries[0]
+    }
+
+    pub(super) fn is_address(&self) -> bool {
+        matches!(self.kind, kind::A | kind::AAAA)
     }
 
     pub(super) fn client(&self) -> IpAddr {

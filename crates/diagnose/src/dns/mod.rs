@@ -169,8 +169,9 @@ pub struct Dns {
     /// In the order in which they were asked.
     exchanges: Vec<Exchange>,
     seed: [u64; 2],
-    /// The latest exchange between these ends.
-    by_ends: HashTable<u32>,
+    /// The latest exchange between these ends, beside the hash of them: to look for that in the
+    /// exchange takes a wait for memory.
+    by_ends: HashTable<(u64, u32)>,
     /// The latest exchange of each question to a multicast group.
     by_question: HashMap<Question, u32>,
     streams: Streams,
@@ -265,11 +266,12 @@ impl Dns {
 
     /// The latest exchange between these ends.
     fn latest_between(&self, ends: &Ends) -> Option<u32> {
-        let exchanges = &self.exchanges;
-        self.by_ends.find(ends.hash(self.seed), |&i| ends.is_of(&exchanges[i as usize])).copied()
+        let (exchanges, hash) = (&self.exchanges, ends.hash(self.seed));
+        let found = self.by_ends.find(hash, |(of, i)| *of == hash && ends.is_of(&exchanges[*i as usize]));
+        found.map(|(_, i)| *i)
     }
 
-    fn ask(&mut self, met: Met, protocol: Protocol, (id, udp_size): (u16, Option<u16>), question: Question) {
+    fn ask(&mut self, met: Met, protocol: Protocol, (id, udp_size): (u16, Option<u16>), mut question: Question) {
         let Met { source: client, destination: server, tcp, at, packet } = met;
         let ends = Ends::new(client, server, protocol, id, tcp);
         let earlier = match protocol {
@@ -287,6 +289,10 @@ impl Dns {
             self.totals.beyond_limit += 1;
             return;
         }
+        let name: Box<str> = match protocol {
+            Protocol::Mdns => question.name.as_str().into(),
+            Protocol::Dns | Protocol::Llmnr => std::mem::take(&mut question.name).into_boxed_str(),
+        };
         let repeats = protocol != Protocol::Mdns && earlier.is_some_and(|e| e.answer.is_none());
         let index = self.exchanges.len() as u32;
         self.totals.questions += 1;
@@ -296,7 +302,7 @@ impl Dns {
             protocol,
             tcp,
             id,
-            name: question.name.as_str().into(),
+            name,
             kind: question.kind,
             udp_size,
             asked: at,
@@ -309,12 +315,10 @@ impl Dns {
             self.by_question.insert(question, index);
             return;
         }
-        let (exchanges, seed, hash) = (&self.exchanges, self.seed, ends.hash(self.seed));
-        match self.by_ends.find_mut(hash, |&i| ends.is_of(&exchanges[i as usize])) {
-            Some(latest) => *latest = index,
-            None => {
-                self.by_ends.insert_unique(hash, index, |&i| Ends::of(&exchanges[i as usize]).hash(seed));
-            }
+        let (exchanges, hash) = (&self.exchanges, ends.hash(self.seed));
+        match self.by_ends.find_mut(hash, |(of, i)| *of == hash && ends.is_of(&exchanges[*i as usize])) {
+            Some((_, latest)) => *latest = index,
+            None => _ = self.by_ends.insert_unique(hash, (hash, index), |(hash, _)| *hash),
         }
     }
 

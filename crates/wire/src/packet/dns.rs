@@ -218,6 +218,16 @@ fn write_label(label: &[u8], text: &mut String) {
     if !text.is_empty() {
         text.push('.');
     }
+    // Of letters, digits and hyphens, as nearly all are.
+    let is_plain = label.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if let Ok(plain) = str::from_utf8(label)
+        && is_plain
+    {
+        let from = text.len();
+        text.push_str(plain);
+        text[from..].make_ascii_lowercase();
+        return;
+    }
     for &byte in label {
         match byte {
             b'.' | b'\\' | b'"' | b'`' => text.extend(['\\', byte.into()]),

@@ -11,7 +11,7 @@ use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let mut by: BTreeMap<(SocketAddr, u16), Shown<'_, '_>> = BTreeMap::new();
-    for case in view.cases() {
+    for case in view.unusual() {
         for (i, e) in case.tries.iter().enumerate() {
             let Some(answer) = e.answer.as_ref().filter(|answer| !answer.is_of_name()) else { continue };
             // If the client goes on, it costs the time to the next try; else it ends there.

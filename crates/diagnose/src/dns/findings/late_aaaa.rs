@@ -18,10 +18,10 @@ const LATER: u64 = 100_000_000;
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let mut latest: HashMap<_, &Case<'_>> = HashMap::new();
     let mut shown = Shown::default();
-    if view.cases().all(|case| case.first().kind != kind::AAAA) {
+    if view.cases().all(|case| case.kind != kind::AAAA) {
         return Vec::new();
     }
-    for case in view.cases().filter(|case| case.first().is_address()) {
+    for case in view.cases().filter(|case| case.is_address()) {
         let first = case.first();
         latest.insert((case.client(), &first.name, first.kind), case);
         let other = if first.kind == kind::A { kind::AAAA } else { kind::A };

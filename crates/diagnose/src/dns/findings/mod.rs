@@ -85,7 +85,12 @@ impl<'v, 'a> View<'v, 'a> {
     /// Lookups of DNS itself: with multicast DNS and LLMNR, silence says that there is no such
     /// name.
     fn cases(&self) -> impl Iterator<Item = &'v Case<'a>> + use<'v, 'a> {
-        self.cases.iter().filter(|case| case.first().protocol == Protocol::Dns)
+        self.cases.iter().filter(|case| case.protocol == Protocol::Dns)
+    }
+
+    /// Those of them that are not the usual ones, with one try that brought what it asked for.
+    fn unusual(&self) -> impl Iterator<Item = &'v Case<'a>> + use<'v, 'a> {
+        self.cases().filter(|case| !case.is_plain)
     }
 
     /// Servers of DNS itself, with their tries.

@@ -16,14 +16,18 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     // The lookups of one client for one type, in order: those of a search follow one another.
     let mut chains: HashMap<(IpAddr, u16), Vec<&Case<'_>>> = HashMap::new();
     let mut found: Vec<Vec<&Case<'_>>> = Vec::new();
+    let is_vain = |case: &Case<'_>| matches!(case.answered, Answered::NoSuchName | Answered::NoData);
+    if !view.unusual().any(is_vain) {
+        return Vec::new();
+    }
     for case in view.cases() {
-        let chain = chains.entry((case.client(), case.first().kind)).or_default();
+        let chain = chains.entry((case.client(), case.kind)).or_default();
         let asked = case.first().asked;
         chain.retain(|before| before.end().is_some_and(|end| end <= asked && asked - end < AT_ONCE));
         let vain: Vec<&Case<'_>> =
             chain.iter().copied().filter(|before| goes_before(&before.first().name, &case.first().name)).collect();
         match case.answered {
-            Answered::NoSuchName | Answered::NoData => {}
+            _ if is_vain(case) => {}
             // What it was asked for with before has come to its end.
             Answered::Found if !vain.is_empty() => {
                 chain.retain(|before| vain.iter().all(|v| v.number != before.number));

@@ -11,7 +11,7 @@ use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let mut by: BTreeMap<SocketAddr, Shown<'_, '_>> = BTreeMap::new();
-    for case in view.cases() {
+    for case in view.unusual() {
         for e in &case.tries {
             if e.refused().is_some() {
                 // When it gave up is not known: after its last question.

@@ -8,7 +8,7 @@ use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     let mut shown = Shown::default();
-    for case in view.cases() {
+    for case in view.unusual() {
         if let Some((_, cut)) = case.cut() {
             shown.add(case, cut.at..case.end().unwrap_or(cut.at).max(cut.at));
         }

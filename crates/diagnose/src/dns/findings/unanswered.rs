@@ -11,18 +11,18 @@ use crate::dns::lookup::Case;
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     // A name of which one address is known is resolved; the other one has its own finding.
-    let unanswered = || view.cases().filter(|case| case.answered == Answered::Unanswered);
+    let unanswered = || view.unusual().filter(|case| case.answered == Answered::Unanswered);
     let asked: HashSet<_> = unanswered().map(|case| (case.client(), &*case.first().name)).collect();
     if asked.is_empty() {
         return Vec::new();
     }
-    let found = view.cases().filter(|case| case.answered == Answered::Found && case.first().is_address());
+    let found = view.cases().filter(|case| case.answered == Answered::Found && case.is_address());
     let found: HashSet<_> =
         found.map(|case| (case.client(), &*case.first().name)).filter(|name| asked.contains(name)).collect();
     let mut shown = Shown::default();
     for case in unanswered() {
         let first = case.first();
-        let is_known = first.is_address() && found.contains(&(case.client(), &*first.name));
+        let is_known = case.is_address() && found.contains(&(case.client(), &*first.name));
         if !is_known && case.tries.iter().any(|e| view.answers(e.server)) {
             shown.add(case, first.asked..first.asked + case.waited());
         }
