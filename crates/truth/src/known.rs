@@ -39,7 +39,7 @@ fn capture(file: &Path, times: Option<&Vec<u64>>) -> Vec<Packet> {
 /// What the verdict on `packets` is worth by `truth`, of the connection with this port of the
 /// client; and which limits were named and true.
 fn outcome(packets: &[Packet], port: u16, truth: &Truth) -> Option<(Outcome, Limit, Limit)> {
-    let span = packet::span(packets)?;
+    let span = packet::span(packets, port)?;
     let report = analysed(packets, port)?;
     Some((judge(&report, truth, span), report.limits.largest(), truth.budget(span.0, span.1).largest()))
 }
@@ -68,7 +68,7 @@ impl Known {
     /// Where there is no such capture.
     pub fn again(self, file: &Path) -> Case {
         let packets = capture(file, self.times.as_ref());
-        match analysed(&packets, self.port).zip(packet::span(&packets)) {
+        match analysed(&packets, self.port).zip(packet::span(&packets, self.port)) {
             Some((report, span)) => self.case.said_anew(&report, &self.truth, span),
             None => self.case,
         }
@@ -84,7 +84,7 @@ impl Known {
     fn of(case: Case, port: u16, truth: &Truth, packets: &[Packet]) -> Self {
         let times = packets.iter().any(|p| p.at != p.truly_at);
         let times = times.then(|| packets.iter().map(|p| p.truly_at).collect());
-        let (from, to) = packet::span(packets).unwrap_or_default();
+        let (from, to) = packet::span(packets, port).unwrap_or_default();
         Self { fixed: false, case, port, truth: truth.part(from, to), times }
     }
 }
@@ -128,7 +128,7 @@ const SHORTEST: u64 = 100_000_000;
 fn shrunk(mut packets: Vec<Packet>, port: u16, truth: &Truth) -> Vec<Packet> {
     let found = outcome(&packets, port, truth);
     let is_wrong = |some: &[Packet]| {
-        let long = some.last().zip(some.first()).is_some_and(|(l, f)| l.truly_at >= f.truly_at + SHORTEST);
+        let long = packet::span(some, port).is_some_and(|(from, to)| to >= from + SHORTEST);
         long && outcome(some, port, truth) == found
     };
     let mut part = packets.len() / 2;

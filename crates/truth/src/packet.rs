@@ -37,9 +37,10 @@ impl Packet {
     }
 }
 
-/// The true times of the first and the last of some packets; `None` of none.
-pub(crate) fn span(packets: &[Packet]) -> Option<(u64, u64)> {
-    let times = || packets.iter().map(|p| p.truly_at);
+/// The true times of the first and the last packet of the connection with this port of the client;
+/// `None` where there is none.
+pub(crate) fn span(packets: &[Packet], port: u16) -> Option<(u64, u64)> {
+    let times = || packets.iter().filter(|p| p.client_port() == Some(port)).map(|p| p.truly_at);
     Some((times().min()?, times().max()?))
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn read(file: &[u8]) -> Vec<Packet> {
 
 /// A compressed capture file of the packets' headers.
 pub(crate) fn write(packets: &[Packet]) -> Vec<u8> {
-    let mut file = zstd::Encoder::new(Vec::new(), 19).expect("zstd has this level");
+    let mut file = zstd::Encoder::new(Vec::new(), 12).expect("zstd has this level");
     wire::capture::write_pcap_header(&mut file, LinkType::ETHERNET).expect("memory takes all");
     for p in packets {
         let headers = &p.data[..p.payload_at().map_or(p.data.len(), |at| at.min(p.data.len()))];

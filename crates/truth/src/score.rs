@@ -146,7 +146,8 @@ pub(crate) fn judge(report: &Report, truth: &Truth, (from, to): (u64, u64)) -> O
     if is_off { Outcome::Share } else { Outcome::Right }
 }
 
-/// What `analyze` says of the connection with this port of the client.
+/// What `analyze` says of the connection with this port of the client, beside the others of its
+/// capture.
 ///
 /// # Panics
 /// Where `diagnose` does; then the capture is in the folder for temporary files.
@@ -199,12 +200,11 @@ impl Observation {
         self.talks.iter().map(|t| End::ALL.map(|at| Truth::of(&self.plan, t, &capacity, at))).collect()
     }
 
-    /// What a capture of connection `talk` at `place` holds.
+    /// What a capture at `place`, which is one of connection `talk`, holds: all connections of the
+    /// hosts, as a real one does.
     pub(crate) fn captured(&self, talk: usize, place: Place) -> Vec<Packet> {
         let beside = self.beside(talk, place);
-        let port = self.talks[talk].client.port();
-        let own = self.captures[beside as usize].iter().filter(|p| p.client_port() == Some(port));
-        let mut packets: Vec<Packet> = own.cloned().collect();
+        let mut packets = self.captures[beside as usize].clone();
         if matches!(place, Place::Before | Place::After) {
             // Half the way of the constant delay: what leaves the near host comes by later, and
             // what goes there has come by earlier.
@@ -272,8 +272,9 @@ impl Observation {
         let transforms: Vec<Transform> = (0..count).map(|_| Transform::draw(draw)).collect();
         let whole = self.captured(talk, place);
         let packets = transforms.iter().fold(whole, |packets, t| t.apply(packets, self.plan.path.mtu, draw));
-        let (from, to) = packet::span(&packets)?;
-        let report = analysed(&packets, self.talks[talk].client.port()).filter(|_| from < to)?;
+        let port = self.talks[talk].client.port();
+        let (from, to) = packet::span(&packets, port)?;
+        let report = analysed(&packets, port).filter(|_| from < to)?;
         let causes = truth.causes(from, to);
         let largest = truth.budget(from, to).largest();
         let bytes: u64 = self.talks[talk].ticks.last()?.ends.iter().flatten().map(|s| s.acked).sum();

@@ -192,16 +192,17 @@ fn joined(packets: Vec<Packet>) -> Vec<Packet> {
     let mut all: Vec<Packet> = Vec::with_capacity(packets.len());
     let ends = Flags::FIN | Flags::SYN | Flags::RST | Flags::PSH;
     for p in packets {
-        if let Some(last) = all.last_mut() {
+        // What other connections send meanwhile is joined by itself.
+        let late = |last: &&mut Packet| p.at.saturating_sub(last.at) < JOINED_WITHIN;
+        let mut latest = all.iter_mut().rev().take_while(late);
+        if let Some(last) = latest.find(|last| last.client_port() == p.client_port()) {
             let follows = p.payload() > 0
                 && last.payload() > 0
                 && p.sender() == last.sender()
-                && p.client_port() == last.client_port()
                 && p.number(4) == last.number(4).wrapping_add(last.payload())
                 && p.number(8) == last.number(8)
                 && !last.flags().intersects(ends)
                 && !p.flags().intersects(Flags::FIN | Flags::SYN | Flags::RST)
-                && p.at.saturating_sub(last.at) < JOINED_WITHIN
                 && last.payload() + p.payload() < JOINED_MOST;
             if follows {
                 last.set_ip_length(last.ip_length() + p.payload() as u16);
