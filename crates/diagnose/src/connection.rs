@@ -6,6 +6,7 @@ mod data;
 mod limit;
 mod old;
 mod plain;
+mod told;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -22,6 +23,7 @@ use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
 use crate::key::Key;
 use crate::ranges::START;
+use crate::series::{self, Series};
 use crate::stall::Heard;
 use crate::steps::{self, Steps};
 use crate::unclear::Unclear;
@@ -33,6 +35,8 @@ use record::conversation::{Budget, Limit, Side, Way};
 #[repr(C)]
 pub(crate) struct Connection {
     // Rarely needed.
+    /// What the direction with the most data did piece by piece in time, where that is much.
+    series: Option<Box<Series>>,
     /// Answers, by their direction.
     pub(crate) turns: [Turns; 2],
     pub(crate) events: Events,
@@ -40,7 +44,7 @@ pub(crate) struct Connection {
     pub(crate) first_number: u64,
     /// The part of the applications' time that a FIN or a RST without data ended.
     closing_wait: u64,
-    pub(crate) first_syn_at: Option<u64>,
+    pub(crate) first_syn_at: Option<NonZeroU64>,
     pub(crate) recorder: Option<Box<Recorder>>,
     /// The handshake was completed.
     pub(crate) established: bool,
@@ -138,6 +142,7 @@ impl Connection {
             held: 0,
             held_for: (Way::ToServer, false),
             bulk: [(Limit::Unknown, None); 2],
+            series: None,
             turns: [Turns::default(); 2],
             events: Events::default(),
             recorder,
@@ -257,9 +262,16 @@ impl Connection {
     /// same.
     #[inline(never)]
     pub(crate) fn take(&mut self, way: Way, s: &Segment) {
+        let begins = series::piece(s.at.as_nanos()) != series::piece(self.last_at);
+        if begins {
+            self.tell();
+        }
         if !self.take_plain(way, s) {
             self.take_any(way, s);
             self.undisturbed = self.find_undisturbed();
+        }
+        if begins {
+            self.tell();
         }
     }
 
@@ -296,7 +308,7 @@ impl Connection {
         }
         let syn = s.flags.contains(Flags::SYN);
         if syn {
-            self.first_syn_at.get_or_insert(now);
+            self.first_syn_at = self.first_syn_at.or(NonZeroU64::new(now));
             if !s.flags.contains(Flags::ACK) && way == Way::ToClient && self.halves[Way::ToServer].offered.seen {
                 self.halves[way].anomalies.simultaneous = true;
             }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 
 use hashbrown::HashTable;
 use record::conversation::Way;
@@ -20,6 +21,7 @@ use crate::network::{self, Network};
 use crate::quic::{self, Quic};
 use crate::report::{self, Report};
 use crate::tls::{self, Tls};
+use crate::together::Paths;
 use crate::trains::Trains;
 use crate::transactions::{self, Call};
 use crate::udp::{self, Udp};
@@ -500,7 +502,7 @@ impl Follower {
                 number,
                 client: c.client().ip(),
                 server: c.server().ip(),
-                start: c.first_syn_at.unwrap_or(c.first_at),
+                start: c.first_syn_at.map_or(c.first_at, NonZeroU64::get),
                 is_answered: c.halves[Way::ToClient].count.packets > 0,
             })
         };
@@ -569,11 +571,12 @@ impl Follower {
 
     /// The report on a connection by its number, from 1 in the order of first packets.
     pub fn report(&self, number: usize) -> Option<Report> {
-        self.connections.get(number.checked_sub(1)?).map(|held| held.with(|c| self.report_on(number, c)))
+        let held = self.connections.get(number.checked_sub(1)?)?;
+        Some(held.with(|c| self.report_on(number, c, &self.paths())))
     }
 
-    fn report_on(&self, number: usize, c: &Connection) -> Report {
-        let report = report::make(number, c);
+    fn report_on(&self, number: usize, c: &Connection, paths: &Paths) -> Report {
+        let report = report::make(number, c, paths);
         let is_silent = self.network.has_errors() && c.halves[Way::ToClient].count.packets == 0;
         match is_silent.then(|| self.network.refusal(c.client(), c.server())).flatten() {
             Some(refusal) => refusal.told(report),
@@ -583,7 +586,16 @@ impl Follower {
 
     /// The reports on all connections, one made at a time.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
-        self.connections.iter().enumerate().map(|(i, held)| held.with(|c| self.report_on(i + 1, c)))
+        let paths = self.paths();
+        self.connections.iter().enumerate().map(move |(i, held)| held.with(|c| self.report_on(i + 1, c, &paths)))
+    }
+
+    /// The paths that something is transferred over.
+    fn paths(&self) -> Paths {
+        Paths::of(self.connections.iter().filter_map(|held| match held {
+            Held::Followed(c) => Some(&**c),
+            Held::Handshake(_) => None,
+        }))
     }
 }
 

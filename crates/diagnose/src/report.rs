@@ -16,6 +16,7 @@ use crate::idle::Idle;
 use crate::kept::Record;
 use crate::next;
 use crate::retransmission::Class;
+use crate::together::Paths;
 use crate::unclear::Unclear;
 use crate::vantage::Vantage;
 
@@ -111,8 +112,8 @@ columns! {
     records_left_out = records_left_out, "packets that found no room among the kept ones";
 }
 
-pub(crate) fn make(number: usize, c: &Connection) -> Report {
-    let case = Case::new(c);
+pub(crate) fn make(number: usize, c: &Connection, paths: &Paths) -> Report {
+    let case = Case::new(c, paths);
     let (findings, withheld) = findings::draw(&case);
     let limits = case.budgets[0].plus(&case.budgets[1]);
     let step = next::step(&case, &limits, &findings);

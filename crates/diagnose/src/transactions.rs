@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 
 use record::Nanos;
 use record::conversation::Way;
@@ -54,7 +55,7 @@ impl<'a> Call<'a> {
             quic: None,
             client: c.client(),
             server: c.server(),
-            start: c.first_syn_at.unwrap_or(c.first_at),
+            start: c.first_syn_at.map_or(c.first_at, NonZeroU64::get),
             turns: c.idle.as_ref().map(|idle| idle.turns).unwrap_or_default(),
             client_last: c.halves[Way::ToServer].last_data_at,
             server_last: c.halves[Way::ToClient].last_data_at,

@@ -198,7 +198,8 @@ pub(super) fn advance(
             // acknowledged this segment too. Something nearer may have answered the handshake.
             let (since, least) = (now - p.una_at.min(now), p.rtt.samples.min().map_or(rtt, |r| r.0));
             queued = rtt.saturating_sub(least).saturating_sub(since);
-            let loaded = u64::from(last.flight) >= 4 * u64::from(p.sizes.largest());
+            // Without data, it is a FIN alone that was answered.
+            let loaded = u64::from(last.flight) >= 4 * u64::from(p.sizes.largest().max(1));
             let standstill = silence >= SHORTEST && loaded || p.rtt.may_stand_still();
             let held_up =
                 standstill && suspect_stall(p, s, (now, silence), &last, (advanced, acked.segments), stood_still);

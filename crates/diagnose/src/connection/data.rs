@@ -202,7 +202,7 @@ impl Connection {
         let original = h.flight.retransmit(old.start, old.end, now);
         let last = self.events.of(Event::SynRetry, way).and_then(|e| e.worst.first());
         // One that was answered is no longer in flight; the client's is the first packet.
-        let begun = self.first_syn_at.filter(|_| way == Way::ToServer).map(|at| (at, self.first_number));
+        let begun = self.first_syn_at.filter(|_| way == Way::ToServer).map(|at| (at.get(), self.first_number));
         let first = last.map(|e| (e.at, e.packets[0])).or(original.map(|o| (o.at, o.number))).or(begun);
         let (from, first) = first.unwrap_or((now, number));
         let (cost, detail) = (now - from.min(now), u64::from(original.is_none()));

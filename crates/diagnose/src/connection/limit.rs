@@ -437,7 +437,7 @@ impl Connection {
         if facts.ids_skipped == 0 || facts.data != Data::New || s.payload == 0 {
             return false;
         }
-        let (h, away) = (&self.halves[way], self.distance(way) != Distance::Near);
+        let (h, away) = (&self.halves[way], self.distance(way) != Distance::Near || self.is_farther(way));
         let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
         let timers = (1u64 << facts.ids_skipped.min(DOUBLED)) - 1;
         away && self.halves.iter().all(|h| h.offered.seen)
@@ -445,6 +445,15 @@ impl Connection {
             && !facts.opens_hole
             && self.halves[!way].space.out() == 0
             && elapsed < timers.saturating_mul(2 * h.timeout(self.lag(way)))
+    }
+
+    /// Whether the sender of direction `way` is by far the farther one: on a path that is so short
+    /// that neither is away, the capture is beside the other.
+    fn is_farther(&self, way: Way) -> bool {
+        const BY_FAR: u64 = 4;
+        let to_sender = |way: Way| self.halves[!way].rtt.base();
+        let farther = |own: u64, other: u64| own / BY_FAR >= other.max(1);
+        to_sender(way).zip(to_sender(!way)).is_some_and(|(own, other)| farther(own, other))
     }
 
     /// Whether a queue on the way from its sender held a segment up for as long as nothing came

@@ -13,6 +13,7 @@ use crate::event::Occurrences;
 use crate::half::Half;
 use crate::idle::Idle;
 use crate::ranges::START;
+use crate::together::Paths;
 use crate::unclear::Unclear;
 use crate::vantage::{Vantage, View};
 
@@ -121,9 +122,11 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(crate) fn new(c: &'a Connection) -> Self {
+    /// The connection beside the others over its path.
+    pub(crate) fn new(c: &'a Connection, paths: &Paths) -> Self {
         let (mut budgets, mut idle, mut vantage) =
             (c.settled(), c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
+        paths.settle(c, &mut budgets);
         let unexplained = c.unexplained_end();
         if unexplained > 0 {
             idle.take_pauses(unexplained, c.ended_by());

@@ -1,0 +1,43 @@
+//! What a transfer tells of itself, piece by piece in time.
+
+use record::conversation::{Budget, Way};
+
+use super::Connection;
+use crate::ranges::START;
+use crate::series::{LIMITS, Part, Series};
+
+/// A direction with fewer data packets has nothing to say of its path.
+const ENOUGH: u64 = 16;
+
+impl Connection {
+    /// Tells its series what came up to the last packet.
+    #[inline(never)]
+    pub(super) fn tell(&mut self) {
+        let Some(way) = self.series.as_ref().map(|s| s.way).or_else(|| self.transfers()) else { return };
+        let (part, first_at) = (self.part(way, &self.budgets[way]), self.first_at);
+        let series = self.series.get_or_insert_with(|| Box::new(Series::new(way, first_at)));
+        series.tell(self.last_at, &part);
+    }
+
+    /// The direction with the most data, where that is enough.
+    fn transfers(&self) -> Option<Way> {
+        let packets = |way: &Way| self.halves[*way].count.payload_packets;
+        Way::ALL.into_iter().max_by_key(packets).filter(|way| packets(way) >= ENOUGH)
+    }
+
+    /// What direction `way` has done so far.
+    fn part(&self, way: Way, budget: &Budget) -> Part {
+        let h = &self.halves[way];
+        let una = h.space.una();
+        let delivered = una.saturating_sub(START) + h.scoreboard.delivered(una, h.sizes.largest());
+        Part { bytes: delivered.cast_signed(), times: LIMITS.map(|limit| budget.of(limit).0.cast_signed()) }
+    }
+
+    /// Its series up to its last packet; `None` of a connection that was short.
+    pub(crate) fn series(&self) -> Option<Series> {
+        let mut series = self.series.as_deref()?.clone();
+        let part = self.part(series.way, &self.settled()[series.way]);
+        series.tell(self.last_at, &part);
+        Some(series)
+    }
+}

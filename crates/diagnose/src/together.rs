@@ -1,0 +1,323 @@
+//! What the connections over one path did together: when one of them found a queue there, and how
+//! much they carried.
+//!
+//! A connection that others leave no room looks as if a window limited it: its round trips are
+//! those of a queue from the first one on, and what it has in flight is one level. Its neighbours
+//! in the capture, between the same two hosts, show that the path is full. One that is alone shows
+//! it too, where it repairs losses as fast as it carried data while a queue stood.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use record::conversation::{Budget, Limit, Way};
+
+use crate::connection::Connection;
+use crate::series::{Part, Series};
+
+/// A path is in use where so much of what it carries at most goes over it.
+const FULL: f64 = 0.85;
+/// A transfer to which its application gives data all the time is busy for so much of it.
+const BUSY: f64 = 0.8;
+/// What a path carries at most is read from as much time, ns, and as many bytes as this.
+const LEAST_TIME: u64 = 1 << 27;
+const LEAST_BYTES: f64 = 24_000.0;
+
+/// Sums over all connections up to a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sum {
+    /// ns.
+    at: u64,
+    /// Bytes that were delivered.
+    bytes: f64,
+    /// For how long a queue stood, ns, as each connection saw it.
+    queued: f64,
+    /// For how long something was delivered, ns, of each connection.
+    sending: f64,
+}
+
+impl Sum {
+    fn less(&self, before: &Self) -> Self {
+        Self {
+            at: self.at - before.at,
+            bytes: self.bytes - before.bytes,
+            queued: self.queued - before.queued,
+            sending: self.sending - before.sending,
+        }
+    }
+
+    /// `share` of the way to `next`.
+    fn towards(&self, next: &Self, share: f64) -> Self {
+        let between = |a: f64, b: f64| a + (b - a) * share;
+        Self {
+            at: self.at,
+            bytes: between(self.bytes, next.bytes),
+            queued: between(self.queued, next.queued),
+            sending: between(self.sending, next.sending),
+        }
+    }
+}
+
+/// The connections over one path, in one direction of it.
+#[derive(Debug, Default)]
+pub(crate) struct Together {
+    sums: Vec<Sum>,
+    /// What the path carried at most while a queue stood, bytes a nanosecond; 0 where none was
+    /// seen.
+    most: f64,
+    /// What its connections carried together while each took what the others left, likewise.
+    divided: f64,
+}
+
+/// From which host data go to which.
+type Hosts = (IpAddr, IpAddr);
+
+fn hosts(c: &Connection, way: Way) -> Hosts {
+    let (client, server) = (c.client().ip(), c.server().ip());
+    if way == Way::ToServer { (client, server) } else { (server, client) }
+}
+
+/// The paths of a capture that something is transferred over.
+#[derive(Debug, Default)]
+pub(crate) struct Paths(HashMap<Hosts, Together>);
+
+impl Paths {
+    pub(crate) fn of<'a>(connections: impl Iterator<Item = &'a Connection>) -> Self {
+        let mut all: HashMap<Hosts, Vec<Series>> = HashMap::new();
+        for c in connections {
+            if let Some(series) = c.series() {
+                all.entry(hosts(c, series.way)).or_default().push(series);
+            }
+        }
+        Self(all.into_iter().map(|(hosts, series)| (hosts, Together::of(&series))).collect())
+    }
+
+    /// Gives the time in which the path of a connection was full to the path.
+    pub(crate) fn settle(&self, c: &Connection, budgets: &mut [Budget; 2]) {
+        let Some(series) = c.series().filter(|_| !self.0.is_empty()) else { return };
+        if let Some(path) = self.0.get(&hosts(c, series.way)) {
+            path.settle(&series, &mut budgets[series.way]);
+        }
+    }
+}
+
+impl Together {
+    fn of(all: &[Series]) -> Self {
+        // What each begins and ends to add in a nanosecond.
+        let mut steps: Vec<(u64, [f64; 3])> = Vec::new();
+        for (from, to, part) in all.iter().flat_map(Series::pieces).filter(|(from, to, _)| from < to) {
+            let length = (to - from) as f64;
+            let bytes = part.bytes.max(0) as f64 / length;
+            let queued = (part.of(Limit::PathRate) as f64 / length).min(1.0);
+            let rates = [bytes, queued, f64::from(u8::from(part.bytes > 0))];
+            steps.push((from, rates));
+            steps.push((to, rates.map(|r| -r)));
+        }
+        steps.sort_by_key(|step| step.0);
+        let mut sums: Vec<Sum> = Vec::new();
+        let (mut sum, mut rates) = (Sum::default(), [0.0; 3]);
+        for (at, change) in steps {
+            let time = if sums.is_empty() { 0.0 } else { (at - sum.at) as f64 };
+            sum = Sum {
+                at,
+                bytes: sum.bytes + rates[0] * time,
+                queued: sum.queued + rates[1] * time,
+                sending: sum.sending + rates[2] * time,
+            };
+            match sums.last_mut() {
+                Some(last) if last.at == at => *last = sum,
+                _ => sums.push(sum),
+            }
+            rates.iter_mut().zip(change).for_each(|(rate, change)| *rate += change);
+        }
+        // Round trips that vary look like a queue now and then. Where one was seen for less than half
+        // as long as none, what went over the path meanwhile is just what it carries otherwise.
+        let time =
+            |limits: &[Limit]| -> u64 { all.iter().flat_map(|s| limits.iter().map(|limit| s.time(*limit))).sum() };
+        let queued = time(&[Limit::PathRate]);
+        let other = time(&[Limit::SlowStart, Limit::CongestionWindow, Limit::Unknown]);
+        let most = if queued >= other / 2 { most(&sums) } else { 0.0 };
+        let mut together = Self { most, sums, divided: 0.0 };
+        if all.len() > 1 {
+            together.divided = all.iter().map(|own| together.divided_with(own)).fold(0.0, f64::max);
+        }
+        together
+    }
+
+    /// The rate that a connection and the others divided, bytes a nanosecond: all of them together
+    /// held it, while its own part of it changed, which pacers and programs that know nothing of
+    /// one another do not do. 0 where that was not seen.
+    fn divided_with(&self, own: &Series) -> f64 {
+        /// Looks in a row, how much is in each, bytes, and how far from their mean all together may
+        /// be; the connection's own part has to change by more.
+        const LOOKS: usize = 4;
+        const BYTES: f64 = 24_000.0;
+        const STEADY: f64 = 0.06;
+        const CHANGES: f64 = 0.25;
+        let mut looks: Vec<[f64; 2]> = Vec::new();
+        let (mut bytes, mut time) = ([0.0; 2], 0.0);
+        for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
+            let all = self.until(to).less(&self.until(from)).bytes;
+            let mine = part.bytes.max(0) as f64;
+            bytes = [bytes[0] + all, bytes[1] + mine];
+            time += (to - from) as f64;
+            if bytes[0] >= BYTES {
+                looks.push(bytes.map(|b| b / time));
+                (bytes, time) = ([0.0; 2], 0.0);
+            }
+        }
+        let divided = |some: &[[f64; 2]]| {
+            let mean = some.iter().map(|[all, _]| all).sum::<f64>() / LOOKS as f64;
+            let steady = some.iter().all(|[all, _]| (all - mean).abs() <= mean * STEADY);
+            let least = some.iter().map(|[_, own]| *own).fold(f64::MAX, f64::min);
+            let most = some.iter().map(|[_, own]| *own).fold(0.0, f64::max);
+            if steady && most - least >= mean * CHANGES { mean } else { 0.0 }
+        };
+        looks.windows(LOOKS).map(divided).fold(0.0, f64::max)
+    }
+
+    fn until(&self, time: u64) -> Sum {
+        let after = self.sums.partition_point(|s| s.at <= time);
+        match (after.checked_sub(1).map(|i| self.sums[i]), self.sums.get(after)) {
+            (Some(before), Some(next)) => {
+                let share = (time - before.at) as f64 / (next.at - before.at) as f64;
+                Sum { at: time, ..before.towards(next, share) }
+            }
+            (before, _) => Sum { at: time, ..before.unwrap_or_default() },
+        }
+    }
+
+    fn settle(&self, own: &Series, budget: &mut Budget) {
+        // What a full queue drops was in a queue that stood before, so a transfer that saw one for
+        // less than a third as long as it repaired has lost by something else as well.
+        let queue_drops = own.time(Limit::PathRate) >= own.time(Limit::LossRecovery) / 3;
+        for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
+            let all = self.until(to).less(&self.until(from));
+            self.settle_piece(&all, part, queue_drops, budget);
+        }
+    }
+
+    /// The same of a piece of one connection, in which `all` did this together.
+    fn settle_piece(&self, all: &Sum, own: &Part, queue_drops: bool, budget: &mut Budget) {
+        let time = all.at as f64;
+        let lost = if queue_drops { own.of(Limit::LossRecovery) } else { 0 };
+        // What others saw: its own eyes have had their say.
+        let queued = all.queued - own.of(Limit::PathRate) as f64;
+        let others = all.bytes - own.bytes.max(0) as f64;
+        let uses = |rate: f64| rate > 0.0 && all.bytes >= rate * FULL * time;
+        if queued < time / 2.0 && !uses(self.most) && !uses(self.divided) {
+            return;
+        }
+        if others <= 0.0 {
+            budget.shift(Limit::LossRecovery, Limit::PathRate, lost);
+            if uses(self.divided) {
+                // As fast alone as all were together.
+                budget.shift(Limit::Unknown, Limit::PathRate, own.of(Limit::Unknown));
+            }
+            return;
+        }
+        for limit in [Limit::SlowStart, Limit::CongestionWindow] {
+            budget.shift(limit, Limit::PathRate, own.of(limit));
+        }
+        // Where it has little of the path beside the others, a larger window or fewer losses would
+        // have given it more.
+        let fair = all.bytes / (all.sending / time).max(1.0);
+        if own.bytes as f64 >= fair / 2.0 {
+            budget.shift(Limit::ReceiveWindow, Limit::PathRate, own.of(Limit::ReceiveWindow));
+            budget.shift(Limit::LossRecovery, Limit::PathRate, lost);
+            // An application that pauses may be what is not known.
+            if own.busy() as f64 >= time * BUSY {
+                budget.shift(Limit::Unknown, Limit::PathRate, own.of(Limit::Unknown));
+            }
+        }
+    }
+}
+
+/// The highest rate while a queue stood, bytes a nanosecond.
+fn most(sums: &[Sum]) -> f64 {
+    let mut most = 0.0;
+    let mut ends = sums.iter().peekable();
+    for from in sums {
+        let long = |end: &Sum| end.at - from.at >= LEAST_TIME && end.bytes - from.bytes >= LEAST_BYTES;
+        while ends.peek().is_some_and(|end| end.at < from.at || !long(end)) {
+            ends.next();
+        }
+        let Some(end) = ends.peek() else { break };
+        let held = end.less(from);
+        if held.queued >= held.at as f64 / 2.0 {
+            most = f64::max(most, held.bytes / held.at as f64);
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::LIMITS;
+
+    const MS: u64 = 1_000_000;
+
+    /// A transfer of so many kilobytes in each tenth of a second, limited by what.
+    fn series(rates: &[u64], limit: Limit) -> Series {
+        let mut series = Series::new(Way::ToServer, 0);
+        let mut bytes = 0;
+        for (tenth, rate) in (1..).zip(rates) {
+            bytes += rate * 1_000;
+            let time = |l: Limit| if l == limit { tenth * 100 * MS } else { 0 };
+            let times = LIMITS.map(|l| time(l).cast_signed());
+            series.tell(tenth * 100 * MS, &Part { bytes: bytes.cast_signed(), times });
+        }
+        series
+    }
+
+    /// How much of the time of the first of them is the path's beside the others, tenths of a
+    /// second.
+    fn of_path(all: &[Series]) -> u64 {
+        let mut budget = Budget::default();
+        let own = all[0].pieces().map(|(.., part)| part);
+        own.for_each(|part| LIMITS.into_iter().for_each(|limit| budget.add(limit, part.of(limit))));
+        Together::of(all).settle(&all[0], &mut budget);
+        (budget.of(Limit::PathRate).0 + 50 * MS) / (100 * MS)
+    }
+
+    #[test]
+    fn a_queue_that_the_others_see_fills_the_path_of_all() {
+        let busy = series(&[100; 20], Limit::PathRate);
+        for limit in [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::LossRecovery] {
+            assert_eq!(of_path(&[series(&[60; 20], limit), busy.clone()]), 20, "{limit:?}");
+            let idle = series(&[100; 20], Limit::CongestionWindow);
+            assert_eq!(of_path(&[series(&[60; 20], limit), idle]), 0, "{limit:?}");
+        }
+        // With less than half of its part, a larger window would have given it more.
+        assert_eq!(of_path(&[series(&[20; 20], Limit::ReceiveWindow), busy.clone()]), 0);
+        assert_eq!(of_path(&[series(&[20; 20], Limit::CongestionWindow), busy]), 20);
+    }
+
+    #[test]
+    fn what_two_connections_divide_is_the_paths_rate() {
+        let [mine, others]: [Vec<u64>; 2] =
+            [(0..20).map(|n| [45, 80, 50, 100][n % 4]).collect(), (0..20).map(|n| [105, 70, 100, 50][n % 4]).collect()];
+        assert_eq!(of_path(&[series(&mine, Limit::Unknown), series(&others, Limit::Unknown)]), 20);
+        // Two that keep their rates, or whose sum changes, are limited by something of their own.
+        let constant = series(&[70; 20], Limit::Unknown);
+        assert_eq!(of_path(&[constant.clone(), constant.clone()]), 0);
+        assert_eq!(of_path(&[series(&mine, Limit::Unknown), constant]), 0);
+    }
+
+    #[test]
+    fn repairs_as_fast_as_with_a_queue_are_the_paths_time() {
+        let all = |repair: u64| {
+            let mut series = series(&[100; 10], Limit::PathRate);
+            let path = LIMITS.map(|l| if l == Limit::PathRate { 1_000 * MS } else { 0 }.cast_signed());
+            for tenth in 1..=10 {
+                let lost = LIMITS.map(|l| if l == Limit::LossRecovery { tenth * 100 * MS } else { 0 }.cast_signed());
+                let times = std::array::from_fn(|i| path[i] + lost[i]);
+                let bytes = (1_000_000 + tenth * repair * 1_000).cast_signed();
+                series.tell((1_000 + tenth * 100) * MS, &Part { bytes, times });
+            }
+            of_path(&[series])
+        };
+        assert_eq!(all(95), 20);
+        assert_eq!(all(60), 10);
+    }
+}
