@@ -312,7 +312,16 @@ impl Connection {
                     lag + lag / 4 + PROMPT + h.crossing(s.payload.min(h.sizes.full()))
                 };
                 let at_once = new && way == of && elapsed <= by_then && !crossed && !in_queue;
-                let waited = at_once && (full || !h.rounds.nagle_is_off());
+                // A program that writes quicker than ACKs come has each of them let go more than its
+                // first write was. Where all are as large as that, and the peer has next to nothing
+                // to say, it is the program's own pace that meets the round trip. Beside the sender,
+                // no pace meets it as closely.
+                let (packets, answers) = (h.count.payload_packets, self.halves[!of].count.payload_packets);
+                let in_step = lag >= AWAY
+                    && packets >= 4
+                    && answers <= packets / 4
+                    && h.count.payload_bytes == packets * u64::from(s.payload);
+                let waited = at_once && (full || !in_step && !h.rounds.nagle_is_off());
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.

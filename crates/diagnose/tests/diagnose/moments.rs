@@ -9,12 +9,13 @@ fn share(report: &Report, limit: Limit) -> f64 {
 }
 
 /// Small messages of the server over a round trip of 22 ms, seen at the client, which acknowledges
-/// each at once: the next one comes so long after the ACK.
-fn messages(after_ack: u64) -> Report {
+/// each at once: the next one, of several writes that came together meanwhile or of one as the
+/// first was, comes so long after the ACK.
+fn messages(after_ack: u64, writes: u32) -> Report {
     let mut s = Script::new();
     let mut t = s.open(0, 22 * MS);
-    for _ in 0..50 {
-        s.data(t, By::Server, 700);
+    for n in 0..50 {
+        s.data(t, By::Server, if n == 0 { 140 } else { 140 * writes });
         s.ack(t + 30 * US, By::Client);
         t += 30 * US + after_ack;
     }
@@ -23,11 +24,18 @@ fn messages(after_ack: u64) -> Report {
 
 #[test]
 fn a_message_that_crossed_the_ack_had_not_waited_for_it() {
-    let crossed = messages(17 * MS);
+    let crossed = messages(17 * MS, 5);
     assert_eq!(share(&crossed, Limit::AckWaiting), 0.0, "{}", crossed.verdict);
     assert!(share(&crossed, Limit::Application) > 0.9, "{}", crossed.verdict);
-    let waited = messages(22 * MS + 100 * US);
+    let waited = messages(22 * MS + 100 * US, 5);
     assert!(share(&waited, Limit::AckWaiting) > 0.9, "{}", waited.verdict);
+}
+
+#[test]
+fn a_pace_that_meets_the_round_trip_waits_for_no_ack() {
+    let paced = messages(22 * MS + 100 * US, 1);
+    assert!(share(&paced, Limit::AckWaiting) < 0.1, "{}", paced.verdict);
+    assert!(share(&paced, Limit::Application) > 0.8, "{}", paced.verdict);
 }
 
 /// Small messages of the client over a round trip of 3 ms, seen at the client: each goes so long
