@@ -2,7 +2,7 @@
 //! closed and gets its name when it is due.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -167,9 +167,12 @@ impl<T: Record> Parts<T> {
         if self.buffered > 0 {
             self.write_group()?;
         }
-        let Some(OpenPart { writer, file, rows }) = self.open.take() else { return Ok(()) };
-        let end = || -> io::Result<()> {
-            writer.into_inner().map_err(plain)?.flush()?;
+        let Some(OpenPart { mut writer, file, rows }) = self.open.take() else { return Ok(()) };
+        let end = move || -> io::Result<()> {
+            // This flushes as well. Where `into_inner` finds the disk full, it keeps no more of the
+            // error than its words.
+            writer.finish().map_err(plain)?;
+            drop(writer);
             Ok(file.finish()?)
         };
         end().map_err(|source| Failed { path: self.path(), source })?;
