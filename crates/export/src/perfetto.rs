@@ -469,10 +469,13 @@ fn annotate(event: &mut Message, send: &Send) {
     self::numbers(event, &errors);
     let mut words = vec![("congestion", state.congestion.name())];
     if let Some(wait) = send.wait {
-        words.push(("waited for", wait.reason.name()));
-        event.message(4, |a| {
-            a.number(3, wait.by_reason.0).bytes(10, b"waited (ns)");
-        });
+        words.push(("waited for", wait.reason().name()));
+        for (reason, time) in wait.each() {
+            let name = format!("waited, {reason} (ns)");
+            event.message(4, |a| {
+                a.number(3, time.0).bytes(10, name.as_bytes());
+            });
+        }
     }
     if send.stamps.ack.is_none() {
         words.push(("acknowledged", "no"));

@@ -48,11 +48,8 @@ GROUP BY c.host, c.remote_address, c.remote_port",
     },
     View {
         name: "reasons",
-        doc: "what sends waited for in TCP: how many and how long together, by their weights, and which share of the time that sends waited",
-        sql: "\
-SELECT host, waited_for, sum(weight) AS n, sum(waited_ns * weight) AS waited_ns, max(waited_ns) AS longest_ns,
-       sum(waited_ns * weight) / CAST(sum(sum(waited_ns * weight)) OVER (PARTITION BY host) AS DOUBLE) AS share
-FROM sends WHERE waited_for IS NOT NULL GROUP BY host, waited_for",
+        doc: "what sends waited for in TCP: how many and how long together, by their weights, and which share of the time that sends waited; a send that waited for several reasons is counted with each",
+        sql: REASONS,
     },
     View {
         name: "coverage",
@@ -62,6 +59,32 @@ SELECT host, run, time, state, duration_ns, followed_ns, armed_ns, bytes_written
 FROM runs WHERE bytes_written IS NOT NULL OR state = 'unfinished'",
     },
 ];
+
+/// The time of each reason is a column of `sends`; sums of all of them are made in one pass, and
+/// each becomes a row. Runs of earlier versions have the longest alone, with its name.
+macro_rules! reasons {
+    ($($reason:literal)*) => {
+        concat!(
+            "SELECT host, waited_for, n, waited_ns, longest_ns,\n",
+            "       waited_ns / CAST(sum(waited_ns) OVER (PARTITION BY host) AS DOUBLE) AS share\nFROM (SELECT host, waited_for",
+            ", CASE waited_for", $(" WHEN '", $reason, "' THEN n_", $reason,)* " END AS n",
+            ", CASE waited_for", $(" WHEN '", $reason, "' THEN ns_", $reason,)* " END AS waited_ns",
+            ", CASE waited_for", $(" WHEN '", $reason, "' THEN most_", $reason,)* " END AS longest_ns\n",
+            "      FROM (SELECT host",
+            $(", sum(CASE WHEN ", $reason, " > 0 THEN weight ELSE 0 END) AS n_", $reason,
+              ", sum(", $reason, " * weight) AS ns_", $reason, ", max(", $reason, ") AS most_", $reason,)*
+            "\n            FROM (SELECT host, weight",
+            $(", coalesce(waited_", $reason, "_ns, CASE WHEN waited_for = '", $reason, "' THEN waited_ns END) AS ", $reason,)*
+            "\n                  FROM sends WHERE waited_for IS NOT NULL) s GROUP BY host) sums\n",
+            "      CROSS JOIN (VALUES ", reasons!(@rows $($reason)*), ") AS reasons(waited_for)) each WHERE n > 0"
+        )
+    };
+    (@rows $first:literal $($reason:literal)*) => { concat!("('", $first, "')" $(, ", ('", $reason, "')")*) };
+}
+
+const REASONS: &str = reasons! {
+    "sent_at_once" "congestion_window" "receive_window" "pacing" "nagle" "cork" "autocork" "small_queue" "retransmission" "unknown"
+};
 
 const QUANTILES: &str = "\
 SELECT host, run, time, peer, peer_port, local_port, unit, container, pod, program, stage, max(n) AS n, max(mean_ns) AS mean_ns,

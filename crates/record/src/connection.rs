@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use crate::table::{NO_END, set_address, set_port};
+use crate::table::{Cell as _, NO_END, Value, set_address, set_port};
 use crate::{Instant, Monotonic, Nanos, Owner, columns, words};
 
 /// The kernel's socket cookie: unique for as long as the machine runs, so a reused port pair is
@@ -67,6 +67,65 @@ pub struct ConnectionTotals {
     pub segments_retransmitted: u32,
     /// How long it was armed.
     pub armed: Nanos,
+    /// The reasons for waiting beside the kernel's own clocks; `None` where there is nothing to
+    /// compare: no send was observed at its end, or the run is of an earlier version.
+    pub judged: Option<Judged>,
+}
+
+/// What the kernel's own clocks of a connection say, and what the reasons for waiting do, over the
+/// same time: until its end, from when its sends were last begun to be observed.
+///
+/// The kernel counts in jiffies, and starts and stops its clocks where it sends
+/// (`tcp_chrono_start()`, `net/ipv4/tcp_output.c`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// The kernel: time with anything to send.
+    pub busy: Nanos,
+    /// The kernel: of that, limited by the peer's receive window.
+    pub receive_window_limited: Nanos,
+    /// The kernel: of that, limited by the send buffer.
+    pub send_buffer_limited: Nanos,
+    /// The reasons: the receive window held the queue.
+    pub receive_window: Nanos,
+    /// The reasons: there was no room in the send buffer, and nothing held the queue.
+    pub send_buffer: Nanos,
+    /// The reasons: the congestion window held the queue, without the kernel's mark that it was
+    /// full (`is_cwnd_limited`).
+    pub not_marked: Nanos,
+}
+
+impl Judged {
+    /// Of the time with anything to send, the part by which the two may differ.
+    const PART: u64 = 10;
+
+    /// They may differ by this in any case: two jiffies of the longest kind.
+    const LEAST: Nanos = Nanos::from_millis(20);
+
+    /// Whether the reasons agree with the kernel, to within a tenth of the time with anything to
+    /// send.
+    pub fn agrees(&self) -> bool {
+        let most = Self::LEAST.max(Nanos(self.busy.0 / Self::PART));
+        let apart = |a: Nanos, b: Nanos| Nanos(a.0.abs_diff(b.0));
+        [
+            apart(self.receive_window, self.receive_window_limited),
+            apart(self.send_buffer, self.send_buffer_limited),
+            self.not_marked,
+        ]
+        .into_iter()
+        .all(|difference| difference <= most)
+    }
+}
+
+/// Puts back one time of them.
+fn judge(
+    closed: &mut ClosedConnection,
+    value: Value<'_>,
+    place: fn(&mut Judged) -> &mut Nanos,
+) -> Result<(), &'static str> {
+    if let Some(time) = Option::from_value(value)? {
+        *place(closed.totals.judged.get_or_insert_default()) = time;
+    }
+    Ok(())
 }
 
 columns! {
@@ -110,4 +169,35 @@ columns! {
     bytes_armed = totals.bytes_armed, "of these, bytes written while sends were observed", from "write_seq";
     bytes_acked = totals.bytes_acked, "bytes acknowledged meanwhile", from "bytes_acked";
     segments_retransmitted = totals.segments_retransmitted, "segments retransmitted meanwhile", from "total_retrans";
+    busy_ns = |c| c.totals.judged.map(|j| j.busy), set |c, v| judge(c, v, |j| &mut j.busy),
+        null "no send was observed at its end, or the run is of an earlier version",
+        "time with anything to send, by the kernel's own clock, as the next two; all since its sends were last begun to be observed", from "chrono_stat";
+    receive_window_limited_ns = |c| c.totals.judged.map(|j| j.receive_window_limited), set |c, v| judge(c, v, |j| &mut j.receive_window_limited),
+        null "as `busy_ns`", "of that, time limited by the peer's receive window", from "chrono_stat";
+    send_buffer_limited_ns = |c| c.totals.judged.map(|j| j.send_buffer_limited), set |c, v| judge(c, v, |j| &mut j.send_buffer_limited),
+        null "as `busy_ns`", "of that, time limited by the send buffer", from "chrono_stat";
+    held_receive_window_ns = |c| c.totals.judged.map(|j| j.receive_window), set |c, v| judge(c, v, |j| &mut j.receive_window),
+        null "as `busy_ns`", "time for which the receive window held the queue, as `waited_receive_window_ns` of sends is found";
+    held_send_buffer_ns = |c| c.totals.judged.map(|j| j.send_buffer), set |c, v| judge(c, v, |j| &mut j.send_buffer),
+        null "as `busy_ns`", "time without room in the send buffer while nothing held the queue, as `buffer_full_send_buffer_ns` of sends is found";
+    held_not_marked_ns = |c| c.totals.judged.map(|j| j.not_marked), set |c, v| judge(c, v, |j| &mut j.not_marked),
+        null "as `busy_ns`", "time for which the congestion window held the queue and the kernel had not marked it as full", from "is_cwnd_limited";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_agree_with_the_kernel_to_within_a_tenth_of_the_busy_time() {
+        let ms = Nanos::from_millis;
+        let busy = Judged { busy: ms(1_000), receive_window_limited: ms(400), ..Judged::default() };
+        assert!(Judged { receive_window: ms(310), ..busy }.agrees());
+        assert!(!Judged { receive_window: ms(290), ..busy }.agrees());
+        let window = Judged { receive_window: ms(400), ..busy };
+        assert!(!Judged { send_buffer: ms(101), ..window }.agrees());
+        assert!(!Judged { not_marked: ms(101), ..window }.agrees());
+        // Jiffies are no finer than that.
+        assert!(Judged { busy: ms(20), receive_window: ms(20), ..Judged::default() }.agrees());
+    }
 }

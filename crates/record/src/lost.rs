@@ -103,6 +103,9 @@ counters! {
     /// Stretches that sampling was to look at and that found no room, as more connections were
     /// looked at than there are places for.
     stretches_full: Missed "stretches of connections that were to be sampled and found no room",
+    /// Connections whose reasons for waiting differ from the kernel's own clocks of them by more
+    /// than a tenth of the time in which they had anything to send.
+    reasons_differ: Noted "connections with reasons for waiting that differ from the kernel's own clocks by more than a tenth",
     /// Sends skipped because of `--max-rate`.
     over_rate: Noted "sends skipped by --max-rate",
     /// Receives that found the ring buffer full.

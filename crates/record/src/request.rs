@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::table::{Cell, Value};
-use crate::{ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, Wait, WaitReason, columns, words};
+use crate::{ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, WaitReason, Waits, columns, wait, words};
 
 /// Which end of the exchange was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -129,8 +129,8 @@ pub struct Components {
     pub connect: Option<Nanos>,
     /// [`Component::Application`].
     pub application: Nanos,
-    /// [`Component::Tcp`], with what took the largest share of it; `None` where nothing waited.
-    pub tcp: Option<Wait>,
+    /// [`Component::Tcp`], by what held it; `None` where nothing waited.
+    pub tcp: Option<Waits>,
     /// [`Component::Kernel`].
     pub kernel: Nanos,
     /// [`Component::Network`]; `None` at a server.
@@ -151,7 +151,7 @@ impl Components {
         match component {
             Component::Connect => self.connect,
             Component::Application => Some(self.application),
-            Component::Tcp => Some(self.tcp.map_or(Nanos::ZERO, |wait| wait.by_reason)),
+            Component::Tcp => Some(self.tcp.map_or(Nanos::ZERO, |waits| waits.sum())),
             Component::Kernel => Some(self.kernel),
             Component::Network => self.network,
             Component::PeerReceive => self.peer.map(|p| p.receive),
@@ -268,21 +268,26 @@ impl Request {
         Ok(())
     }
 
-    fn tcp(&self) -> Option<Wait> {
-        self.components.as_ref().and_then(|c| c.tcp)
+    fn tcp(&self) -> Option<&Waits> {
+        self.components.as_ref().and_then(|c| c.tcp.as_ref())
     }
 
-    /// Puts back one half of the wait for TCP.
+    /// How long one reason held it.
+    fn tcp_time(&self, reason: WaitReason) -> Option<Nanos> {
+        self.tcp().map(|waits| waits.time(reason))
+    }
+
+    /// Puts back a part of the wait for TCP; null where nothing waited.
     fn set_tcp(
         &mut self,
         value: Value<'_>,
-        place: fn(&mut Wait, Value<'_>) -> Result<(), &'static str>,
+        place: fn(&mut Option<Waits>, Value<'_>) -> Result<(), &'static str>,
     ) -> Result<(), &'static str> {
-        if value == Value::Null {
-            return Ok(());
+        match &mut self.components {
+            Some(components) => place(&mut components.tcp, value),
+            None if value == Value::Null => Ok(()),
+            None => Err("is there, and application_ns is null"),
         }
-        let components = self.components.as_mut().ok_or("is there, and application_ns is null")?;
-        place(components.tcp.get_or_insert(Wait { reason: WaitReason::Unknown, by_reason: Nanos::ZERO }), value)
     }
 
     /// Puts back one half of the peer's kernel.
@@ -343,10 +348,30 @@ columns! {
         null "a stamp is missing or out of order", "the traced program's own work";
     connect_ns = |r| r.component(Component::Connect), set |r, v| r.set_optional(v, |c| &mut c.connect),
         null "as `application_ns`; and as `connecting_at_ns`", "setting up the connection that was made for it";
-    tcp_waited_for = |r| r.tcp().map(|wait| wait.reason), set |r, v| r.set_tcp(v, |wait, v| { wait.reason = WaitReason::from_value(v)?; Ok(()) }),
+    tcp_waited_for = |r| r.tcp().map(|waits| waits.reason()), set |r, v| r.set_tcp(v, wait::set_reason),
         null "as `application_ns`; and where nothing waited", "what took the largest share of `tcp_ns`";
-    tcp_ns = |r| r.tcp().map(|wait| wait.by_reason), set |r, v| r.set_tcp(v, |wait, v| { wait.by_reason = Nanos::from_value(v)?; Ok(()) }),
+    tcp_ns = |r| r.tcp().map(|waits| waits.sum()), set |r, v| r.set_tcp(v, wait::set_whole),
         null "as `application_ns`; and where nothing waited", "waiting for TCP: the program for room in the send buffer, the last bytes in the write queue";
+    tcp_congestion_window_ns = |r| r.tcp_time(WaitReason::CongestionWindow), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::CongestionWindow, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time with the congestion window full";
+    tcp_receive_window_ns = |r| r.tcp_time(WaitReason::ReceiveWindow), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::ReceiveWindow, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time with the peer's receive window full";
+    tcp_send_buffer_ns = |r| r.tcp_time(WaitReason::SendBuffer), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::SendBuffer, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for room in the send buffer, with nothing that held the queue";
+    tcp_pacing_ns = |r| r.tcp_time(WaitReason::Pacing), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Pacing, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for TCP's pacing";
+    tcp_nagle_ns = |r| r.tcp_time(WaitReason::Nagle), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Nagle, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for Nagle's algorithm";
+    tcp_cork_ns = |r| r.tcp_time(WaitReason::Cork), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Cork, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for `TCP_CORK` or `MSG_MORE`";
+    tcp_autocork_ns = |r| r.tcp_time(WaitReason::Autocork), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Autocork, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for autocorking";
+    tcp_small_queue_ns = |r| r.tcp_time(WaitReason::SmallQueue), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::SmallQueue, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for the small-queue limit";
+    tcp_retransmission_ns = |r| r.tcp_time(WaitReason::Retransmission), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Retransmission, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time while losses were repaired";
+    tcp_unknown_ns = |r| r.tcp_time(WaitReason::Unknown), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Unknown, v)),
+        null "as `tcp_ns`", "of `tcp_ns`, time for a reason not known";
     kernel_ns = |r| r.component(Component::Kernel), set |r, v| r.set(v, |c| &mut c.kernel),
         null "a stamp is missing or out of order", "this host's kernel";
     network_ns = |r| r.component(Component::Network), set |r, v| r.set_optional(v, |c| &mut c.network),

@@ -1,9 +1,9 @@
 //! One application write, with its byte range, its stages and the connection's state.
 
-use crate::table::Cell as _;
+use crate::table::{Cell, Value};
 use crate::{
-    ConnectionId, Disorder, Instant, Leg, Monotonic, Nanos, Owner, SeqNumber, Source, Stage, Timestamp, Wait, columns,
-    words,
+    ConnectionId, Disorder, Instant, Leg, Monotonic, Nanos, Owner, SeqNumber, Source, Stage, Timestamp, WaitReason,
+    Waits, columns, wait, words,
 };
 
 /// One application write as TCP saw it.
@@ -22,12 +22,13 @@ pub struct Send {
     /// The connection's state when the send was made.
     pub state: SenderState,
     /// How long the program waited for room in the send buffer before it could write these bytes,
-    /// asleep in its call or for the socket to be writable, and what held the queue meanwhile:
+    /// asleep in its call or for the socket to be writable, by what held the queue meanwhile:
     /// `send_buffer` where nothing did and the buffer itself is too small.
-    pub buffer: Option<Wait>,
-    /// Why it waited in TCP, or waits there where it is not acknowledged; `None` where that is not
+    pub buffer: Option<Waits>,
+    /// What held it in TCP, or holds it there where it is not acknowledged: the reasons add up to
+    /// the `tcp` leg, or to how long it had taken when it was last seen. `None` where that is not
     /// known.
-    pub wait: Option<Wait>,
+    pub wait: Option<Waits>,
     /// How often the packet with its last byte was retransmitted; of the oldest one that is not
     /// acknowledged, how often TCP has done so since the last ACK, where that is more.
     pub retransmissions: u16,
@@ -129,6 +130,8 @@ macro_rules! sender_state {
             reordering: Option<u32>, reordering_segments = later(reordering), null "the run is of an earlier version", "reordering that TCP takes into account before it takes a segment for lost", from "reordering";
             delivery_rate: Option<u64>, delivery_rate_bytes_per_second = measured(delivery_rate), null "none was measured, or the run is of an earlier version", "rate at which the latest ACKs say that data was delivered", from "tcp_compute_delivery_rate()";
             pacing_rate: Option<u64>, pacing_rate_bytes_per_second = limit(pacing_rate), null "there is no pacing", "pacing rate", from "sk_pacing_rate";
+            max_pacing_rate: Option<u64>, max_pacing_rate_bytes_per_second = limit(max_pacing_rate), null "the program sets none, or the run is of an earlier version", "the most that the pacing rate may be (`SO_MAX_PACING_RATE`)", from "sk_max_pacing_rate";
+            app_limited: Option<bool>, app_limited = flag(app_limited), null "the run is of an earlier version", "the program had left TCP without data to send, and what was in flight then was not all acknowledged", from "app_limited";
             send_buffer: u32, send_buffer_bytes = same(send_buffer), "size of the send buffer, in memory and not in payload", from "sk_sndbuf";
             send_buffer_used: u32, send_buffer_used_bytes = same(send_buffer_used), "of that, in use", from "sk_wmem_queued";
             congestion: Congestion, congestion = congestion(congestion), "congestion state", from "icsk_ca_state";
@@ -210,26 +213,54 @@ macro_rules! declare_state {
             nic_ns = |s| s.leg(Leg::Nic).ok().flatten(), null "as `tcp_ns`", "`driver` to `nic`";
             network_ns = |s| s.leg(Leg::Network).ok().flatten(), null "as `tcp_ns`", "`nic` (or `driver`, where there is no NIC stamp) to `ack`";
             total_ns = |s| s.leg(Leg::Total).ok().flatten(), null "as `tcp_ns`", "`send` to `ack`";
-            waited_for = |s| s.wait.map(|w| w.reason), set |s, v| {
-                s.wait = Option::from_value(v)?.map(|reason| Wait { reason, by_reason: Nanos::ZERO });
-                Ok(())
-            }, null "it is not known", "what held it back for the largest share of `tcp_ns`, or has done so far where it is still in TCP";
-            waited_ns = |s| s.wait.map(|w| w.by_reason), set |s, v| {
-                if let Some(wait) = &mut s.wait {
-                    wait.by_reason = Nanos::from_value(v)?;
-                }
-                Ok(())
-            }, null "it is not known", "the share of `tcp_ns` that this accounts for";
-            buffer_full_for = |s| s.buffer.map(|w| w.reason), set |s, v| {
-                s.buffer = Option::from_value(v)?.map(|reason| Wait { reason, by_reason: Nanos::ZERO });
-                Ok(())
-            }, null "there was room in the send buffer", "what held the queue for the largest share of `buffer_full_ns`; `send_buffer` where nothing did: the buffer is too small";
-            buffer_full_ns = |s| s.buffer.map(|w| w.by_reason), set |s, v| {
-                if let Some(full) = &mut s.buffer {
-                    full.by_reason = Nanos::from_value(v)?;
-                }
-                Ok(())
-            }, null "there was room in the send buffer", "how long the program waited for room in the send buffer before it could write these bytes: asleep in the call, or until the socket was writable";
+            waited_for = |s| s.wait.map(|w| w.reason()), set |s, v| wait::set_reason(&mut s.wait, v),
+                null "it is not known", "what held it back for the largest share of `tcp_ns`, or has done so far where it is still in TCP";
+            waited_ns = |s| s.wait.map(|w| w.by_reason()), set |s, v| s.set_chief_wait(v),
+                null "it is not known", "the share of `tcp_ns` that this accounts for";
+            waited_sent_at_once_ns = |s| s.wait.map(|w| w.time(WaitReason::SentAtOnce)), set |s, v| wait::set_time(&mut s.wait, WaitReason::SentAtOnce, v),
+                null "it is not known", "of `tcp_ns`, time for nothing, as it left within the call that wrote it";
+            waited_congestion_window_ns = |s| s.wait.map(|w| w.time(WaitReason::CongestionWindow)), set |s, v| wait::set_time(&mut s.wait, WaitReason::CongestionWindow, v),
+                null "it is not known", "of `tcp_ns`, time as the congestion window was full";
+            waited_receive_window_ns = |s| s.wait.map(|w| w.time(WaitReason::ReceiveWindow)), set |s, v| wait::set_time(&mut s.wait, WaitReason::ReceiveWindow, v),
+                null "it is not known", "of `tcp_ns`, time as the peer's receive window was full";
+            waited_pacing_ns = |s| s.wait.map(|w| w.time(WaitReason::Pacing)), set |s, v| wait::set_time(&mut s.wait, WaitReason::Pacing, v),
+                null "it is not known", "of `tcp_ns`, time for TCP's pacing";
+            waited_nagle_ns = |s| s.wait.map(|w| w.time(WaitReason::Nagle)), set |s, v| wait::set_time(&mut s.wait, WaitReason::Nagle, v),
+                null "it is not known", "of `tcp_ns`, time for Nagle's algorithm";
+            waited_cork_ns = |s| s.wait.map(|w| w.time(WaitReason::Cork)), set |s, v| wait::set_time(&mut s.wait, WaitReason::Cork, v),
+                null "it is not known", "of `tcp_ns`, time for `TCP_CORK` or `MSG_MORE`";
+            waited_autocork_ns = |s| s.wait.map(|w| w.time(WaitReason::Autocork)), set |s, v| wait::set_time(&mut s.wait, WaitReason::Autocork, v),
+                null "it is not known", "of `tcp_ns`, time for autocorking";
+            waited_small_queue_ns = |s| s.wait.map(|w| w.time(WaitReason::SmallQueue)), set |s, v| wait::set_time(&mut s.wait, WaitReason::SmallQueue, v),
+                null "it is not known", "of `tcp_ns`, time for the small-queue limit";
+            waited_retransmission_ns = |s| s.wait.map(|w| w.time(WaitReason::Retransmission)), set |s, v| wait::set_time(&mut s.wait, WaitReason::Retransmission, v),
+                null "it is not known", "of `tcp_ns`, time while losses were repaired";
+            waited_unknown_ns = |s| s.wait.map(|w| w.time(WaitReason::Unknown)), set |s, v| wait::set_time(&mut s.wait, WaitReason::Unknown, v),
+                null "it is not known", "of `tcp_ns`, time for a reason not known";
+            buffer_full_for = |s| s.buffer.map(|w| w.reason()), set |s, v| wait::set_reason(&mut s.buffer, v),
+                null "there was room in the send buffer", "what held the queue for the largest share of `buffer_full_ns`; `send_buffer` where nothing did: the buffer is too small";
+            buffer_full_ns = |s| s.buffer.map(|w| w.sum()), set |s, v| wait::set_whole(&mut s.buffer, v),
+                null "there was room in the send buffer", "how long the program waited for room in the send buffer before it could write these bytes: asleep in the call, or until the socket was writable";
+            buffer_full_send_buffer_ns = |s| s.buffer.map(|w| w.time(WaitReason::SendBuffer)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::SendBuffer, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with nothing that held the queue: the buffer is too small";
+            buffer_full_congestion_window_ns = |s| s.buffer.map(|w| w.time(WaitReason::CongestionWindow)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::CongestionWindow, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with the congestion window full";
+            buffer_full_receive_window_ns = |s| s.buffer.map(|w| w.time(WaitReason::ReceiveWindow)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::ReceiveWindow, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with the peer's receive window full";
+            buffer_full_pacing_ns = |s| s.buffer.map(|w| w.time(WaitReason::Pacing)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Pacing, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with TCP's pacing";
+            buffer_full_nagle_ns = |s| s.buffer.map(|w| w.time(WaitReason::Nagle)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Nagle, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with Nagle's algorithm";
+            buffer_full_cork_ns = |s| s.buffer.map(|w| w.time(WaitReason::Cork)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Cork, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with `TCP_CORK` or `MSG_MORE`";
+            buffer_full_autocork_ns = |s| s.buffer.map(|w| w.time(WaitReason::Autocork)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Autocork, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with autocorking";
+            buffer_full_small_queue_ns = |s| s.buffer.map(|w| w.time(WaitReason::SmallQueue)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::SmallQueue, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with the small-queue limit met";
+            buffer_full_retransmission_ns = |s| s.buffer.map(|w| w.time(WaitReason::Retransmission)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Retransmission, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with losses to repair";
+            buffer_full_unknown_ns = |s| s.buffer.map(|w| w.time(WaitReason::Unknown)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Unknown, v),
+                null "there was room in the send buffer", "of `buffer_full_ns`, time with a reason not known";
             retransmissions = retransmissions, "how often the packet with the last byte was retransmitted";
             $($name = state.$field, $(null $null,)? $doc, from $source;)*
         }
@@ -239,6 +270,26 @@ macro_rules! declare_state {
 sender_state!(declare_state!);
 
 impl Send {
+    /// Puts back how long the reason of the largest share held it. Runs of earlier versions say no
+    /// more of its wait, so the rest of the leg is not known. In them a send that left at once has
+    /// the wait for the send buffer before that, which the `buffer_full` fields say as well.
+    fn set_chief_wait(&mut self, time: Value<'_>) -> Result<(), &'static str> {
+        let Some(chief) = self.wait.map(|w| w.reason()) else { return Ok(()) };
+        let leg = self.leg(Leg::Tcp).ok().flatten().or(self.unacknowledged_for());
+        let time = Nanos::from_value(time)?;
+        self.wait = Some(match (chief, leg) {
+            (WaitReason::SentAtOnce | WaitReason::SendBuffer, leg) => {
+                Waits::of(WaitReason::SentAtOnce, leg.unwrap_or_default())
+            }
+            (chief, leg) => {
+                let mut waits = Waits::of(chief, time);
+                waits.add(WaitReason::Unknown, leg.unwrap_or(time).saturating_sub(time));
+                waits
+            }
+        });
+        Ok(())
+    }
+
     /// A send of no bytes and without stamps, for one that is written down field by field.
     pub fn blank() -> Self {
         Self {
@@ -410,7 +461,7 @@ mod tests {
         let legs = |s: Send| [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total].map(|leg| s.so_far(leg).map(|t| t.0));
         let left = Stamps { sched: Some(at(20)), driver: Some(at(30)), ..Stamps::sent_at(at(10)) };
         assert_eq!(legs(of(left, None)), [None, None, Some(60), Some(80)]);
-        let wait = Some(Wait { reason: crate::WaitReason::ReceiveWindow, by_reason: Nanos(1) });
+        let wait = Some(Waits::of(WaitReason::ReceiveWindow, Nanos(1)));
         assert_eq!(legs(of(Stamps::sent_at(at(10)), wait)), [Some(80), None, None, Some(80)]);
         assert_eq!(legs(of(Stamps::sent_at(at(10)), None)), [None, None, None, Some(80)]);
         assert_eq!(legs(send(left)), [None; 4]);

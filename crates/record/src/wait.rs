@@ -1,7 +1,9 @@
 //! Why bytes waited in TCP's write queue.
 
 use std::fmt;
+use std::ops::AddAssign;
 
+use crate::table::{Cell as _, Value};
 use crate::{Nanos, words};
 
 /// What kept the head of TCP's write queue from leaving: the first test in the kernel's
@@ -68,13 +70,99 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// Why the `tcp` leg of one send took as long as it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// What held the bytes back for the largest part of the leg.
-    pub reason: WaitReason,
-    /// How much of the leg that reason accounts for.
-    pub by_reason: Nanos,
+/// How long something waited, by what held it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits([Nanos; WaitReason::ALL.len()]);
+
+impl Waits {
+    /// A wait for one reason.
+    pub fn of(reason: WaitReason, time: Nanos) -> Self {
+        let mut waits = Self::default();
+        waits.set(reason, time);
+        waits
+    }
+
+    /// How long this reason held it.
+    pub fn time(&self, reason: WaitReason) -> Nanos {
+        self.0[reason as usize]
+    }
+
+    /// The same, to be set.
+    pub fn set(&mut self, reason: WaitReason, time: Nanos) {
+        self.0[reason as usize] = time;
+    }
+
+    /// Adds time for which this reason held it.
+    pub fn add(&mut self, reason: WaitReason, time: Nanos) {
+        self.0[reason as usize] += time;
+    }
+
+    /// The whole wait: all reasons together.
+    pub fn sum(&self) -> Nanos {
+        self.0.iter().copied().sum()
+    }
+
+    /// The reason with the largest share; [`WaitReason::SentAtOnce`] where there was no wait.
+    pub fn reason(&self) -> WaitReason {
+        let before = |a: WaitReason, b| if self.time(b) > self.time(a) { b } else { a };
+        WaitReason::ALL.into_iter().fold(WaitReason::SentAtOnce, before)
+    }
+
+    /// How much of the wait that reason accounts for.
+    pub fn by_reason(&self) -> Nanos {
+        self.time(self.reason())
+    }
+
+    /// The reasons that held it for any time, the longest first.
+    pub fn each(&self) -> Vec<(WaitReason, Nanos)> {
+        let all = WaitReason::ALL.into_iter().map(|reason| (reason, self.time(reason)));
+        let mut each: Vec<_> = all.filter(|(_, time)| *time > Nanos::ZERO).collect();
+        each.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        each
+    }
+
+    /// The same wait cut to its last `most`, each reason in proportion.
+    pub fn at_most(&self, most: Nanos) -> Self {
+        let whole = self.sum();
+        if whole <= most {
+            return *self;
+        }
+        let part = |time: Nanos| (u128::from(time.0) * u128::from(most.0) / u128::from(whole.0)) as u64;
+        let mut cut = Self(self.0.map(|time| Nanos(part(time))));
+        cut.add(self.reason(), most.saturating_sub(cut.sum()));
+        cut
+    }
+}
+
+impl AddAssign for Waits {
+    fn add_assign(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// Puts the reason of the largest share back. Its time follows, so that until then it has the least
+/// there is.
+pub(crate) fn set_reason(waits: &mut Option<Waits>, value: Value<'_>) -> Result<(), &'static str> {
+    *waits = Option::from_value(value)?.map(|reason| Waits::of(reason, Nanos(1)));
+    Ok(())
+}
+
+/// Puts back how long all reasons held it. Runs of earlier versions give the largest the whole.
+pub(crate) fn set_whole(waits: &mut Option<Waits>, value: Value<'_>) -> Result<(), &'static str> {
+    if let (Some(waits), Some(time)) = (waits, Option::from_value(value)?) {
+        waits.set(waits.reason(), time);
+    }
+    Ok(())
+}
+
+/// Puts the time of one reason back, where the run has it.
+pub(crate) fn set_time(waits: &mut Option<Waits>, reason: WaitReason, value: Value<'_>) -> Result<(), &'static str> {
+    if let (Some(waits), Some(time)) = (waits, Option::from_value(value)?) {
+        waits.set(reason, time);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -88,5 +176,18 @@ mod tests {
             assert_eq!(WaitReason::from_number(i as u8), Some(reason));
         }
         assert_eq!(WaitReason::from_number(11), None);
+    }
+
+    #[test]
+    fn a_wait_is_the_sum_of_its_reasons_and_named_by_the_largest() {
+        let mut waits = Waits::of(WaitReason::Nagle, Nanos(40));
+        waits.add(WaitReason::Pacing, Nanos(25));
+        waits += Waits::of(WaitReason::Pacing, Nanos(20));
+        assert_eq!((waits.reason(), waits.by_reason(), waits.sum()), (WaitReason::Pacing, Nanos(45), Nanos(85)));
+        assert_eq!(waits.each(), [(WaitReason::Pacing, Nanos(45)), (WaitReason::Nagle, Nanos(40))]);
+        let cut = waits.at_most(Nanos(16));
+        assert_eq!((cut.sum(), cut.time(WaitReason::Nagle)), (Nanos(16), Nanos(7)));
+        assert_eq!((waits.at_most(Nanos(85)), Waits::default().at_most(Nanos(0))), (waits, Waits::default()));
+        assert_eq!((Waits::default().reason(), Waits::default().each()), (WaitReason::SentAtOnce, vec![]));
     }
 }

@@ -3,6 +3,8 @@
 use record::{Datagram, Leg, Nanos, Packet, Receive, Request, Send, WaitReason};
 use summary::Timed;
 
+use crate::view;
+
 /// A record that can be described to people.
 pub(crate) trait Described: Timed {
     /// What it is called, where it says so itself.
@@ -65,15 +67,11 @@ pub(crate) trait Described: Timed {
 
 impl Described for Send {
     fn reason(&self) -> Option<String> {
-        self.wait.map(|wait| match wait.reason {
-            WaitReason::SentAtOnce => wait.reason.to_string(),
-            WaitReason::Unknown => format!("a reason not known ({})", wait.by_reason),
-            _ => format!("{} ({})", wait.reason, wait.by_reason),
-        })
+        self.wait.as_ref().map(view::held_by)
     }
 
     fn held(&self) -> Option<String> {
-        let at_once = self.wait.is_some_and(|wait| wait.reason == WaitReason::SentAtOnce);
+        let at_once = self.wait.is_some_and(|waits| waits.reason() == WaitReason::SentAtOnce);
         self.reason().map(|reason| if at_once { reason } else { format!("waited for {reason}") })
     }
 
@@ -92,7 +90,7 @@ impl Described for Send {
 
     fn note(&self, leg: usize) -> String {
         let Some(leg) = Leg::ALL.get(leg).copied() else { return String::new() };
-        let why = if leg == Leg::Tcp { waited(self) } else { String::new() };
+        let why = self.reason().filter(|_| leg == Leg::Tcp).unwrap_or_default();
         let took = self.leg(leg).ok().flatten().unwrap_or(Nanos::ZERO);
         let surely = match self.leg_error(leg) {
             Nanos::ZERO => return why,
@@ -136,22 +134,13 @@ impl Described for Send {
             lines.push(format!("call {call}"));
         }
         if let Some(full) = self.buffer {
-            lines.push(format!("waited {} for room in the send buffer ({})", full.by_reason, full.reason));
+            lines.push(format!("waited {} for room in the send buffer: {}", full.sum(), view::held_by(&full)));
         }
         lines.extend(self.state());
         if self.retransmissions > 0 && self.unacknowledged.is_none() {
             lines.push(quantity::counted(self.retransmissions.into(), "retransmission"));
         }
         lines
-    }
-}
-
-fn waited(send: &Send) -> String {
-    match send.wait {
-        Some(wait) if wait.reason == WaitReason::SentAtOnce => "sent at once".into(),
-        Some(wait) if wait.reason == WaitReason::Unknown => "reason not known".into(),
-        Some(wait) => format!("{} ({})", wait.reason, wait.by_reason),
-        None => String::new(),
     }
 }
 

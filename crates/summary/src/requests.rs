@@ -8,7 +8,8 @@ use crate::Limits;
 use crate::attribution::Attribution;
 use crate::figures::TimedFigures;
 use crate::labels::LabelTable;
-use crate::sends::{WaitStats, by_time};
+use crate::profile::Profile;
+use crate::sends::{WaitStats, by_time, count};
 
 /// The figures of the requests that were seen from one kind of end.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct RoleFigures {
     pub overlapping: u64,
     /// The same by method and path.
     pub labels: LabelTable,
+    /// Where the time of typical ones goes, and that of the slowest.
+    pub profile: Profile,
     protocols: [u64; Protocol::ALL.len()],
     waits: [WaitStats; WaitReason::ALL.len()],
 }
@@ -47,6 +50,7 @@ impl RoleFigures {
             bases: [0; 3],
             overlapping: 0,
             labels: LabelTable::new(limits.labels),
+            profile: Profile::default(),
             protocols: Default::default(),
             waits: Default::default(),
         }
@@ -55,13 +59,12 @@ impl RoleFigures {
     fn add(&mut self, request: &Request, known: Attribution) {
         self.request_bytes = self.request_bytes.saturating_add(request.request.bytes);
         self.answer_bytes = self.answer_bytes.saturating_add(request.answer.bytes);
-        if let Some(wait) = request.components.as_ref().and_then(|c| c.tcp) {
-            let stats = &mut self.waits[wait.reason as usize];
-            stats.sends += 1;
-            stats.time += wait.by_reason;
+        if let Some(waits) = request.components.as_ref().and_then(|c| c.tcp) {
+            count(&mut self.waits, &waits);
         }
         self.overlapping += u64::from(request.overlapping == Some(true));
         self.labels.add(request);
+        self.profile.add(request);
         if let Some(protocol) = request.http.protocol {
             self.protocols[protocol as usize] += 1;
         }

@@ -1,7 +1,9 @@
 //! The figures of a set of sends.
 
-use record::{Leg, Nanos, Send, Wait, WaitReason};
+use record::{Leg, Nanos, Send, WaitReason, Waits};
 use stats::{Distribution, Precision, Quantile, censored_quantile};
+
+use crate::pacing::PacingFigures;
 
 /// One leg of a set of sends.
 #[derive(Clone, Debug)]
@@ -138,31 +140,35 @@ impl LegReading {
 /// How often, and for how long, sends or requests waited for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitStats {
-    /// Those with this reason for the largest share of their wait.
+    /// Those that it held for any time.
     pub sends: u64,
-    /// The time that it accounts for.
+    /// That time together.
     pub time: Nanos,
 }
 
 /// Reasons that held sends, or the programs that made them.
 #[derive(Clone, Debug, Default)]
 struct Reasons {
+    /// Sends that were held by any of them.
+    held: u64,
     stats: [WaitStats; WaitReason::ALL.len()],
     /// Of each time, that of sends that were made while round trips took longer than at rest.
     slower: [Nanos; WaitReason::ALL.len()],
 }
 
 impl Reasons {
-    fn add(&mut self, wait: Wait, slower: bool) {
-        let stats = &mut self.stats[wait.reason as usize];
-        stats.sends += 1;
-        stats.time += wait.by_reason;
+    fn add(&mut self, waits: &Waits, slower: bool) {
+        self.held += u64::from(waits.reason() != WaitReason::SentAtOnce);
+        count(&mut self.stats, waits);
         if slower {
-            self.slower[wait.reason as usize] += wait.by_reason;
+            for (sum, reason) in self.slower.iter_mut().zip(WaitReason::ALL) {
+                *sum += waits.time(reason);
+            }
         }
     }
 
     fn merge(&mut self, other: &Self) {
+        self.held += other.held;
         for (mine, theirs) in self.stats.iter_mut().zip(&other.stats) {
             mine.sends += theirs.sends;
             mine.time += theirs.time;
@@ -196,6 +202,8 @@ pub struct SendFigures {
     pub below_tcp: LegFigures,
     waits: Reasons,
     buffer: Reasons,
+    /// What they say of the rate while TCP paced them.
+    pub pacing: PacingFigures,
     /// Sends with a NIC stamp, and the largest error bound of those stamps.
     pub nic_error: Nanos,
     /// The minimum RTT that TCP knew of on any of their connections; `None` where it knew of none.
@@ -214,6 +222,7 @@ impl SendFigures {
             below_tcp: LegFigures::new(precision),
             waits: Reasons::default(),
             buffer: Reasons::default(),
+            pacing: PacingFigures::default(),
             nic_error: Nanos::ZERO,
             least_round_trip: None,
         }
@@ -234,11 +243,12 @@ impl SendFigures {
         }
         let slower = send.state.is_slower_than_at_rest() == Some(true);
         if let Some(wait) = send.wait {
-            self.waits.add(wait, slower);
+            self.waits.add(&wait, slower);
         }
         if let Some(full) = send.buffer {
-            self.buffer.add(full, slower);
+            self.buffer.add(&full, slower);
         }
+        self.pacing.add(send);
         if let Some(nic) = send.stamps.nic {
             self.nic_error = self.nic_error.max(nic.error);
         }
@@ -257,6 +267,7 @@ impl SendFigures {
         self.below_tcp.merge(&other.below_tcp);
         self.waits.merge(&other.waits);
         self.buffer.merge(&other.buffer);
+        self.pacing.merge(&other.pacing);
         self.nic_error = self.nic_error.max(other.nic_error);
         self.least_round_trip = self.least_round_trip.into_iter().chain(other.least_round_trip).min();
     }
@@ -265,6 +276,16 @@ impl SendFigures {
     pub fn leg(&self, leg: Leg) -> &LegFigures {
         let at = Leg::ALL.iter().position(|&l| l == leg).unwrap_or(0);
         &self.legs[at]
+    }
+
+    /// Sends that waited in TCP for anything.
+    pub fn waited(&self) -> u64 {
+        self.waits.held
+    }
+
+    /// Sends before which the program waited for room in the send buffer.
+    pub fn buffer_waited(&self) -> u64 {
+        self.buffer.held
     }
 
     /// The figures of a reason.
@@ -304,7 +325,7 @@ impl SendFigures {
         self.below_tcp.sum() + Leg::ADDITIVE.into_iter().map(|leg| self.leg(leg).sum()).sum::<u128>()
     }
 
-    /// The reasons that sends really waited for, the longest first: not those sent at once.
+    /// The reasons that sends really waited for, the longest first: without what was sent at once.
     pub fn waits(&self) -> Vec<(WaitReason, WaitStats)> {
         by_time(&self.waits.stats)
     }
@@ -312,6 +333,16 @@ impl SendFigures {
     /// What held the queue while programs waited for room in the send buffer, the longest first.
     pub fn buffer_waits(&self) -> Vec<(WaitReason, WaitStats)> {
         by_time(&self.buffer.stats)
+    }
+}
+
+/// Counts a wait with each of its reasons; one without any time was sent at once.
+pub(crate) fn count(stats: &mut [WaitStats; WaitReason::ALL.len()], waits: &Waits) {
+    let chief = waits.reason();
+    for reason in WaitReason::ALL {
+        let (time, stats) = (waits.time(reason), &mut stats[reason as usize]);
+        stats.sends += u64::from(time > Nanos::ZERO || reason == chief);
+        stats.time += time;
     }
 }
 

@@ -44,20 +44,20 @@ pub struct ConnectionSummary {
     pub unacknowledged: Option<Send>,
     last: u64,
     /// What TCP's own clock showed at its latest send: the time with anything to send, and of that
-    /// the time with the peer's window full.
-    clock: Option<[Nanos; 2]>,
+    /// the time with the peer's window full, and that with the send buffer as the limit.
+    clock: Option<[Nanos; 3]>,
 }
 
 impl ConnectionSummary {
-    /// How much of both has passed since the send before this one, or since the connection was
+    /// How much of each has passed since the send before this one, or since the connection was
     /// made.
-    fn passed(&mut self, send: &Send) -> [Nanos; 2] {
-        let now = [send.state.busy, send.state.receive_window_limited];
-        let made = (self.connection.opening != Opening::Found).then_some([Nanos::ZERO; 2]);
+    fn passed(&mut self, send: &Send) -> [Nanos; 3] {
+        let now = [send.state.busy, send.state.receive_window_limited, send.state.send_buffer_limited];
+        let made = (self.connection.opening != Opening::Found).then_some([Nanos::ZERO; 3]);
         let passed = self
             .clock
             .or(made)
-            .map_or([Nanos::ZERO; 2], |before| std::array::from_fn(|i| Nanos(now[i].0.saturating_sub(before[i].0))));
+            .map_or([Nanos::ZERO; 3], |before| std::array::from_fn(|i| Nanos(now[i].0.saturating_sub(before[i].0))));
         // Sends are acknowledged in the order in which they were made, and reported in about that
         // order.
         self.clock = Some(self.clock.map_or(now, |before| std::array::from_fn(|i| before[i].max(now[i]))));
@@ -87,7 +87,7 @@ pub struct TraceSummary {
     requests: RequestFigures,
     events: u64,
     first: Option<Instant<Monotonic>>,
-    clock: [Nanos; 2],
+    clock: [Nanos; 3],
     packets: PacketFigures,
     datagrams: DatagramFigures,
     timelines: [Timeline; TimedKind::ALL.len()],
@@ -107,7 +107,7 @@ impl TraceSummary {
             requests: RequestFigures::new(&limits),
             events: 0,
             first: None,
-            clock: [Nanos::ZERO; 2],
+            clock: [Nanos::ZERO; 3],
             packets: PacketFigures::new(&limits),
             datagrams: DatagramFigures::new(&limits),
             timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start.as_nanos())),
@@ -319,8 +319,14 @@ impl TraceSummary {
     /// The share of the time with anything to send in which the peer's window was full, by TCP's
     /// own clock; `None` where no such time was seen.
     pub fn window_full(&self) -> Option<f64> {
-        let [busy, full] = self.clock;
+        let [busy, full, _] = self.clock;
         (busy > Nanos::ZERO).then(|| full.0 as f64 / busy.0 as f64)
+    }
+
+    /// The same share in which the send buffer was the limit.
+    pub fn buffer_limited(&self) -> Option<f64> {
+        let [busy, _, limited] = self.clock;
+        (busy > Nanos::ZERO).then(|| limited.0 as f64 / busy.0 as f64)
     }
 
     /// Connections that were folded together because there were too many.

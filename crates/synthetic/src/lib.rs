@@ -8,7 +8,7 @@
 use record::{
     Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Datagram,
     DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, Event, Instant, Message, Moments, Nanos, Opening,
-    Outcome, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,
+    Outcome, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, WaitReason, Waits,
 };
 
 /// A generator of numbers that scatter well enough for test data (xorshift, Marsaglia 2003).
@@ -78,9 +78,11 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                 wait: Some(if held {
                     let reason =
                         if random.below(6) == 0 { WaitReason::ReceiveWindow } else { WaitReason::CongestionWindow };
-                    Wait { reason, by_reason: Nanos(tcp - 100_000) }
+                    let mut waits = Waits::of(reason, Nanos(tcp - 100_000));
+                    waits.add(WaitReason::Pacing, Nanos(100_000));
+                    waits
                 } else {
-                    Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos::ZERO }
+                    Waits::of(WaitReason::SentAtOnce, Nanos(tcp))
                 }),
                 retransmissions: u16::from(random.below(400) == 0),
                 unacknowledged: None,
@@ -148,7 +150,7 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
             let components = Components {
                 connect: (client && i % 7 == 0).then_some(Nanos(500_000)),
                 application: Nanos(3_000),
-                tcp: (i % 3 == 0).then_some(Wait { reason: WaitReason::Nagle, by_reason: Nanos(9_000) }),
+                tcp: (i % 3 == 0).then_some(Waits::of(WaitReason::Nagle, Nanos(9_000))),
                 kernel: Nanos(7_000),
                 network: client.then_some(Nanos(2_000_000)),
                 peer_application: client.then_some(Nanos(300_000)),
@@ -224,7 +226,7 @@ pub fn send() -> Send {
         },
         state: SenderState { cwnd: 10, ..SenderState::default() },
         buffer: None,
-        wait: Some(Wait { reason: WaitReason::SentAtOnce, by_reason: Nanos(0) }),
+        wait: Some(Waits::of(WaitReason::SentAtOnce, Nanos(0))),
         retransmissions: 0,
         unacknowledged: None,
     }

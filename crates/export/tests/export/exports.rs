@@ -69,7 +69,7 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
                     assert_eq!(line[key], json!(s.leg(leg).unwrap().map(|n| n.0)), "{key}");
                 }
                 assert_eq!(line["pacing_rate_bytes_per_second"], Value::Null);
-                assert_eq!(line["waited_for"], s.wait.unwrap().reason.name());
+                assert_eq!(line["waited_for"], s.wait.unwrap().reason().name());
                 assert!(line["local_address"].is_string());
             }
         }
@@ -238,7 +238,7 @@ fn hundreds_of_overlapping_sends_lie_on_lanes_of_their_connection() {
     for (send, slice) in records.zip(&sends) {
         assert_eq!((slice.from, slice.to), (send.stamps.send.as_nanos(), send.stamps.ack.unwrap().as_nanos()));
         assert_eq!(slice.name, "send 16.0 KiB");
-        assert_eq!(slice.arguments["waited for"], send.wait.unwrap().reason.name());
+        assert_eq!(slice.arguments["waited for"], send.wait.unwrap().reason().name());
         assert_eq!(slice.arguments["cwnd (segments)"], "10");
     }
     let network: u64 = slices.iter().filter(|s| s.name == "network").map(|s| s.to - s.from).sum();

@@ -17,7 +17,7 @@ use record::table::Record as _;
 use record::{
     Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Coverage,
     Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Http, Instant, Lost, Message, Moments, Nanos,
-    Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, Wait, WaitReason,
+    Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, WaitReason, Waits,
 };
 use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
 
@@ -145,9 +145,12 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
                 },
                 state: SenderState { cwnd: 10, ..SenderState::default() },
                 buffer: None,
-                wait: Some(Wait {
-                    reason: if draw.is_multiple_of(4) { WaitReason::CongestionWindow } else { WaitReason::SentAtOnce },
-                    by_reason: Nanos(tcp / 2),
+                wait: Some(if draw.is_multiple_of(4) {
+                    let mut waits = Waits::of(WaitReason::CongestionWindow, Nanos(tcp - tcp / 4));
+                    waits.add(WaitReason::Pacing, Nanos(tcp / 4));
+                    waits
+                } else {
+                    Waits::of(WaitReason::SentAtOnce, Nanos(tcp))
                 }),
                 retransmissions: u16::from(draw.is_multiple_of(40)),
                 unacknowledged: None,

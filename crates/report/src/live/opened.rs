@@ -144,7 +144,7 @@ fn slowest(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         let bar = bar(canvas, &parts, width);
         let drawn: usize = bar.iter().map(|span| span.content.chars().count()).sum();
         spans.extend(bar);
-        let wait = send.wait.map_or_else(String::new, |wait| format!("  {}", wait.reason));
+        let wait = send.wait.map_or_else(String::new, |wait| format!("  {}", wait.reason()));
         let ago = quantity::time_to(slow.ago.0 as f64, 2);
         // A call that was under way when its stretch began: what it had written by then is not
         // known.

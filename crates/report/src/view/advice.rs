@@ -3,7 +3,7 @@
 use paper::document::Text;
 use record::{Component, Leg, LegName, Role, WaitReason};
 use stats::{Distribution, Quantile};
-use summary::{SendFigures, TimedKind, TraceSummary, WaitStats};
+use summary::{RateSetBy, TimedKind, TraceSummary, WaitStats};
 
 /// What is to be typed.
 fn code(text: &str) -> Text {
@@ -15,9 +15,6 @@ const MOST: f64 = 0.5;
 
 /// A share that is worth acting on where nothing shortens the rest.
 const SOME: f64 = 0.1;
-
-/// The share of the time with the peer's window full that is more than a connection's beginning.
-const WINDOW_FULL: f64 = 0.05;
 
 /// One sentence on what to look at or change next, where one leg took half of the time or more and
 /// the trace says why; it names the place where that is decided, and where it cannot know, the
@@ -133,39 +130,48 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Te
     Some(next)
 }
 
-/// By who paces. A congestion control that does so sends at the rate at which the peer got data,
-/// whatever sets that.
+/// By who sets the rate at which TCP paces.
 fn paced(summary: &TraceSummary) -> Text {
-    let connections = summary.connections();
-    let is_paced = |sends: &SendFigures| {
-        [sends.waits(), sends.buffer_waits()].iter().flatten().any(|(reason, _)| *reason == WaitReason::Pacing)
-    };
-    let controls: Vec<&str> =
-        connections.iter().filter(|c| is_paced(&c.sends)).map(|c| c.connection.congestion_control.as_str()).collect();
-    let is_known = !controls.is_empty() && summary.others().connections == 0;
-    if is_known && controls.iter().all(|c| !c.is_empty() && !record::congestion::sets_its_rate(c)) {
-        return Text::from(
-            "the rate is limited by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup: ",
-        )
-        .and(code("ss -ti"))
-        .and(" shows it behind the slash of pacing_rate.");
-    }
-    let window = match summary.window_full() {
-        Some(share) if share >= WINDOW_FULL => {
-            format!(
-                ", or the peer's window, which was full for {} of the time",
-                quantity::whole(quantity::percent(share))
-            )
+    let total = summary.total();
+    let share = |share: f64| quantity::whole(quantity::percent(share));
+    match total.pacing.set_by(summary.window_full(), summary.buffer_limited()) {
+        RateSetBy::MaxPacingRate(rate) => Text::from(format!(
+            "the rate is limited to {} a second by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup.",
+            quantity::whole(quantity::bytes(rate))
+        )),
+        RateSetBy::PeerWindow(full) => Text::from(format!(
+            "TCP paces these sends at the rate that gets through, and the peer's window was full for {} of the time: its program reads slowly, or \
+             its buffer is small for the path. Look at that program and at net.ipv4.tcp_rmem there; ",
+            share(full)
+        ))
+        .and(code("wirelapse study window-scaling"))
+        .and(" shows what a larger one is worth."),
+        RateSetBy::SendBuffer(limited) => Text::from(format!(
+            "TCP paces these sends at the rate that gets through, and the send buffer was the limit for {} of the time: raise \
+             net.ipv4.tcp_wmem, or let the program set no SO_SNDBUF, and compare the two traces with ",
+            share(limited)
+        ))
+        .and(code("wirelapse compare"))
+        .and("."),
+        RateSetBy::Writer(without) => Text::from(format!(
+            "TCP paces these sends at the rate that the program has written at before: it had left TCP without data before {} of the paced \
+             time. It has to write earlier, or more at a time.",
+            share(without)
+        )),
+        RateSetBy::Path(rate) => Text::from(format!(
+            "TCP paces these sends at the rate that the path carries{}, with data that wait on it: round trips took longer than at rest. \
+             No setting of this host makes it faster. ",
+            rate.map_or_else(String::new, |rate| format!(" ({} a second at last)", quantity::whole(quantity::bytes(rate))))
+        ))
+        .and(code("wirelapse analyze"))
+        .and(" on a capture shows whether losses or others' traffic take part of it."),
+        RateSetBy::NotKnown => {
+            Text::from("TCP paces these sends at the rate at which data arrived before. Neither the peer's window nor the send buffer nor the program \
+                 held it back, and no data waited on the path: what sets it cannot be seen from here. ")
+                .and(code("wirelapse study congestion"))
+                .and(" shows what another congestion control is worth.")
         }
-        _ => ", or a peer that reads slowly".to_owned(),
-    };
-    Text::from(format!(
-        "TCP paces these sends. BBR sends as fast as the receiver gets the data: the path sets it{window}. "
-    ))
-    .and(code("wirelapse analyze"))
-    .and(" on a capture distinguishes them. ")
-    .and(code("ss -ti"))
-    .and(" shows whether the program limits the rate itself (SO_MAX_PACING_RATE, behind the slash of pacing_rate).")
+    }
 }
 
 /// Where the path takes longer than at rest, or may.
@@ -279,7 +285,7 @@ mod tests {
     use super::*;
     use record::{
         Arrival, Basis, Components, Connection, ConnectionId, Event, Instant, Message, Moments, Nanos, Opening, Owner,
-        Receive, Request, Send, SenderState, SeqNumber, Stamps, Wait,
+        Receive, Request, Send, SenderState, SeqNumber, Stamps, Waits,
     };
     use summary::Limits;
 
@@ -330,7 +336,7 @@ mod tests {
                 receive_window_limited: Nanos((at as f64 * window_full) as u64 * MS),
                 ..SenderState::default()
             };
-            let wait = Some(Wait { reason, by_reason: Nanos(100 * MS) });
+            let wait = Some(Waits::of(reason, Nanos(100 * MS)));
             summary.add(&Event::Send(Send {
                 buffer: wait.filter(|_| blocked),
                 wait: wait.filter(|_| !blocked),
@@ -359,13 +365,16 @@ mod tests {
     }
 
     #[test]
-    fn who_paces_is_named_only_where_nothing_else_can() {
-        let program = said(WaitReason::Pacing, false, 21, "cubic", 0.0);
-        assert!(program.contains("limited by SO_MAX_PACING_RATE"), "{program}");
-        let bbr = said(WaitReason::Pacing, true, 21, "bbr", 0.0);
-        assert!(bbr.contains("the path sets it, or a peer that reads slowly"), "{bbr}");
+    fn who_sets_the_rate_of_paced_sends_is_told_by_clocks_and_marks() {
+        // A socket may keep the pacing of a congestion control that it had before.
+        for control in ["cubic", "bbr"] {
+            let none = said(WaitReason::Pacing, false, 21, control, 0.0);
+            assert!(none.contains("cannot be seen from here") && !none.contains("SO_MAX_PACING_RATE"), "{none}");
+        }
         let window = said(WaitReason::Pacing, true, 21, "bbr", 0.3);
-        assert!(window.contains("the peer's window, which was full for 30\u{a0}% of the time"), "{window}");
+        assert!(window.contains("the peer's window was full for 30\u{a0}% of the time"), "{window}");
+        let path = said(WaitReason::Pacing, true, 96, "bbr", 0.0);
+        assert!(path.contains("at the rate that the path carries"), "{path}");
     }
 
     #[test]
@@ -381,7 +390,7 @@ mod tests {
         let mut summary = followed("cubic");
         let state = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
         for at in (1..=40).map(|i| i * 100) {
-            let wait = waited.map(|(reason, ms)| Wait { reason, by_reason: Nanos(ms * MS) });
+            let wait = waited.map(|(reason, ms)| Waits::of(reason, Nanos(ms * MS)));
             summary.add(&Event::Send(Send { wait, ..send(at, [waited.map_or(0, |w| w.1), 20], state) }));
         }
         summary
@@ -442,7 +451,7 @@ mod tests {
 
     #[test]
     fn what_takes_most_of_a_request_is_what_to_change() {
-        let wait = Wait { reason: WaitReason::Nagle, by_reason: Nanos(50 * MS) };
+        let wait = Waits::of(WaitReason::Nagle, Nanos(50 * MS));
         let of = |role, components: Components| {
             let mut summary = steady(None);
             asked(&mut summary, role, Basis::OwnAck, Components { network: Some(Nanos(20 * MS)), ..components });

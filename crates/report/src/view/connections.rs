@@ -57,7 +57,7 @@ fn stuck(summary: &TraceSummary) -> Option<Clause> {
     let n = stuck.len() as u64;
     let (have, up_to) = if n == 1 { ("has", "") } else { ("have", "up to ") };
     let of = quantity::count(summary.connection_count());
-    let closed = send.wait.filter(|wait| send.stamps.sched.is_none() && wait.reason == WaitReason::ReceiveWindow);
+    let closed = send.wait.filter(|wait| send.stamps.sched.is_none() && wait.reason() == WaitReason::ReceiveWindow);
     let peer = first.connection.remote;
     let (why, next) = if closed.is_some() {
         let next = Text::from("the program at ")
@@ -229,7 +229,7 @@ mod tests {
     use crate::view::sentences;
     use record::{
         Connect, Connection, ConnectionId, Coverage, Event, Instant, Lost, Owner, Sampling, Send, SenderState, Stamps,
-        Unacknowledged, Wait,
+        Unacknowledged, Waits,
     };
     use summary::Limits;
 
@@ -334,7 +334,7 @@ mod tests {
         let mut summary = traced(1, 30);
         let mut closed = hung(1, 1_000, 7_600, 6_600, 0);
         (closed.stamps.sched, closed.stamps.driver) = (None, None);
-        closed.wait = Some(Wait { reason: WaitReason::ReceiveWindow, by_reason: Nanos(6_600 * MS) });
+        closed.wait = Some(Waits::of(WaitReason::ReceiveWindow, Nanos(6_600 * MS)));
         summary.add(&Event::Send(closed));
         let said = said(&summary, &facts(0));
         assert_eq!(said[0], "1 of 1 connections has been stuck for 6.60 s: the peer's receive window is full.");

@@ -37,6 +37,7 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
     if let Some(last) = clauses.last_mut() {
         last.next = next;
     }
+    clauses.extend(requests_of(summary, kind).and_then(view::typical_and_slowest).map(Clause::finding));
     let mut words = Vec::new();
     match kind {
         TimedKind::Sends => {}

@@ -5,6 +5,7 @@ use record::{Component, Protocol, WaitReason};
 use summary::RoleFigures;
 
 use super::others::were;
+use super::waits::called;
 
 /// What separates the network from the peer's program.
 pub(crate) fn separated(of: &RoleFigures) -> Option<String> {
@@ -38,8 +39,7 @@ pub(crate) fn waited(of: &RoleFigures) -> Option<String> {
         .map(|(reason, stats)| {
             let what = match reason {
                 WaitReason::SendBuffer => "a full send buffer".to_owned(),
-                WaitReason::Unknown => "a reason not known".to_owned(),
-                reason => reason.to_string(),
+                reason => called(*reason),
             };
             let share = quantity::percent(quantity::share(stats.time.0.into(), all));
             format!("{what} {share} ({})", quantity::counted(stats.sends, "request"))

@@ -8,9 +8,10 @@ use super::advice::advice;
 use super::connections::{Trouble, trouble};
 use super::others::{drops_of, requests_of, were, words_of};
 use super::requests::multiplexed;
+use super::waits::called;
 use super::{Facts, meaning};
 use summary::TimedKind;
-use summary::{LegFigures, SendFigures, TraceSummary};
+use summary::{LegFigures, SendFigures, TraceSummary, WaitStats};
 
 /// Fewer acknowledged sends than this show what happened to them, and say little of what is usual.
 const FEW: u64 = 30;
@@ -268,7 +269,6 @@ fn buffer(total: &SendFigures) -> Option<String> {
         return None;
     }
     let waits = total.buffer_waits();
-    let sends = waits.iter().map(|w| w.1.sends).sum();
     let why: Vec<String> = waits
         .iter()
         .take(3)
@@ -278,8 +278,7 @@ fn buffer(total: &SendFigures) -> Option<String> {
                     "nothing else, while round trips took longer than at rest".to_owned()
                 }
                 WaitReason::SendBuffer => "nothing else, so the buffer is too small for the path".to_owned(),
-                WaitReason::Unknown => "a reason not known".to_owned(),
-                reason => reason.to_string(),
+                reason => called(*reason),
             };
             format!("{what} {}", percent(stats.time.0.into(), time))
         })
@@ -287,17 +286,16 @@ fn buffer(total: &SendFigures) -> Option<String> {
     Some(format!(
         "Programs waited {} for room in the send buffer, before {}. What held the queue meanwhile: {}.",
         quantity::whole(Nanos(u64::try_from(time).unwrap_or(u64::MAX))),
-        quantity::counted(sends, "send"),
+        quantity::counted(total.buffer_waited(), "send"),
         why.join(", ")
     ))
 }
 
 fn waiting(total: &SendFigures) -> Vec<String> {
-    let tcp = &total.leg(Leg::Tcp).times;
-    let waits = total.waits();
-    let waited: u64 = waits.iter().map(|w| w.1.sends).sum();
+    let tcp = total.leg(Leg::Tcp);
+    let (waits, waited) = (total.waits(), total.waited());
     let time: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
-    let at_once = total.wait(WaitReason::SentAtOnce).sends;
+    let WaitStats { sends: at_once, time: at_once_took } = total.wait(WaitReason::SentAtOnce);
     let known = waited + at_once;
     if known == 0 {
         return vec!["Why sends waited in TCP is not known.".into()];
@@ -320,10 +318,7 @@ fn waiting(total: &SendFigures) -> Vec<String> {
             .take(3)
             .enumerate()
             .map(|(i, (reason, stats))| {
-                let what = match reason {
-                    WaitReason::Unknown => "a reason not known".to_owned(),
-                    reason => reason.to_string(),
-                };
+                let what = called(*reason);
                 let of = if i == 0 { " of the waiting time" } else { "" };
                 let share = percent(stats.time.0.into(), time);
                 format!("{what} {share}{of} ({})", quantity::counted(stats.sends, "send"))
@@ -334,9 +329,12 @@ fn waiting(total: &SendFigures) -> Vec<String> {
             n => format!("The {} that waited", quantity::count(n)),
         };
         out.push(format!("{those}: {}.", named.join(", ")));
-        let explained = quantity::share(time, tcp.sum());
-        if explained < 0.9 {
-            out.push(format!("These reasons account for {} of the tcp leg.", percent(time, tcp.sum())));
+        let told = time + u128::from(at_once_took.0);
+        if quantity::share(told, tcp.sum()) < 0.9 {
+            out.push(format!(
+                "Of the rest of the tcp leg, {}, it is not known why.",
+                percent(tcp.sum() - told, tcp.sum())
+            ));
         }
     }
     out

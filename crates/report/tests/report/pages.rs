@@ -8,7 +8,7 @@ use paper::plot::{Layer, Plot};
 use paper::{Canvas, html, terminal};
 use record::{
     Basis, Comm, Components, Connection, ConnectionId, Coverage, Event, Instant, Lost, Message, Moments, Nanos,
-    Opening, Owner, Request, Role, Send, SenderState, Stamps, Wait, WaitReason,
+    Opening, Owner, Request, Role, Send, SenderState, Stamps, WaitReason, Waits,
 };
 use report::page::comparison::several;
 use report::page::{comparison, trace};
@@ -567,7 +567,7 @@ fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
 #[test]
 fn what_sends_waited_for_is_in_the_verdict_where_it_explains_it() {
     let held = |tcp: u64, reason: WaitReason| {
-        move |i: u64| Send { wait: Some(Wait { reason, by_reason: Nanos(tcp) }), ..send(i, [tcp, 2_000, 6_000_000]) }
+        move |i: u64| Send { wait: Some(Waits::of(reason, Nanos(tcp))), ..send(i, [tcp, 2_000, 6_000_000]) }
     };
     let closing = said(62, held(1_000, WaitReason::SentAtOnce), held(9_000_000, WaitReason::ReceiveWindow));
     assert!(closing.contains("second is slower than first"), "62 sends are not too few: {closing}");
@@ -580,7 +580,7 @@ fn what_sends_waited_for_is_in_the_verdict_where_it_explains_it() {
         move |i: u64| {
             let send = send(i, [1_000, 2_000, 6_000_000]);
             let stamps = Stamps { call: Some(Instant::from_nanos(send.stamps.send.as_nanos() - call)), ..send.stamps };
-            let buffer = (full > 0).then_some(Wait { reason: WaitReason::ReceiveWindow, by_reason: Nanos(full) });
+            let buffer = (full > 0).then_some(Waits::of(WaitReason::ReceiveWindow, Nanos(full)));
             Send { stamps, buffer, ..send }
         }
     };

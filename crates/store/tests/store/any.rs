@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use proptest::prelude::*;
 use record::{
     Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
-    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Message,
-    Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request, Role, Send,
-    SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Wait, WaitReason,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Judged,
+    Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request,
+    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, WaitReason, Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -55,6 +55,12 @@ impl Field for u32 {
 impl Field for u64 {
     fn any() -> BoxedStrategy<Self> {
         number().boxed()
+    }
+}
+
+impl Field for bool {
+    fn any() -> BoxedStrategy<Self> {
+        any::<Self>().boxed()
     }
 }
 
@@ -123,7 +129,17 @@ fn components() -> impl Strategy<Value = Option<Components>> {
     let time = || number().prop_map(Nanos);
     let maybe = || prop::option::of(number().prop_map(Nanos));
     let peer = prop::option::of((time(), time()).prop_map(|(receive, send)| Peer { receive, send }));
-    let one = (time(), prop::option::of(wait()), time(), maybe(), maybe(), peer, time(), maybe(), maybe());
+    let one = (
+        time(),
+        prop::option::of(waits(WaitReason::SentAtOnce)),
+        time(),
+        maybe(),
+        maybe(),
+        peer,
+        time(),
+        maybe(),
+        maybe(),
+    );
     prop::option::of(one.prop_map(
         |(application, tcp, kernel, network, peer_application, peer, transfer, wakeup, connect)| Components {
             connect,
@@ -187,9 +203,14 @@ fn http() -> impl Strategy<Value = Http> {
         .prop_map(|(method, path, status, protocol)| Http { method, path, status, protocol })
 }
 
-fn wait() -> impl Strategy<Value = Wait> {
-    (0u8..11, number())
-        .prop_map(|(reason, by)| Wait { reason: WaitReason::from_number(reason).unwrap(), by_reason: Nanos(by) })
+/// Waits for up to three reasons other than `not`.
+fn waits(not: WaitReason) -> impl Strategy<Value = Waits> {
+    let reasons = WaitReason::ALL.into_iter().filter(|reason| *reason != not).collect::<Vec<_>>();
+    prop::collection::vec((prop::sample::select(reasons), any::<u32>()), 0..4).prop_map(|all| {
+        let mut waits = Waits::default();
+        all.into_iter().for_each(|(reason, time)| waits.add(reason, Nanos(time.into())));
+        waits
+    })
 }
 
 pub fn send() -> impl Strategy<Value = Send> {
@@ -199,7 +220,7 @@ pub fn send() -> impl Strategy<Value = Send> {
         any::<(u32, u32, u16)>(),
         stamps(),
         state(),
-        (prop::option::of(wait()), prop::option::of(wait())),
+        (prop::option::of(waits(WaitReason::SentAtOnce)), prop::option::of(waits(WaitReason::SendBuffer))),
         prop::option::of((number(), number())),
     )
         .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, state, (buffer, wait), open)| Send {
@@ -273,7 +294,16 @@ pub fn connect() -> impl Strategy<Value = Connect> {
 }
 
 pub fn closed() -> impl Strategy<Value = (ConnectionId, ConnectionTotals)> {
-    (any::<u64>(), prop::array::uniform5(number()), any::<u32>()).prop_map(|(id, n, segments_retransmitted)| {
+    let judged = prop::option::of(prop::array::uniform6(number().prop_map(Nanos)).prop_map(|t| Judged {
+        busy: t[0],
+        receive_window_limited: t[1],
+        send_buffer_limited: t[2],
+        receive_window: t[3],
+        send_buffer: t[4],
+        not_marked: t[5],
+    }));
+    let counted = (any::<u64>(), prop::array::uniform5(number()), any::<u32>(), judged);
+    counted.prop_map(|(id, n, segments_retransmitted, judged)| {
         let totals = ConnectionTotals {
             followed: Nanos(n[0]),
             bytes_written: n[1],
@@ -281,6 +311,7 @@ pub fn closed() -> impl Strategy<Value = (ConnectionId, ConnectionTotals)> {
             bytes_acked: n[3],
             segments_retransmitted,
             armed: Nanos(n[4]),
+            judged,
         };
         (ConnectionId(id), totals)
     })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use compare::Times;
-use record::{ConnectionId, Coverage, Event, Leg, Lost, Nanos, Role, Sampling, Send, Wait, WaitReason};
+use record::{ConnectionId, Coverage, Event, Leg, Lost, Nanos, Role, Sampling, Send, WaitReason, Waits};
 use stats::{Distribution, Precision};
 
 use super::labels::{ByLabel, ByLabels};
@@ -90,10 +90,12 @@ pub(super) struct ByReason {
 }
 
 impl ByReason {
-    fn add(&mut self, wait: Option<Wait>) {
+    fn add(&mut self, waits: Option<&Waits>) {
         self.n += 1;
-        if let Some(wait) = wait {
-            self.sums[wait.reason as usize] += u128::from(wait.by_reason.0);
+        if let Some(waits) = waits {
+            for (sum, reason) in self.sums.iter_mut().zip(WaitReason::ALL) {
+                *sum += u128::from(waits.time(reason).0);
+            }
         }
     }
 
@@ -113,10 +115,10 @@ struct Path {
 impl Sends {
     fn add(&mut self, send: &Send) {
         if let Ok(Some(_)) = send.leg(Leg::Tcp) {
-            self.in_tcp.add(send.wait);
+            self.in_tcp.add(send.wait.as_ref());
         }
         if let Ok(Some(_)) = send.leg(Leg::Call) {
-            self.in_call.add(send.buffer);
+            self.in_call.add(send.buffer.as_ref());
         }
         let (Ok(Some(network)), Some(least)) = (send.leg(Leg::Network), send.state.min_rtt) else { return };
         if self.paths.len() >= CONNECTIONS && !self.paths.contains_key(&send.connection) {

@@ -1,8 +1,8 @@
 //! One exchange on one connection: two runs of bytes, and what their stamps say.
 
 use record::{
-    Basis, Components, Instant, Leg, Message, Moments, Monotonic, Nanos, Owner, Peer, Receive, Role, Send, Wait,
-    WaitReason,
+    Basis, Components, Instant, Leg, Message, Moments, Monotonic, Nanos, Owner, Peer, Receive, Role, Send, WaitReason,
+    Waits,
 };
 
 /// An ACK that comes this much later than the minimum RTT was probably delayed by the peer: delayed
@@ -31,9 +31,9 @@ pub(super) struct Exchange {
     pub owner: Owner,
     /// How long the program waited for room in the send buffer between its writes, by what held the
     /// queue.
-    full: [Nanos; WaitReason::ALL.len()],
+    full: Waits,
     /// What the last write waited for in TCP.
-    held: Option<Wait>,
+    held: Option<Waits>,
 }
 
 fn later(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
@@ -101,11 +101,10 @@ impl Exchange {
         if let Some(full) = send.buffer {
             // What came before this message is not its wait.
             let since = between(m.written.or(m.sent), Some(send.stamps.send)).unwrap_or_default();
-            self.full[full.reason as usize] += full.by_reason.min(since);
+            self.full += full.at_most(since);
         }
-        let leg = send.leg(Leg::Tcp).ok().flatten();
-        self.held = send.wait.filter(|w| w.reason != WaitReason::SentAtOnce && w.reason != WaitReason::SendBuffer);
-        self.held = self.held.zip(leg).map(|(wait, by_reason)| Wait { by_reason, ..wait });
+        let left = send.leg(Leg::Tcp).is_ok_and(|leg| leg.is_some());
+        self.held = send.wait.filter(|waits| left && waits.reason() != WaitReason::SentAtOnce);
         m.written = Some(send.stamps.send);
         m.left = send.stamps.driver;
         m.acked = send.stamps.ack;
@@ -149,22 +148,19 @@ impl Exchange {
 
     /// How long the program waited for room before its last write, in all.
     fn full(&self) -> Nanos {
-        self.full.into_iter().sum()
+        self.full.sum()
     }
 
     /// How long the last write waited in TCP.
     fn held(&self) -> Nanos {
-        self.held.map_or(Nanos::ZERO, |wait| wait.by_reason)
+        self.held.map_or(Nanos::ZERO, |waits| waits.sum())
     }
 
-    /// Both, with the reason of the larger share.
-    fn tcp(&self) -> Option<Wait> {
-        let mut by_reason = self.full;
-        if let Some(held) = self.held {
-            by_reason[held.reason as usize] += held.by_reason;
-        }
-        let (reason, most) = WaitReason::ALL.into_iter().zip(by_reason).max_by_key(|&(_, time)| time)?;
-        (most > Nanos::ZERO).then(|| Wait { reason, by_reason: by_reason.into_iter().sum() })
+    /// Both together.
+    fn tcp(&self) -> Option<Waits> {
+        let mut waits = self.full;
+        waits += self.held.unwrap_or_default();
+        (waits.sum() > Nanos::ZERO).then_some(waits)
     }
 
     fn ready(&self) -> Option<Moment> {

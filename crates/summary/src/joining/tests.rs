@@ -1,5 +1,7 @@
 use super::*;
-use record::{Arrival, Component, Connect, ConnectStamps, Owner, Receive, Send, SenderState, Stamps, Wait, WaitReason};
+use record::{
+    Arrival, Component, Connect, ConnectStamps, Owner, Receive, Send, SenderState, Stamps, WaitReason, Waits,
+};
 
 const MS: u64 = 1_000_000;
 const CLIENT: ConnectionId = ConnectionId(1);
@@ -189,13 +191,13 @@ fn both_ends_split_the_peers_part() {
 fn waiting_for_tcp_is_neither_the_programs_time_nor_the_kernels() {
     let waiting = |buffer: Option<u64>, sched: u64| {
         let Event::Send(first) = send(SERVER, 900, 10, [10, 11, 12]) else { panic!() };
-        let room = |ms| Wait { reason: WaitReason::ReceiveWindow, by_reason: Nanos::from_millis(ms) };
+        let room = |ms| Waits::of(WaitReason::ReceiveWindow, Nanos::from_millis(ms));
         let stamps = Stamps { sched: Some(at(sched)), driver: Some(at(sched + 1)), ..Stamps::sent_at(at(32)) };
         let second = Send {
             first_seq: SeqNumber(910),
             stamps,
             buffer: buffer.map(room),
-            wait: Some(Wait { reason: WaitReason::Nagle, by_reason: Nanos::from_millis(5) }),
+            wait: Some(Waits::of(WaitReason::Nagle, Nanos::from_millis(5))),
             ..first
         };
         let events = [
@@ -211,10 +213,12 @@ fn waiting_for_tcp_is_neither_the_programs_time_nor_the_kernels() {
         components(&divided),
         [(Component::Application, 3), (Component::Tcp, 25), (Component::Kernel, 3), (Component::Wakeup, 1)]
     );
-    assert_eq!(divided.components.unwrap().tcp.unwrap().reason, WaitReason::ReceiveWindow);
+    let mut both = Waits::of(WaitReason::ReceiveWindow, Nanos::from_millis(20));
+    both.add(WaitReason::Nagle, Nanos::from_millis(5));
+    assert_eq!(divided.components.unwrap().tcp, Some(both));
     // A wait that began before the write before is not of this request alone.
-    assert_eq!(waiting(Some(2_000), 37).components.unwrap().tcp.unwrap().by_reason, Nanos::from_millis(27));
-    assert_eq!(waiting(None, 37).components.unwrap().tcp.unwrap().reason, WaitReason::Nagle);
+    assert_eq!(waiting(Some(2_000), 37).components.unwrap().tcp.unwrap().sum(), Nanos::from_millis(27));
+    assert_eq!(waiting(None, 37).components.unwrap().tcp.unwrap().reason(), WaitReason::Nagle);
 }
 
 #[test]

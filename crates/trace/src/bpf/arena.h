@@ -17,15 +17,12 @@
 #include "sockets.h"
 #include "../histograms/shared.h"
 
-/* A clock of a reason counts 256 ns: 32 bits of it reach 18 minutes. */
-#define CLOCK_SHIFT 8
-
 struct slot {
 	__u32 key; /* sequence number of the last byte: the kernel's tskey */
 	__u32 epoch; /* the queue's, when the send was made */
-	__u32 clocks[REASONS];
 	/* the queue's `down` with the packet of its last byte; 0: not known */
 	__u32 down;
+	__u32 pad;
 	struct send_record record;
 };
 SHARED(struct slot);
@@ -96,7 +93,7 @@ struct queue {
 	/* what holds back the head of the write queue */
 	__u64 since;
 	__u64 paced_until;
-	__u32 clocks[REASONS];
+	__u32 clocks[CLOCKS];
 	__u32 blocked;
 	/* what holds it from `paced_until` on, where pacing does until then; else as
 	 * `blocked` */
@@ -105,18 +102,27 @@ struct queue {
 	/* where the bytes of the last tagged packet of new data ended, at the driver */
 	__u32 driver_end;
 	__u32 released_next; /* the first send that may not have gone to the driver */
+	__u32 down; /* the memory of all packets that were handed down, bytes */
 	/* The call that writes now, and what it waits for: buffer.h and calls.h. */
 	__u64 call; /* when it began; 0: not known */
 	__u32 call_left;
 	__u32 call_seq;
 	__u64 full; /* ns without room in the send buffer since the last send */
-	__u64 full_since; /* there is none since; 0: there is */
-	__u64 full_last; /* the last event that found none */
-	__u32 full_clocks[REASONS];
+	/* there is none since, and it is counted up to here; 0: there is */
+	__u64 full_since;
+	__u32 full_clocks[CLOCKS]; /* what held the queue in the time of `full` */
+	/* judge.h: the kernel's own clocks when the queue was taken, and since then two of what is
+	 * compared with them */
+	struct chronos chronos;
+	__u32 without_room;
+	__u32 not_marked;
+	/* the memory of a packet that is being handed down and does not count as below TCP yet */
+	__u32 handed_down;
 	/* by tracepoints: where the bytes of the last send end that was not recorded */
 	__u32 refused;
 	__u32 missed_seq; /* likewise, of one that was to be recorded: where it begins */
-	__u32 looked_una; /* up to where bytes were acknowledged at the last look */
+	__u32 looked_una; /* up to where bytes were acknowledged at the last look (`looked`) */
+	__u32 looked_segments; /* how many segments had come by then */
 	__u64 armed_since; /* 0: not looked at now */
 	__u64 armed_position;
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
@@ -127,10 +133,7 @@ struct queue {
 	 * the qdisc. */
 	__u64 handed;
 	__u64 handed_tagged;
-	__u32 down; /* the memory of all packets that were handed down, bytes */
-	/* when the ACKs were last looked at, and how many segments had come by then */
-	__u32 looked_segments;
-	__u64 looked;
+	__u64 looked; /* when the ACKs were last looked at */
 };
 SHARED(struct queue);
 

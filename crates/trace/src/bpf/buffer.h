@@ -7,7 +7,7 @@
  * call it ends with the segment that made room: the last that came in before the next call, unless
  * an event in between saw that the kernel had cleared its mark (SOCK_NOSPACE) before. */
 #pragma once
-#include "slots.h"
+#include "clocks.h"
 
 /* include/linux/net.h */
 enum { SOCK_NOSPACE = 2 };
@@ -20,24 +20,41 @@ static __always_inline bool buffer_marked(const struct sock *sk)
 	return socket && (socket->flags & (1 << SOCK_NOSPACE));
 }
 
-/* There is no room from `at` on. The clocks of the reasons are up to date. */
+/* Counts the time without room up to `at`, by what holds the queue since the last event. */
+static __always_inline void buffer_run(struct queue *queue, __u64 at)
+{
+	if (!queue->full_since || at <= queue->full_since)
+		return;
+	clocks_add(queue->full_clocks, queue, queue->full_since, at);
+	if (queue->blocked == REASON_SENT_AT_ONCE)
+		queue->without_room += ticks(queue->full_since, at);
+	queue->full += at - queue->full_since;
+	queue->full_since = at;
+}
+
+/* There is no room `now`, from `at` on or longer. */
 static __always_inline void buffer_filled(struct queue *queue, __u64 at, __u64 now)
 {
-	if (!queue->full_since) {
-		if (!queue->full)
-			for (int i = 0; i < REASONS; i++)
-				queue->full_clocks[i] = queue->clocks[i];
+	if (!queue->full_since)
 		queue->full_since = at;
-	}
-	queue->full_last = now;
+	buffer_run(queue, now);
 }
 
 /* There is room from `at` on. */
 static __always_inline void buffer_freed(struct queue *queue, __u64 at)
 {
-	if (queue->full_since && at > queue->full_since)
-		queue->full += at - queue->full_since;
+	buffer_run(queue, at);
 	queue->full_since = 0;
+}
+
+/* What was counted is no send's, or has been given to one. */
+static __always_inline void buffer_forget(struct queue *queue)
+{
+	if (!queue->full)
+		return;
+	queue->full = 0;
+	for (int i = 0; i < CLOCKS; i++)
+		queue->full_clocks[i] = 0;
 }
 
 /* The program writes again: with room since the last segment that came in, or without. */
@@ -47,8 +64,8 @@ static __always_inline void buffer_tried(struct queue *queue, const struct tcp_s
 
 	if (!queue->full_since)
 		return;
-	if (until < queue->full_last)
-		until = queue->full_last;
+	if (until < queue->full_since)
+		until = queue->full_since;
 	buffer_freed(queue, until > now || buffer_marked(sk) ? now : until);
 }
 
@@ -61,27 +78,20 @@ static __always_inline void buffer_event(struct queue *queue, const struct tcp_s
 
 		buffer_filled(queue, from < now ? from : now, now);
 	} else if (queue->full_since) {
-		buffer_freed(queue, queue->full_last);
+		/* No event after the last one that found none has seen it. */
+		buffer_freed(queue, queue->full_since);
 	}
 }
 
-/* Gives a send the wait before it: what held the queue longest in that time is its reason; where
- * nothing did, the buffer itself is too small. The clocks are up to date. */
+/* Gives a send the wait before it. */
 static __always_inline void buffer_take(struct queue *queue, struct slot *slot)
 {
-	__u32 most = 0, reason = REASON_SEND_BUFFER;
+	bool more = slot->record.full != 0;
 
 	if (!queue->full)
 		return;
-	for (int i = 0; i < REASON_UNKNOWN; i++) {
-		__u32 grown = queue->clocks[i] - queue->full_clocks[i];
-
-		if (grown > most) {
-			most = grown;
-			reason = i ? i : REASON_SEND_BUFFER;
-		}
-	}
+	for (int i = 0; i < CLOCKS; i++)
+		slot->record.full_waits[i] = (more ? slot->record.full_waits[i] : 0) + queue->full_clocks[i];
 	slot->record.full += queue->full;
-	slot->record.full_reason = reason;
-	queue->full = 0;
+	buffer_forget(queue);
 }

@@ -95,10 +95,9 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.driver = 0;
 	slot->record.nic = 0;
 	slot->record.ack = 0;
-	slot->record.waited = 0;
+	slot->record.wait = WAIT_NOT_KNOWN;
 	slot->record.call = queue->call;
 	slot->record.full = 0;
-	slot->record.full_reason = 0;
 	buffer_take(queue, slot);
 	slot->record.first_seq = first;
 	slot->record.bytes = bytes;
@@ -108,7 +107,6 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.ack_span = 0;
 	slot->down = 0;
 	slot->record.idle = 0;
-	slot->record.reason = REASON_UNKNOWN;
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
 		name_of(bpf_get_current_task_btf()->group_leader, slot->record.comm);
 	else if (!(config.flags & CONFIG_NO_RECORDS))
@@ -142,7 +140,7 @@ static __always_inline void slot_sched(struct queue *queue, struct slot *slot, _
 		   (*blocked == REASON_NAGLE && urgent(tp, tp->snd_una)));
 	if (!more)
 		waiting_event(queue, tp, key, true, slot->epoch == queue->epoch, now);
-	waiting_decide(slot, queue, in_call);
+	waiting_decide(slot, queue, in_call, 0);
 }
 
 /* It goes to the driver. */
@@ -326,7 +324,7 @@ static long flush_one(__u32 i, void *context)
 	slot->record.ack = flush->now;
 	if (!before(slot->key, flush->snd_nxt)) {
 		if (!slot->record.sched)
-			waiting_decide(slot, queue, false);
+			waiting_decide(slot, queue, false, 0);
 	} else if (!slot->record.driver) {
 		slot_bound(queue, slot);
 	}
@@ -355,6 +353,7 @@ static __always_inline void sends_flush(struct queue *queue, __u32 number, const
 		.timeouts = timers->icsk_retransmits,
 	};
 
+	buffer_event(queue, tp, sock_of(tp), now);
 	clocks_run(queue, now);
 	bpf_loop(config.slots, flush_one, &flush, 0);
 }

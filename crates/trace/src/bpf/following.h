@@ -116,7 +116,7 @@ static __always_inline void stretch_next(struct row *row, __u32 number, const st
 	queue->write_seq = tp->write_seq;
 	queue->since = now;
 	queue->call = 0;
-	queue->full = 0;
+	buffer_forget(queue);
 	queue->full_since = 0;
 	queue->epoch++;
 	hold(queue, tp, NULL, 0, false, false, 0, now);

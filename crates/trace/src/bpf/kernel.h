@@ -275,6 +275,7 @@ struct sock {
 	int sk_sndbuf;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
 	__u8 sk_pacing_shift;
 	int sk_write_pending;
 	struct socket *sk_socket;
@@ -326,6 +327,7 @@ struct tcp_sock {
 	__u32 chrono_start;
 	__u32 chrono_stat[3];
 	__u8 chrono_type : 2;
+	__u8 is_cwnd_limited : 1;
 	__u8 bpf_sock_ops_cb_flags;
 };
 struct sk_buff {

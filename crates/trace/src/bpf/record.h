@@ -36,6 +36,19 @@ enum reason {
 };
 SHARED(enum reason);
 
+/* Each reason but the last has a clock. It counts units of 256 ns: 32 bits of it reach 18 minutes.
+ */
+enum clock { CLOCK_SHIFT = 8, CLOCKS = REASON_UNKNOWN };
+SHARED(enum clock);
+
+/* What is known of why a send waited in TCP. */
+enum wait {
+	WAIT_NOT_KNOWN = 0,
+	WAIT_NONE, /* it left within the call that wrote it */
+	WAIT_CLOCKS, /* how far each clock went meanwhile */
+};
+SHARED(enum wait);
+
 struct connection_record {
 	__u32 kind;
 	__u32 pid;
@@ -62,18 +75,22 @@ struct send_record {
 	__u64 nic; /* the NIC's own clock */
 	/* Where no ACK was seen (`idle`): when it was last seen without. */
 	__u64 ack;
-	__u64 waited; /* ns by `reason` */
 	__u64 call; /* when the call that wrote it began; 0: not known */
 	/* ns that the program waited for room in the send buffer before it could write these
 	 * bytes */
 	__u64 full;
+	/* With WAIT_CLOCKS, by reason: how far each clock went from `send` on. Before that is
+	 * decided, where the clocks stood at `send`. */
+	__u32 waits[CLOCKS];
+	/* The same of `full`, where that is not 0. */
+	__u32 full_waits[CLOCKS];
 	__u32 first_seq;
 	__u32 bytes;
 	struct state state;
 	char comm[16];
 	__u16 retransmissions;
-	__u8 reason;
-	__u8 full_reason; /* what held the queue for the largest share of `full` */
+	__u8 wait; /* what `waits` is */
+	__u8 pad;
 	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so
 	 * many ns later. */
 	__u32 sched_span;
@@ -87,7 +104,7 @@ struct send_record {
 	/* Not 0: no ACK was seen, and for so many microseconds by `ack` nothing of the connection
 	 * was acknowledged, since the send was made. */
 	__u32 idle;
-	__u32 pad;
+	__u32 pad_idle;
 };
 SHARED(struct send_record);
 
@@ -102,11 +119,24 @@ struct totals {
 };
 SHARED(struct totals);
 
+/* What the kernel's own clocks say of a connection since its queue was taken, and what the reasons
+ * do. */
+struct judged {
+	__u32 busy; /* jiffies, as the next two; 0: there is nothing to compare */
+	__u32 receive_window_limited;
+	__u32 send_buffer_limited;
+	__u32 receive_window; /* the clock of that reason */
+	__u32 send_buffer; /* likewise, the time without room while nothing held the queue */
+	__u32 not_marked; /* and that with a full congestion window that TCP did not mark as such */
+};
+SHARED(struct judged);
+
 struct closed_record {
 	__u32 kind;
 	__u32 pad;
 	__u64 cookie;
 	struct totals totals;
+	struct judged judged;
 };
 SHARED(struct closed_record);
 

@@ -2,7 +2,7 @@
 /* The rows of followed connections: their totals, and how they, and the queues of those that are
  * looked at, are taken and given back. */
 #pragma once
-#include "slots.h"
+#include "judge.h"
 #include "processes.h"
 
 /* Sequence numbers that were sent and are no bytes: those of SYN and FIN. */
@@ -100,6 +100,7 @@ static __always_inline struct queue *queue_take(struct row *row, __u32 of, const
 	queue->looked = now;
 	queue->looked_segments = tp->segs_in;
 	queue->looked_una = tp->snd_una;
+	queue->chronos = chronos_read(tp);
 	queue->row = of;
 	barrier();
 	row->queue = number;
@@ -161,8 +162,11 @@ static __always_inline struct row *row_take(struct socket_info *info, const stru
 static __always_inline void row_release(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now)
 {
 	struct closed_record closed = { .kind = RECORD_CLOSED, .cookie = row->cookie };
-	__u32 number = info->row;
+	__u32 number = info->row, at;
+	struct queue *queue = queue_of(row, number, &at);
 
+	if (queue)
+		judge(&closed.judged, queue, tp);
 	totals_update(row, number, tp, now);
 	closed.totals.followed = row->followed;
 	closed.totals.armed = row->armed;

@@ -471,7 +471,11 @@ static __always_inline void slot_trim(struct queue *queue, __u32 number, __u32 w
 		return;
 	if (!before(slot->record.first_seq, write_seq)) {
 		/* Not a byte of it was taken: there was no send. */
-		queue->full += slot->record.full;
+		if (slot->record.full) {
+			queue->full += slot->record.full;
+			for (int i = 0; i < CLOCKS; i++)
+				queue->full_clocks[i] += slot->record.full_waits[i];
+		}
 		queue->tail--;
 		slot = slot_at(queue, queue->tail - 1);
 		if (slot)

@@ -9,6 +9,7 @@
 /* State of the sender when the send was made. */
 struct state {
 	__u64 pacing_rate;
+	__u64 max_pacing_rate; /* all ones: none is set */
 	__u64 delivery_rate; /* bytes a second; 0: not measured */
 	__u32 cwnd;
 	__u32 ssthresh;
@@ -27,7 +28,8 @@ struct state {
 	__u32 rto; /* jiffies */
 	__u32 reordering;
 	__u8 congestion;
-	__u8 pad[7];
+	__u8 app_limited; /* whether it is */
+	__u8 pad[6];
 };
 SHARED(struct state);
 
@@ -48,6 +50,7 @@ struct tcp_sock___of_state {
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	__u32 reordering;
+	__u32 app_limited;
 };
 
 #pragma clang attribute pop
@@ -75,8 +78,16 @@ static __always_inline __u32 jiffies(void)
 	return bpf_jiffies64();
 }
 
+/* The kernel's own clocks of a connection, jiffies. */
+struct chronos {
+	__u32 busy;
+	__u32 receive_window_limited;
+	__u32 send_buffer_limited;
+};
+SHARED(struct chronos);
+
 /* tcp_get_info_chrono_stats() */
-static __always_inline void state_clocks(struct state *to, const struct tcp_sock *tp)
+static __always_inline struct chronos chronos_read(const struct tcp_sock *tp)
 {
 	__u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
 	__u32 running = type ? jiffies() - tp->chrono_start : 0;
@@ -88,9 +99,11 @@ static __always_inline void state_clocks(struct state *to, const struct tcp_sock
 		window += running;
 	else if (type == TCP_CHRONO_SNDBUF_LIMITED)
 		buffer += running;
-	to->busy = busy + window + buffer;
-	to->receive_window_limited = window;
-	to->send_buffer_limited = buffer;
+	return (struct chronos){
+		.busy = busy + window + buffer,
+		.receive_window_limited = window,
+		.send_buffer_limited = buffer,
+	};
 }
 
 /* tcp_compute_delivery_rate() */
@@ -106,6 +119,7 @@ static __always_inline void state_read(struct state *to, const struct tcp_sock *
 	const struct sock *sk = sock_of(tp);
 	const struct tcp_sock___of_state *more = (const void *)tp;
 	const struct inet_connection_sock___of_state *timers = (const void *)tp;
+	struct chronos chronos = chronos_read(tp);
 
 	to->cwnd = sender->cwnd;
 	to->in_flight = sender->in_flight;
@@ -115,6 +129,8 @@ static __always_inline void state_read(struct state *to, const struct tcp_sock *
 	to->mss = sender->mss;
 	to->congestion = sender->congestion;
 	to->pacing_rate = sk->sk_pacing_rate;
+	to->max_pacing_rate = sk->sk_max_pacing_rate;
+	to->app_limited = more->app_limited != 0;
 	to->ssthresh = tp->snd_ssthresh;
 	to->srtt_us_8 = tp->srtt_us;
 	to->min_rtt_us = more->rtt_min.s[0].v;
@@ -123,5 +139,7 @@ static __always_inline void state_read(struct state *to, const struct tcp_sock *
 	to->delivery_rate = delivery_rate(more, sender->mss);
 	to->send_buffer = sk->sk_sndbuf;
 	to->send_buffer_used = sk->sk_wmem_queued;
-	state_clocks(to, tp);
+	to->busy = chronos.busy;
+	to->receive_window_limited = chronos.receive_window_limited;
+	to->send_buffer_limited = chronos.send_buffer_limited;
 }

@@ -40,7 +40,7 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 	buffer_tried(queue, tp, sk, now);
 	sent(kern, row, queue, number, now);
 	queue->call = 0;
-	queue->full = 0;
+	buffer_forget(queue);
 	if (buffer_marked(sk))
 		buffer_filled(queue, now, now);
 }
@@ -195,7 +195,9 @@ static __always_inline void on_handed(const struct bpf_sock_ops_kern *kern, stru
 	of.at = packet_first(queue, number, queue->sched_next, first, end);
 	of.until = end;
 	queue->handed_at = of.at;
+	queue->handed_down = skb->truesize;
 	packet_sends(&of, queue);
+	queue->handed_down = 0;
 	if (of.tagged) {
 		queue->handed_tagged = now;
 		return;

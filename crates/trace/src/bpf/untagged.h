@@ -103,7 +103,7 @@ static long left_one(__u32 i, void *context)
 	slot->record.sched = from;
 	slot->record.sched_span = now - from;
 	/* The mark is of the very call that wrote the bytes, or of a later one. */
-	waiting_decide(slot, queue, mark && from - slot->record.send < 5000);
+	waiting_decide(slot, queue, mark && from - slot->record.send < 5000, now - from);
 	return 0;
 }
 

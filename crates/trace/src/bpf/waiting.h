@@ -2,13 +2,13 @@
 /* Why bytes wait in TCP: the tests of tcp_push() (net/ipv4/tcp.c) and tcp_write_xmit()
  * (net/ipv4/tcp_output.c) in their own order. Each test names the function that it mirrors.
  *
- * A queue holds one clock for each reason. At every event of the socket, the time since the last
- * event is added to the clock of what held back the head of the write queue; then it is decided
- * again what holds it.
- * A send copies the clocks when it is made. When it leaves, the clock that grew most since then is
- * why it waited. docs/waiting.md explains the same without code. */
+ * A queue holds one clock for each reason (clocks.h). At every event of the socket they run; then
+ * it is decided again what holds the head of the queue.
+ * A send copies the clocks when it is made. When it leaves, how far each went since then is why it
+ * waited. docs/waiting.md explains the same without code. */
 #pragma once
 #include "buffer.h"
+#include "judge.h"
 
 /* tcp_packets_in_flight() (include/net/tcp.h) */
 static __always_inline __u32 in_flight(const struct tcp_sock *tp)
@@ -40,6 +40,28 @@ static __always_inline __u64 small_queue_limit(const struct sock *sk, __u32 true
 			limit = most;
 	}
 	return limit;
+}
+
+/* The memory of a packet of `length` bytes when TCP tries to send it: before that it is cut to what
+ * tcp_tso_autosize() (net/ipv4/tcp_output.c) allows, and tso_fragment() (same file) gives what is
+ * cut off its share. A packet that was not tried yet is as long as the writes have made it. */
+static __always_inline __u32 truesize_cut(const struct tcp_sock *tp, __u32 length, __u32 truesize, __u32 mss)
+{
+	const struct sock *sk = sock_of(tp);
+	const struct tcp_sock___of_state *more = (const void *)tp;
+	__u64 most;
+	__u32 shift;
+
+	if (length <= 2 * mss)
+		return truesize;
+	most = sk->sk_pacing_rate >> sk->sk_pacing_shift;
+	/* net.ipv4.tcp_tso_rtt_log, by its default */
+	shift = more->rtt_min.s[0].v >> 9;
+	if (shift < 16)
+		most += 65536 >> shift;
+	if (most < 2 * (__u64)mss)
+		most = 2 * (__u64)mss;
+	return length > most ? truesize - (length - (__u32)most) : truesize;
 }
 
 /* tcp_rtx_queue_empty_or_single_skb() (net/ipv4/tcp_output.c), negated: with at most one packet
@@ -100,11 +122,13 @@ static __always_inline bool fin_queued(const struct sock *sk)
  * `pushing`: TCP is about to push, after a write (the tests of tcp_push() come first).
  * `coming`: bytes that the write is about to add to the queue; where that is empty, they are its
  * head.
+ * `handed_down`: the memory of a packet that is about to be below TCP.
  * `known`: what the caller has read of the sender already, or NULL.
  * `paced_until`: set where pacing holds the head first, to when it ends; what is given holds from
  * then on. */
 static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
-					bool pushing, __u32 coming, __u64 now, __u64 *paced_until)
+					bool pushing, __u32 coming, __u32 handed_down, __u64 now,
+					__u64 *paced_until)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue;
@@ -131,7 +155,7 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	sender = known ? *known : sender_read(tp);
 	flying = sender.in_flight;
 	window_end = sender.snd_una + sender.snd_wnd;
-	queued_below = sk->sk_wmem_alloc.refs.counter;
+	queued_below = sk->sk_wmem_alloc.refs.counter + handed_down;
 	if (sent) {
 		/* tcp_set_skb_tso_segs() (net/ipv4/tcp_output.c) */
 		flying += sender.mss && sent > sender.mss ? (sent + sender.mss - 1) / sender.mss : 1;
@@ -191,7 +215,8 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 			return REASON_CORK;
 	}
 	/* tcp_small_queue_check() (net/ipv4/tcp_output.c) */
-	if (several_unacknowledged(sk, sent) && queued_below > (__s64)small_queue_limit(sk, truesize))
+	if (several_unacknowledged(sk, sent) &&
+	    queued_below > (__s64)small_queue_limit(sk, truesize_cut(tp, length, truesize, sender.mss)))
 		return REASON_SMALL_QUEUE;
 	/* The head is free to go, and TCP is about to send, after a write or on an ACK: where will
 	 * it stop? With pacing, every packet waits for its turn (tcp_update_skb_after_send(),
@@ -210,38 +235,12 @@ static __always_inline __u32 blocked_by(const struct tcp_sock *tp, const struct 
 	return REASON_SENT_AT_ONCE;
 }
 
-/* What a clock counts from one moment to another. Both are rounded down, not their distance: what
- * is lost of one interval is in the next. */
-static __always_inline __u32 ticks(__u64 from, __u64 to)
-{
-	return (to >> CLOCK_SHIFT) - (from >> CLOCK_SHIFT);
-}
-
-/* Adds the time since the last event to the clock of what held the head back. */
-static __always_inline void clocks_run(struct queue *queue, __u64 now)
-{
-	__u32 reason = queue->blocked, behind = queue->behind;
-	__u64 from = queue->since, paced_until = queue->paced_until;
-
-	if (now > from && reason < REASONS) {
-		if (reason == REASON_PACING && behind && behind < REASONS && paced_until < now) {
-			__u64 turn = from < paced_until ? paced_until : from;
-
-			queue->clocks[REASON_PACING] += ticks(from, turn);
-			queue->clocks[behind] += ticks(turn, now);
-		} else {
-			queue->clocks[reason] += ticks(from, now);
-		}
-	}
-	queue->since = now;
-}
-
 /* Decides again what holds the head back. The arguments are those of blocked_by(). */
 static __always_inline void hold(struct queue *queue, const struct tcp_sock *tp, const struct sender *known, __u32 key, bool sending,
 				 bool pushing, __u32 coming, __u64 now)
 {
 	__u64 paced_until = 0;
-	__u32 reason = blocked_by(tp, known, key, sending, pushing, coming, now, &paced_until);
+	__u32 reason = blocked_by(tp, known, key, sending, pushing, coming, queue->handed_down, now, &paced_until);
 
 	queue->blocked = paced_until ? REASON_PACING : reason;
 	queue->behind = reason;
@@ -250,8 +249,8 @@ static __always_inline void hold(struct queue *queue, const struct tcp_sock *tp,
 
 static __always_inline void clocks_copy(struct slot *slot, const struct queue *queue)
 {
-	for (int i = 0; i < REASONS; i++)
-		slot->clocks[i] = queue->clocks[i];
+	for (int i = 0; i < CLOCKS; i++)
+		slot->record.waits[i] = queue->clocks[i];
 }
 
 /* Something happened on a followed socket; `key` and `sending` as above. */
@@ -260,7 +259,8 @@ static __always_inline void waiting_event(struct queue *queue, const struct tcp_
 {
 	const struct sock *sk = sock_of(tp);
 
-	buffer_event(queue, tp, sk, now);
+	if (queue->blocked == REASON_CONGESTION_WINDOW)
+		judge_window(queue, tp, now);
 	if (sk->sk_write_pending > 0) {
 		/* sk_stream_wait_memory() (net/core/stream.c): a task sleeps in its call, and
 		 * tcp_sendmsg_locked() (net/ipv4/tcp.c) has pushed what it has written so far. */
@@ -280,33 +280,28 @@ static __always_inline void waiting_event(struct queue *queue, const struct tcp_
 		queue->blocked = head == sk->sk_write_queue.prev && may_autocork(tp, head->len) ? REASON_AUTOCORK :
 												REASON_SMALL_QUEUE;
 	}
+	buffer_event(queue, tp, sk, now);
 	clocks_run(queue, now);
 	hold(queue, tp, NULL, key, sending, false, 0, now);
 }
 
-/* The send leaves TCP: why did it wait? */
-static __always_inline void waiting_decide(struct slot *slot, const struct queue *queue, bool in_call)
+/* The send has left TCP, `since` long ago, or is given up there: why did it wait? The clocks are up
+ * to date. They have run on since it left, so what holds the queue now is given no more than it had
+ * by then. */
+static __always_inline void waiting_decide(struct slot *slot, const struct queue *queue, bool in_call, __u64 since)
 {
-	__u32 most = 0, reason = REASON_UNKNOWN, unexplained;
+	__u32 last = queue->blocked;
 
 	if (in_call) {
-		slot->record.reason = slot->record.full ? REASON_SEND_BUFFER : REASON_SENT_AT_ONCE;
-		slot->record.waited = slot->record.full;
+		slot->record.wait = WAIT_NONE;
 		return;
 	}
-	unexplained = queue->clocks[0] - slot->clocks[0];
-	for (int i = 1; i < REASON_UNKNOWN; i++) {
-		__u32 grown = queue->clocks[i] - slot->clocks[i];
+	for (int i = 0; i < CLOCKS; i++)
+		slot->record.waits[i] = queue->clocks[i] - slot->record.waits[i];
+	if (since && last < CLOCKS) {
+		__u32 held = slot->record.waits[last], over = since >> CLOCK_SHIFT;
 
-		if (grown > most) {
-			most = grown;
-			reason = i;
-		}
+		slot->record.waits[last] = held > over ? held - over : 0;
 	}
-	if (unexplained > most) {
-		most = unexplained;
-		reason = REASON_UNKNOWN;
-	}
-	slot->record.reason = reason;
-	slot->record.waited = (__u64)most << CLOCK_SHIFT;
+	slot->record.wait = WAIT_CLOCKS;
 }

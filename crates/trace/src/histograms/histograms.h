@@ -404,14 +404,41 @@ static __always_inline void leg_between(struct series_figures *of, __u32 number,
 	}
 }
 
+/* Adds what a send waited for in TCP: `left` ns, divided as in sends/waits.rs. */
+static __always_inline void waits_add(struct series_figures *of, const struct send_record *send, __u64 left)
+{
+	__u32 most = REASON_UNKNOWN;
+	__u64 longest = 0;
+
+	for (__u32 i = 1; i < CLOCKS; i++) {
+		__u64 time = send->wait == WAIT_CLOCKS ? (__u64)send->waits[i] << CLOCK_SHIFT : 0;
+
+		if (!time)
+			continue;
+		if (time > left)
+			time = left;
+		if (time > longest) {
+			longest = time;
+			most = i;
+		}
+		left -= time;
+		__sync_fetch_and_add(&of->waited[i], time);
+	}
+	/* Less than a clock shows. */
+	if (left >> CLOCK_SHIFT)
+		most = REASON_UNKNOWN;
+	if (left && most < HISTOGRAM_REASONS)
+		__sync_fetch_and_add(&of->waited[most], left);
+}
+
 /* Adds a finished send of row `number` to its series. What is inferred too roughly is omitted as in
  * sends/settle.rs; the legs are those of `record::Send::leg`, without the NIC's stamp. */
 __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 {
 	const struct send_record *send;
 	struct series_figures *of;
-	__u64 sched, driver, ack, total = 0, sched_span, driver_span, ack_span, waited;
-	__u32 in, reason;
+	__u64 sched, driver, ack, total = 0, sched_span, driver_span, ack_span;
+	__u32 in;
 
 	if (!row || !slot)
 		return 0;
@@ -453,15 +480,10 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 		leg_between(of, in, HISTOGRAM_TOTAL, send->send, ack, ack_span);
 	else
 		__sync_fetch_and_add(&of->unacked, 1);
-	waited = send->waited;
-	reason = send->reason;
-	if (sched && waited && reason < HISTOGRAM_REASONS) {
-		/* The clocks of the reasons were read when the next stamp came, after the send had
-		 * left. */
-		if (sched_span && reason != REASON_SEND_BUFFER && sched >= send->send && waited > sched - send->send)
-			waited = sched - send->send;
-		__sync_fetch_and_add(&of->waited[reason], waited);
-	}
+	if (sched > send->send && send->wait != WAIT_NONE)
+		waits_add(of, send, sched - send->send);
+	if (send->full)
+		__sync_fetch_and_add(&of->waited[REASON_SEND_BUFFER], send->full);
 	if (row->dropped)
 		__sync_fetch_and_add(&of->dropped, __sync_lock_test_and_set(&row->dropped, 0));
 	__sync_fetch_and_add(&of->bytes, bytes_up_to(row, number, slot->key));

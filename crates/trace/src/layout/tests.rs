@@ -3,7 +3,7 @@
 
 use libbpf_rs::btf::types::{Composite, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfType};
-use record::{Nanos, WaitReason};
+use record::{Nanos, WaitReason, Waits};
 
 use super::*;
 use crate::sends::backend::TIMESTAMPING;
@@ -40,15 +40,19 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     put("sched", &1_100u64.to_ne_bytes());
     put("driver", &1_200u64.to_ne_bytes());
     put("ack", &1_300u64.to_ne_bytes());
-    put("waited", &60u64.to_ne_bytes());
+    put("wait", &[WAIT_CLOCKS as u8]);
+    let mut clocks = [0u8; 4 * CLOCKS as usize];
+    clocks[4 * REASON_NAGLE as usize] = 1;
+    put("waits", &clocks);
     put("call", &990u64.to_ne_bytes());
     put("full", &70u64.to_ne_bytes());
-    put("full_reason", &[REASON_CONGESTION_WINDOW as u8]);
+    let mut clocks = [0u8; 4 * CLOCKS as usize];
+    clocks[4 * REASON_CONGESTION_WINDOW as usize] = 1;
+    put("full_waits", &clocks);
     put("first_seq", &103u32.to_ne_bytes());
     put("bytes", &104u32.to_ne_bytes());
     put("comm", b"curl");
     put("retransmissions", &107u16.to_ne_bytes());
-    put("reason", &[REASON_NAGLE as u8]);
     put("state.cwnd", &108u32.to_ne_bytes());
     put("state.ssthresh", &109u32.to_ne_bytes());
     put("state.in_flight", &110u32.to_ne_bytes());
@@ -75,9 +79,9 @@ fn a_send_is_read_from_where_the_kernel_part_writes_it() {
     assert_eq!((stamps.driver.unwrap().as_nanos(), stamps.ack.unwrap().as_nanos()), (1_200, 1_300));
     assert_eq!((send.first_seq.0, send.bytes, send.retransmissions), (103, 104, 107));
     let wait = send.wait.unwrap();
-    assert_eq!((wait.reason, wait.by_reason), (WaitReason::Nagle, Nanos(60)));
+    assert_eq!(wait, Waits::of(WaitReason::Nagle, Nanos(100)));
     let (call, full) = (send.stamps.call.unwrap(), send.buffer.unwrap());
-    assert_eq!((call.as_nanos(), full.reason, full.by_reason), (990, WaitReason::CongestionWindow, Nanos(70)));
+    assert_eq!((call.as_nanos(), full), (990, Waits::of(WaitReason::CongestionWindow, Nanos(70))));
     let state = &send.state;
     assert_eq!((state.cwnd, state.ssthresh, state.in_flight, state.unacked), (108, 109, 110, 111));
     assert_eq!((state.unsent, state.peer_window, state.mss, state.srtt), (112, 113, 114, Nanos(100_000)));

@@ -1,14 +1,15 @@
 //! From the bytes of a record of sends to the words of `record`: pure functions.
 
 use record::{
-    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Lost, Monotonic, Nanos, Opening, Owner,
-    Send, SenderState, SeqNumber, Stamps, Unacknowledged, Wait, WaitReason,
+    Comm, Congestion, Connection, ConnectionId, ConnectionTotals, Instant, Judged, Lost, Monotonic, Nanos, Opening,
+    Owner, Send, SenderState, SeqNumber, Stamps, Unacknowledged, WaitReason, Waits,
 };
 
+use super::waits;
 use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
-    OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed,
-    RawConnection, RawLost, RawSend, RawState, RawTotals,
+    CLOCK_SHIFT, OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND,
+    RawClosed, RawConnection, RawJudged, RawLost, RawSend, RawState, RawTotals, WAIT_CLOCKS, WAIT_NONE, WAIT_NOT_KNOWN,
 };
 use crate::nic::NicStamp;
 
@@ -37,7 +38,8 @@ pub(crate) fn decode(bytes: &[u8], tick: Nanos) -> Result<Record, DecodeError> {
         }
         RECORD_CLOSED => {
             let closed: RawClosed = raw(bytes)?;
-            Ok(Record::Closed(ConnectionId(closed.cookie), totals(&closed.totals)))
+            let judged = judged(&closed.judged, tick);
+            Ok(Record::Closed(ConnectionId(closed.cookie), ConnectionTotals { judged, ..totals(&closed.totals) }))
         }
         other => Err(DecodeError::Unsupported(other)),
     }
@@ -80,10 +82,6 @@ fn between(from: u64, span: u32) -> (Option<Instant<Monotonic>>, Nanos) {
 
 pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
     let stamp = |at: u64| (at != 0).then(|| Instant::from_nanos(at));
-    let reason = WaitReason::from_number(raw.reason)
-        .ok_or(DecodeError::Malformed { field: "reason", value: raw.reason.into() })?;
-    let full_reason = WaitReason::from_number(raw.full_reason)
-        .ok_or(DecodeError::Malformed { field: "full_reason", value: raw.full_reason.into() })?;
     let (sched, sched_error) = between(raw.sched, raw.sched_span);
     let (driver, driver_error) = between(raw.driver, raw.driver_span);
     let seen = stamp(raw.ack);
@@ -91,12 +89,14 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
         0 => (seen, None),
         idle => (None, seen.map(|at| Unacknowledged { at, idle: Nanos(u64::from(idle) * 1_000) })),
     };
-    let tcp = sched.and_then(|at: Instant<Monotonic>| at.since(Instant::from_nanos(raw.send)).ok());
-    // The clocks of the reasons were read when the next stamp came, after the send had left.
-    let by_reason = match tcp {
-        Some(leg) if sched_error > Nanos::ZERO && reason != WaitReason::SendBuffer => Nanos(raw.waited).min(leg),
-        _ => Nanos(raw.waited),
+    let in_tcp = |until: Instant<Monotonic>| until.since(Instant::from_nanos(raw.send)).ok();
+    let wait = match u32::from(raw.wait) {
+        WAIT_NONE => sched.and_then(in_tcp).map(|leg| Waits::of(WaitReason::SentAtOnce, leg)),
+        WAIT_CLOCKS => sched.or(seen).and_then(in_tcp).map(|leg| waits::divided(leg, &raw.waits, WaitReason::Unknown)),
+        WAIT_NOT_KNOWN => sched.and_then(in_tcp).map(|leg| Waits::of(WaitReason::Unknown, leg)),
+        other => return Err(DecodeError::Malformed { field: "wait", value: other }),
     };
+    let buffer = (raw.full != 0).then(|| waits::divided(Nanos(raw.full), &raw.full_waits, WaitReason::SendBuffer));
     Ok(Send {
         connection: ConnectionId(raw.cookie),
         owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
@@ -114,8 +114,8 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
             ack_error: if ack.is_some() { Nanos(raw.ack_span.into()) } else { Nanos::ZERO },
         },
         state: state(&raw.state, tick)?,
-        buffer: (raw.full != 0).then_some(Wait { reason: full_reason, by_reason: Nanos(raw.full) }),
-        wait: (raw.sched != 0 || raw.waited != 0).then_some(Wait { reason, by_reason }),
+        buffer,
+        wait,
         retransmissions: raw.retransmissions,
         unacknowledged,
     })
@@ -165,6 +165,11 @@ fn limit(rate: u64, _: Nanos) -> Result<Option<u64>, DecodeError> {
     Ok(Some(rate).filter(|&rate| rate != u64::MAX))
 }
 
+/// Zero or not, of a field that runs of an earlier version do not have.
+fn flag(flag: u8, _: Nanos) -> Result<Option<bool>, DecodeError> {
+    Ok(Some(flag != 0))
+}
+
 fn jiffies(jiffies: u32, tick: Nanos) -> Result<Nanos, DecodeError> {
     Ok(Nanos(tick.0.saturating_mul(jiffies.into())))
 }
@@ -181,7 +186,22 @@ pub(crate) fn totals(raw: &RawTotals) -> ConnectionTotals {
         bytes_acked: raw.bytes_acked,
         segments_retransmitted: raw.retransmitted,
         armed: Nanos(raw.armed),
+        judged: None,
     }
+}
+
+/// The reasons beside the kernel's own clocks, where there was anything to send.
+fn judged(raw: &RawJudged, tick: Nanos) -> Option<Judged> {
+    let of_kernel = |jiffies: u32| Nanos(tick.0.saturating_mul(jiffies.into()));
+    let of_reason = |clock: u32| Nanos(u64::from(clock) << CLOCK_SHIFT);
+    (raw.busy > 0).then(|| Judged {
+        busy: of_kernel(raw.busy),
+        receive_window_limited: of_kernel(raw.receive_window_limited),
+        send_buffer_limited: of_kernel(raw.send_buffer_limited),
+        receive_window: of_reason(raw.receive_window),
+        send_buffer: of_reason(raw.send_buffer),
+        not_marked: of_reason(raw.not_marked),
+    })
 }
 
 /// What the kernel part has lost: each of its counters by its name, so that no two can change
@@ -255,8 +275,8 @@ mod tests {
         raw.ack = 900;
         raw.first_seq = u32::MAX;
         raw.bytes = 3;
-        raw.reason = WaitReason::Cork as u8;
-        raw.waited = 40;
+        raw.wait = WAIT_CLOCKS as u8;
+        raw.waits[WaitReason::Cork as usize] = 1;
         raw.state.srtt_us_8 = 80;
         raw.state.busy = 2;
         let Record::Send(send, nic) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
@@ -264,7 +284,7 @@ mod tests {
         assert_eq!(send.last_seq(), SeqNumber(1));
         assert_eq!(send.stamps.driver, None);
         assert_eq!(send.leg(record::Leg::Total), Ok(Some(Nanos(800))));
-        assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(40) }));
+        assert_eq!(send.wait, Some(Waits::of(WaitReason::Cork, Nanos(50))));
         assert_eq!((send.state.srtt, send.state.busy), (Nanos(10_000), Nanos::from_millis(8)));
     }
 
@@ -272,8 +292,9 @@ mod tests {
     fn each_figure_of_a_send_is_read_from_its_own_field() {
         let mut raw = a_send();
         (raw.pid, raw.cookie, raw.call, raw.send, raw.sched, raw.driver, raw.ack) = (1, 2, 30, 40, 50, 60, 70);
-        (raw.waited, raw.full, raw.first_seq, raw.bytes, raw.retransmissions) = (8, 9, 10, 11, 14);
-        (raw.reason, raw.full_reason) = (WaitReason::SendBuffer as u8, WaitReason::Cork as u8);
+        (raw.full, raw.first_seq, raw.bytes, raw.retransmissions) = (9, 10, 11, 14);
+        raw.wait = WAIT_NONE as u8;
+        raw.full_waits[WaitReason::Cork as usize] = 1;
         (raw.sched_span, raw.driver_span, raw.ack_span) = (15, 16, 17);
         raw.comm[..4].copy_from_slice(b"curl");
         let s = send(&raw, TICK).unwrap();
@@ -283,19 +304,22 @@ mod tests {
         assert_eq!(stamps.map(|at| at.map(Instant::as_nanos)), [30, 40, 50, 60, 70].map(Some));
         let errors = [s.stamps.sched_error, s.stamps.driver_error, s.stamps.ack_error];
         assert_eq!(errors, [15, 16, 17].map(Nanos));
-        assert_eq!(s.wait, Some(Wait { reason: WaitReason::SendBuffer, by_reason: Nanos(8) }));
-        assert_eq!(s.buffer, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(9) }));
+        assert_eq!(s.wait, Some(Waits::of(WaitReason::SentAtOnce, Nanos(10))));
+        assert_eq!(s.buffer, Some(Waits::of(WaitReason::Cork, Nanos(9))));
+        raw.wait = WAIT_NOT_KNOWN as u8;
+        assert_eq!(send(&raw, TICK).unwrap().wait, Some(Waits::of(WaitReason::Unknown, Nanos(10))));
     }
 
     #[test]
     fn what_no_ack_was_seen_for_has_the_time_until_it_was_last_seen() {
         let mut raw = a_send();
         (raw.send, raw.ack, raw.idle) = (100, 7_100, 4);
-        (raw.reason, raw.waited) = (WaitReason::ReceiveWindow as u8, 6_000);
+        (raw.wait, raw.waits[WaitReason::ReceiveWindow as usize]) = (WAIT_CLOCKS as u8, 24);
         let s = send(&raw, TICK).unwrap();
         assert_eq!((s.stamps.ack, s.unacknowledged_for()), (None, Some(Nanos(7_000))));
         assert_eq!(s.unacknowledged.unwrap().idle, Nanos(4_000));
-        assert_eq!(s.wait, Some(Wait { reason: WaitReason::ReceiveWindow, by_reason: Nanos(6_000) }));
+        let wait = s.wait.unwrap();
+        assert_eq!((wait.time(WaitReason::ReceiveWindow), wait.sum()), (Nanos(6_144), Nanos(7_000)));
     }
 
     #[test]
@@ -306,6 +330,7 @@ mod tests {
         (raw.reordering, raw.delivery_rate, raw.pacing_rate) = (11, 12, 13);
         (raw.send_buffer, raw.send_buffer_used, raw.congestion) = (14, 15, Congestion::Recovery as u8);
         (raw.busy, raw.receive_window_limited, raw.send_buffer_limited) = (16, 17, 18);
+        (raw.max_pacing_rate, raw.app_limited) = (19, 1);
         let expected = SenderState {
             cwnd: 1,
             ssthresh: 2,
@@ -320,6 +345,8 @@ mod tests {
             reordering: Some(11),
             delivery_rate: Some(12),
             pacing_rate: Some(13),
+            max_pacing_rate: Some(19),
+            app_limited: Some(true),
             send_buffer: 14,
             send_buffer_used: 15,
             congestion: Congestion::Recovery,
@@ -331,15 +358,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_between_two_stamps_has_its_bound_and_a_reason_no_longer_than_its_leg() {
+    fn a_stage_between_two_stamps_has_its_bound_and_reasons_no_longer_than_its_leg() {
         let mut raw = a_send();
         (raw.send, raw.sched, raw.sched_span, raw.driver, raw.driver_span) = (100, 150, 21, 190, 0);
-        (raw.reason, raw.waited) = (WaitReason::Cork as u8, 70);
+        (raw.wait, raw.waits[WaitReason::Cork as usize]) = (WAIT_CLOCKS as u8, 3);
         (raw.nic, raw.nic_interface, raw.nic_network) = (9, 2, 4_026_531_840);
         let Record::Send(send, nic) = decode(raw.as_bytes(), TICK).unwrap() else { panic!("not a send") };
         assert_eq!((send.stamps.sched, send.stamps.sched_error), (Some(Instant::from_nanos(150)), Nanos(21)));
         assert_eq!((send.stamps.driver, send.stamps.driver_error), (Some(Instant::from_nanos(190)), Nanos::ZERO));
-        assert_eq!(send.wait, Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(50) }));
+        assert_eq!(send.wait, Some(Waits::of(WaitReason::Cork, Nanos(50))));
         assert_eq!(nic, Some(NicStamp { at: Instant::from_nanos(9), interface: 2, network: 4_026_531_840 }));
     }
 
@@ -370,6 +397,8 @@ mod tests {
         let mut raw = RawClosed { kind: RECORD_CLOSED, cookie: 1, ..RawClosed::zeroed() };
         (raw.totals.followed, raw.totals.bytes_written, raw.totals.bytes_armed) = (2, 3, 4);
         (raw.totals.bytes_acked, raw.totals.retransmitted, raw.totals.armed) = (5, 6, 7);
+        (raw.judged.busy, raw.judged.receive_window_limited, raw.judged.send_buffer_limited) = (3, 2, 1);
+        (raw.judged.receive_window, raw.judged.send_buffer, raw.judged.not_marked) = (4, 5, 6);
         let Ok(Record::Closed(id, totals)) = decode(raw.as_bytes(), TICK) else { panic!("not a closing") };
         let expected = ConnectionTotals {
             followed: Nanos(2),
@@ -378,6 +407,14 @@ mod tests {
             bytes_acked: 5,
             segments_retransmitted: 6,
             armed: Nanos(7),
+            judged: Some(Judged {
+                busy: Nanos::from_millis(12),
+                receive_window_limited: Nanos::from_millis(8),
+                send_buffer_limited: Nanos::from_millis(4),
+                receive_window: Nanos(4 * 256),
+                send_buffer: Nanos(5 * 256),
+                not_marked: Nanos(6 * 256),
+            }),
         };
         assert_eq!((id, totals), (ConnectionId(1), expected));
     }
@@ -398,8 +435,8 @@ mod tests {
         let need = size_of_val(&raw);
         let cut = decode(&raw.as_bytes()[..need - 1], TICK);
         assert_eq!(cut, Err(DecodeError::Truncated { have: need - 1, need }));
-        raw.reason = 11;
-        assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "reason", value: 11 }));
+        raw.wait = 11;
+        assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "wait", value: 11 }));
         raw.kind = 9;
         assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Unsupported(9)));
     }

@@ -5,6 +5,7 @@ pub(crate) mod backend;
 pub(crate) mod decode;
 mod pool;
 mod settle;
+mod waits;
 
 use std::collections::VecDeque;
 use std::ops::{Add as _, RangeInclusive};
@@ -196,6 +197,7 @@ impl Sends {
             }
             Record::Closed(connection, totals) => {
                 add(&mut self.closed, &totals);
+                self.counted.reasons_differ += u64::from(totals.judged.is_some_and(|judged| !judged.agrees()));
                 out.push_back(Event::Closed { connection, totals });
             }
         }
@@ -274,6 +276,7 @@ fn totals(row: &RawRow) -> ConnectionTotals {
         bytes_armed: row.bytes_armed,
         bytes_acked: 0,
         segments_retransmitted: 0,
+        judged: None,
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn bounded(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::{ConnectionId, Owner, SenderState, SeqNumber, Source, Stamps, Wait, WaitReason};
+    use record::{ConnectionId, Owner, SenderState, SeqNumber, Source, Stamps, WaitReason, Waits};
 
     fn send(sched_error: u64, driver_error: u64) -> Send {
         let at = |ns| Some(Instant::from_nanos(ns));
@@ -80,7 +80,7 @@ mod tests {
             },
             state: SenderState::default(),
             buffer: None,
-            wait: Some(Wait { reason: WaitReason::Cork, by_reason: Nanos(1) }),
+            wait: Some(Waits::of(WaitReason::Cork, Nanos(1))),
             retransmissions: 0,
             unacknowledged: None,
         }

@@ -52,6 +52,6 @@ fn both_backends_report_the_same_of_the_same_sends() {
         apart.sort_unstable();
         assert!(apart[300] < MEDIAN_BOUND, "{stage}: half of the stamps lie over {} ns apart", apart[300]);
     }
-    let same = pairs.iter().filter(|(x, y)| x.wait.map(|w| w.reason) == y.wait.map(|w| w.reason)).count();
+    let same = pairs.iter().filter(|(x, y)| x.wait.map(|w| w.reason()) == y.wait.map(|w| w.reason())).count();
     assert!(same >= 570, "{same} of 600 have the same reason");
 }

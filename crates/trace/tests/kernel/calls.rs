@@ -84,7 +84,7 @@ fn polling(socket: &mut TcpStream, mut bytes: &[u8]) -> Duration {
 }
 
 fn buffer_full(sends: &[Send]) -> Nanos {
-    sends.iter().filter_map(|s| s.buffer).map(|full| full.by_reason).sum()
+    sends.iter().filter_map(|s| s.buffer).map(|full| full.sum()).sum()
 }
 
 /// Within a fifth: the last of it may be no send's. A task that is woken does not run yet, which
@@ -113,10 +113,7 @@ fn the_time_asleep_in_a_call(backend: Backend) {
     // All that is in flight waits in the qdisc: the small-queue limit holds the queue, or, where
     // the machine is late to lift that, the full buffer itself; the congestion window only at the
     // beginning.
-    let by = |reason| -> Nanos {
-        let of = sends.iter().filter_map(|s| s.buffer).filter(|full| full.reason == reason);
-        of.map(|full| full.by_reason).sum()
-    };
+    let by = |reason| -> Nanos { sends.iter().filter_map(|s| s.buffer).map(|full| full.time(reason)).sum() };
     let here = by(WaitReason::SmallQueue) + by(WaitReason::SendBuffer);
     assert!(here > by(WaitReason::CongestionWindow), "{sends:?}");
 }

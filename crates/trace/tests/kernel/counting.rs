@@ -38,7 +38,7 @@ fn each_write_of_a_packet_has_its_own_record() {
             assert!(of.send < and.send && first.last_seq().add(1) == next.first_seq, "{backend}: {first:?} {next:?}");
             assert_eq!([of.sched, of.driver, of.ack], [and.sched, and.driver, and.ack], "{backend}");
         }
-        let cork = |send: &record::Send| send.wait.is_some_and(|wait| wait.reason == record::WaitReason::Cork);
+        let cork = |send: &record::Send| send.wait.is_some_and(|wait| wait.reason() == record::WaitReason::Cork);
         let other = sends.iter().find(|send| send.stamps.sched.is_none() || !cork(send));
         assert_eq!(other, None, "{backend}");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use record::histogram::{Histogram, Series};
-use record::{ConnectionId, Event, Instant, Leg, Monotonic, Nanos, Send};
+use record::{ConnectionId, Event, Instant, Leg, Monotonic, Nanos, Send, WaitReason};
 use tier::Need;
 use trace::histograms::{Dimensions, Ports, Prefixes, Snapshot};
 use trace::{Backend, Config, Histograms, Target};
@@ -52,8 +52,11 @@ fn series_of<'a>(sends: impl Iterator<Item = &'a Send>) -> Series {
                 _ => {}
             }
         }
+        series.waited[WaitReason::SendBuffer as usize] += send.buffer.map_or(Nanos::ZERO, |full| full.sum());
         if let Some(wait) = send.wait {
-            series.waited[wait.reason as usize] += wait.by_reason;
+            for (reason, time) in wait.each().into_iter().filter(|(reason, _)| *reason != WaitReason::SentAtOnce) {
+                series.waited[reason as usize] += time;
+            }
         }
     }
     series

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use record::{Leg, Nanos, Send, WaitReason};
+use record::{Event, Leg, Nanos, Send, WaitReason};
 use tier::Need;
 
 use crate::traffic::{self, Trace, pair, pair_at, set};
@@ -15,14 +15,19 @@ const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 /// `tcp` leg.
 fn waited(send: &Send, reason: WaitReason, least: Nanos) -> bool {
     let leg = send.leg(Leg::Tcp).ok().flatten().unwrap_or_default();
-    send.wait.is_some_and(|w| w.reason == reason && w.by_reason >= least && w.by_reason.0 * 2 >= leg.0)
+    send.wait.is_some_and(|w| w.time(reason) >= least && w.time(reason).0 * 2 >= leg.0)
 }
 
+/// Some send waited, and of each one the reasons add up to the leg.
 fn some_waited(sends: &[Send], reason: WaitReason, least: Nanos) {
+    for send in sends.iter().filter(|s| s.stamps.sched.is_some()) {
+        assert_eq!(send.wait.map(|w| w.sum()), send.leg(Leg::Tcp).unwrap(), "{send:?}");
+    }
     let by_reason: Vec<_> = WaitReason::ALL
         .iter()
         .map(|&r| {
-            sends.iter().filter_map(|s| s.wait).filter(|w| w.reason == r).map(|w| w.by_reason).collect::<Vec<_>>()
+            let times = sends.iter().filter_map(|s| s.wait).map(|w| w.time(r));
+            times.filter(|time| *time > Nanos::ZERO).collect::<Vec<_>>()
         })
         .zip(WaitReason::ALL)
         .filter(|(waits, _)| !waits.is_empty())
@@ -46,7 +51,7 @@ fn nothing_to_wait_for_is_sent_at_once() {
     }
     trace.until(50);
     let sends = trace.sends();
-    let at_once = sends.iter().filter(|s| s.wait.is_some_and(|w| w.reason == WaitReason::SentAtOnce)).count();
+    let at_once = sends.iter().filter(|s| s.wait.is_some_and(|w| w.reason() == WaitReason::SentAtOnce)).count();
     assert_eq!((sends.len(), at_once), (50, 50));
 }
 
@@ -133,6 +138,11 @@ fn nagle_behind_pacing(config: impl Fn(u16) -> trace::Config) {
     some_waited(&sends, WaitReason::Nagle, Nanos::from_millis(10));
     let paced: Vec<_> = sends.iter().filter(|s| waited(s, WaitReason::Pacing, Nanos::from_millis(10))).collect();
     assert!(paced.is_empty(), "{} of {} waited for pacing: {:?}", paced.len(), sends.len(), paced[0]);
+    // Both have their time, one after the other.
+    let both = sends.iter().filter_map(|s| s.wait).filter(|w| {
+        w.time(WaitReason::Nagle) >= Nanos::from_millis(10) && w.time(WaitReason::Pacing) >= Nanos::from_micros(100)
+    });
+    assert!(both.count() > 0, "{sends:?}");
 }
 
 #[test]
@@ -164,7 +174,7 @@ fn urgent_data_is_not_held_by_nagle() {
         server.read_exact(&mut [0; 109]).unwrap();
     }
     trace.until(40);
-    let reasons: Vec<_> = trace.sends().iter().filter_map(|s| s.wait).map(|w| w.reason).collect();
+    let reasons: Vec<_> = trace.sends().iter().filter_map(|s| s.wait).map(|w| w.reason()).collect();
     assert!(reasons.len() >= 30 && !reasons.contains(&WaitReason::Nagle), "{reasons:?}");
 }
 
@@ -186,8 +196,16 @@ fn a_closed_peer_window() {
     std::thread::sleep(Duration::from_millis(50));
     server.read_exact(&mut vec![0; written]).unwrap();
     trace.until_bytes(written);
-    let (events, _) = trace.finish();
+    let (events, summary) = trace.finish();
     some_waited(&traffic::sends(&events), WaitReason::ReceiveWindow, Nanos::from_millis(30));
+    // The kernel's own clock has seen the same.
+    let judged = events.iter().find_map(|event| match event {
+        Event::Closed { totals, .. } => totals.judged,
+        _ => None,
+    });
+    let judged = judged.expect("the client had something to send");
+    assert!(judged.receive_window_limited >= Nanos::from_millis(30) && judged.agrees(), "{judged:?}");
+    assert_eq!(summary.lost.reasons_differ, 0);
 }
 
 #[test]
@@ -207,9 +225,8 @@ fn a_small_send_buffer() {
         traffic::sends(&trace.finish().0)
     });
     // The call's wait comes before the leg, so it is not a part of it.
-    let blocked =
-        |s: &Send| s.wait.is_some_and(|w| w.reason == WaitReason::SendBuffer && w.by_reason >= Nanos::from_millis(5));
-    let all: Vec<_> = sends.iter().map(|s| (s.wait, s.leg(Leg::Tcp))).collect();
+    let blocked = |s: &Send| s.buffer.is_some_and(|w| w.time(WaitReason::SendBuffer) >= Nanos::from_millis(5));
+    let all: Vec<_> = sends.iter().map(|s| (s.buffer, s.wait, s.leg(Leg::Tcp))).collect();
     assert!(sends.iter().any(blocked), "{all:?}");
 }
 

@@ -100,8 +100,7 @@ pub fn leg(send: &Send, leg: Leg) -> u64 {
 /// Whether this reason held the send, for at least `least`, and explains nine tenths of its `tcp`
 /// leg.
 pub fn held(send: &Send, reason: WaitReason, least: Nanos) -> bool {
-    send.wait
-        .is_some_and(|w| w.reason == reason && w.by_reason >= least && w.by_reason.0 * 10 >= leg(send, Leg::Tcp) * 9)
+    send.wait.is_some_and(|w| w.time(reason) >= least && w.time(reason).0 * 10 >= leg(send, Leg::Tcp) * 9)
 }
 
 /// How often each reason was told, and the longest time told with it.
@@ -110,7 +109,7 @@ pub fn reasons(sends: &[Send]) -> Vec<String> {
         .into_iter()
         .filter_map(|reason| {
             let waits: Vec<Nanos> =
-                sends.iter().filter_map(|s| s.wait).filter(|w| w.reason == reason).map(|w| w.by_reason).collect();
+                sends.iter().filter_map(|s| s.wait).filter(|w| w.reason() == reason).map(|w| w.by_reason()).collect();
             let most = waits.iter().max()?;
             Some(format!("{reason}: {} sends, {most} at most", waits.len()))
         })
@@ -125,7 +124,7 @@ impl Seen {
 
     /// Those to which this reason was given, however long it was.
     pub fn given(&self, reason: WaitReason) -> usize {
-        self.sends.iter().filter(|s| s.wait.is_some_and(|w| w.reason == reason)).count()
+        self.sends.iter().filter(|s| s.wait.is_some_and(|w| w.reason() == reason)).count()
     }
 
     /// For messages.

@@ -15,7 +15,8 @@ use summary::{Attribution, SendFigures, TimedKind, TraceSummary};
 
 pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
     let waits = summary.total().waits();
-    let known: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum();
+    let at_once = summary.total().wait(record::WaitReason::SentAtOnce).time;
+    let known: u128 = waits.iter().map(|w| u128::from(w.1.time.0)).sum::<u128>() + u128::from(at_once.0);
     let whole = known.max(summary.total().leg(Leg::Tcp).sum());
     let label = |w: &(record::WaitReason, summary::WaitStats)| {
         format!("{}: {} over {}", w.0, w.1.time, quantity::counted(w.1.sends, "send"))
@@ -37,12 +38,12 @@ pub(super) fn waits(summary: &TraceSummary) -> Option<Plot> {
         let share = quantity::share(whole - known, whole);
         table.push([Cell::from("not known"), Cell::default(), rest.into(), Cell::share(share)]);
     }
-    let waited = waits.iter().map(|w| w.1.sends).sum();
+    let waited = summary.total().waited();
     Plot::new(
         "waits",
         "What sends waited for in TCP",
         format!(
-            "Time by the reason that held a send back longest, summed over sends; {} that waited.",
+            "Time for which each reason held sends back, summed over sends; {} that waited.",
             n_of(waited, TimedKind::Sends)
         ),
         (

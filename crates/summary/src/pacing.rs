@@ -1,0 +1,129 @@
+//! Who sets the rate of sends that TCP paces.
+
+use record::{Nanos, Send, WaitReason};
+
+/// A share of the paced time that decides.
+const MOST: f64 = 0.5;
+
+/// A share of the busy time, by TCP's own clocks, that is more than a connection's beginning.
+const LIMITED: f64 = 0.05;
+
+/// What sends say of the rate while pacing held them, in bounded memory. Each counts by how long
+/// pacing did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacingFigures {
+    paced: u128,
+    /// Of that, the time of sends which TCP paced at the limit that was set
+    /// (`SO_MAX_PACING_RATE`).
+    at_limit: u128,
+    /// That of sends for which the program had left TCP without data shortly before.
+    app_limited: u128,
+    /// That of sends which were made while round trips took longer than at rest.
+    slower: u128,
+    /// The latest such limit, and the latest rate at which data were delivered, bytes a second.
+    limit: Option<u64>,
+    delivered: Option<u64>,
+}
+
+/// Who sets the rate, as far as this end can know.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RateSetBy {
+    /// `SO_MAX_PACING_RATE`, bytes a second.
+    MaxPacingRate(u64),
+    /// The peer's receive window, full for this share of the busy time.
+    PeerWindow(f64),
+    /// The send buffer, which was the limit for this share of the busy time.
+    SendBuffer(f64),
+    /// The program, which left TCP without data for this share of the paced time.
+    Writer(f64),
+    /// The path, with data that wait on it; it delivered so many bytes a second.
+    Path(Option<u64>),
+    /// Nothing that this end sees.
+    NotKnown,
+}
+
+impl PacingFigures {
+    pub(crate) fn add(&mut self, send: &Send) {
+        let by_pacing = |waits: record::Waits| waits.time(WaitReason::Pacing);
+        let time: Nanos = [send.wait, send.buffer].into_iter().flatten().map(by_pacing).sum();
+        if time == Nanos::ZERO {
+            return;
+        }
+        let (time, state) = (u128::from(time.0), &send.state);
+        let counts = |so: bool| if so { time } else { 0 };
+        self.paced += time;
+        // Congestion controls keep a little below it.
+        let at_limit = |(limit, rate)| rate >= limit / 16 * 15;
+        self.at_limit += counts(state.max_pacing_rate.zip(state.pacing_rate).is_some_and(at_limit));
+        self.app_limited += counts(state.app_limited == Some(true));
+        self.slower += counts(state.is_slower_than_at_rest() == Some(true));
+        self.limit = state.max_pacing_rate.or(self.limit);
+        self.delivered = state.delivery_rate.or(self.delivered);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.paced += other.paced;
+        self.at_limit += other.at_limit;
+        self.app_limited += other.app_limited;
+        self.slower += other.slower;
+        self.limit = self.limit.or(other.limit);
+        self.delivered = self.delivered.or(other.delivered);
+    }
+
+    /// Who sets the rate: `window_full` and `buffer_limited` are the shares of the busy time by
+    /// TCP's own clocks. What holds the rate down whatever the path does comes first: a limit that
+    /// is set, the peer's window, the buffer, a program without data. Only then is it the path.
+    pub fn set_by(&self, window_full: Option<f64>, buffer_limited: Option<f64>) -> RateSetBy {
+        let share = |part: u128| if self.paced > 0 { part as f64 / self.paced as f64 } else { 0.0 };
+        if let (true, Some(limit)) = (share(self.at_limit) >= MOST, self.limit) {
+            return RateSetBy::MaxPacingRate(limit);
+        }
+        let [window, buffer] = [window_full, buffer_limited].map(|share| share.unwrap_or(0.0));
+        if window.max(buffer) >= LIMITED {
+            return if window >= buffer { RateSetBy::PeerWindow(window) } else { RateSetBy::SendBuffer(buffer) };
+        }
+        match share(self.app_limited) {
+            share if share >= MOST => RateSetBy::Writer(share),
+            _ if share(self.slower) >= MOST => RateSetBy::Path(self.delivered),
+            _ => RateSetBy::NotKnown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::{SenderState, Waits};
+
+    const MS: u64 = 1_000_000;
+
+    fn figures(state: SenderState) -> PacingFigures {
+        let mut figures = PacingFigures::default();
+        let wait = Some(Waits::of(WaitReason::Pacing, Nanos(MS)));
+        (0..10).for_each(|_| figures.add(&Send { wait, state, ..Send::blank() }));
+        // What did not wait for pacing says nothing of it.
+        let other = SenderState { app_limited: Some(true), max_pacing_rate: Some(1), ..SenderState::default() };
+        figures.add(&Send { wait: Some(Waits::of(WaitReason::Nagle, Nanos(MS))), state: other, ..Send::blank() });
+        figures
+    }
+
+    #[test]
+    fn a_limit_that_is_set_decides_where_the_rate_is_at_it() {
+        let at =
+            |rate| SenderState { max_pacing_rate: Some(1_000_000), pacing_rate: Some(rate), ..SenderState::default() };
+        let set_by = |rate| figures(at(rate)).set_by(Some(0.0), None);
+        assert_eq!((set_by(1_000_000), set_by(300_000)), (RateSetBy::MaxPacingRate(1_000_000), RateSetBy::NotKnown));
+    }
+
+    #[test]
+    fn clocks_and_marks_of_the_kernel_tell_who_sets_the_rate() {
+        let rest = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
+        let at_rest = figures(rest);
+        assert_eq!(at_rest.set_by(Some(0.3), Some(0.1)), RateSetBy::PeerWindow(0.3));
+        assert_eq!(at_rest.set_by(Some(0.01), Some(0.5)), RateSetBy::SendBuffer(0.5));
+        assert_eq!(at_rest.set_by(Some(0.01), Some(0.01)), RateSetBy::NotKnown);
+        assert_eq!(figures(SenderState { app_limited: Some(true), ..rest }).set_by(None, None), RateSetBy::Writer(1.0));
+        let queued = SenderState { srtt: Nanos(50 * MS), delivery_rate: Some(7), ..rest };
+        assert_eq!(figures(queued).set_by(None, None), RateSetBy::Path(Some(7)));
+    }
+}
