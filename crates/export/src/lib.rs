@@ -1,7 +1,8 @@
-//! Records written for other programs as they come: JSON lines and Perfetto traces.
+//! Records written for other programs as they come: JSON lines, Perfetto traces, and packets as
+//! pcapng.
 //!
-//! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`]), and
-//! the lines of a watch ([`watch`]) and of `top` ([`top`]).
+//! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`],
+//! [`pcapng`]), and the lines of a watch ([`watch`]) and of `top` ([`top`]).
 //!
 //! **Does not:** gather figures, open files, or read a clock.
 //!
@@ -12,6 +13,7 @@
 pub mod format;
 mod json;
 pub mod ndjson;
+pub mod pcapng;
 pub mod perfetto;
 mod protobuf;
 pub mod top;

@@ -152,6 +152,8 @@ counters! {
     request_unsolicited: Noted "sends and receives that belong to no request",
     /// Beginnings of packets, with `--http`, that found the ring buffer full.
     http_ring_buffer: Missed "beginnings of packets (--http) that found the ring buffer full",
+    /// Packets, with `--packets`, that found the ring buffer full.
+    copy_ring_buffer: Missed "packets (--packets) that found the ring buffer full",
     /// Requests without a label, with `--http`: the request line is not whole in the packet that it
     /// begins in, or that packet has other bytes before it, was not seen, or is of something else
     /// than HTTP/1.
@@ -210,7 +212,7 @@ impl Lost {
 
     /// The same of each kind of record, by its name in the singular. Receives without a slot
     /// and packets that were not seen are counted in segments.
-    pub fn unrecorded_by_kind(&self) -> [(&'static str, Vec<(u64, &'static str)>); 5] {
+    pub fn unrecorded_by_kind(&self) -> [(&'static str, Vec<(u64, &'static str)>); 6] {
         let full = "the ring buffer was full";
         [
             ("send", self.unrecorded_sends().to_vec()),
@@ -226,6 +228,7 @@ impl Lost {
                 vec![(self.packet_ring_buffer, full), (self.packet_unseen, "the kernel ran no program for them")],
             ),
             ("datagram", vec![(self.datagram_ring_buffer, full)]),
+            ("copied packet", vec![(self.copy_ring_buffer, full)]),
             ("connection attempt", vec![(self.connect_ring_buffer, full)]),
         ]
     }

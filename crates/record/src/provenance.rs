@@ -168,7 +168,7 @@ columns! {
         null "as `http.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
     "packets.missing" = |p| p.packets.as_ref().map(|by| by.missing.clone()),
         set |p, v| put(&mut p.packets, v, |by| &mut by.missing),
-        null "there is neither `--every-packet` nor `--udp`: `packets` is null",
+        null "there is none of `--every-packet`, `--udp` and `--packets`: `packets` is null",
         "what cannot be seen of packets and datagrams on this kernel and why, as a list of sentences";
     "packets.host_wide" = |p| p.packets.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.packets, v, |by| &mut by.host_wide),

@@ -93,6 +93,9 @@ pub struct Config {
     pub packets: bool,
     /// Whether the datagrams of UDP sockets of the target are reported, likewise.
     pub udp: bool,
+    /// Whether packets are copied, in both directions, with their headers and so many bytes of
+    /// payload.
+    pub copies: Option<u16>,
     /// Histograms of sends in the kernel, which [`crate::Tracer::snapshot`] reads.
     pub histograms: Option<Histograms>,
     /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN`
@@ -123,6 +126,7 @@ impl Default for Config {
             http: false,
             packets: false,
             udp: false,
+            copies: None,
             histograms: None,
             least_rights: false,
             ring_bytes: None,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use record::Nanos;
 
+use crate::copies::raw::Copies;
 use crate::decode::raw;
 use crate::layout::RawReceive;
 use crate::packets::assembly::Assembly;
@@ -11,6 +12,7 @@ use crate::packets::assembly::Assembly;
 /// Records of any probe, each with its length in front.
 pub fn records(bytes: &[u8]) {
     let (mut assembly, mut events) = (Assembly::default(), VecDeque::new());
+    let mut copies = Copies::default();
     let mut rest = bytes;
     while let [length, more @ ..] = rest {
         let (record, after) = more.split_at(usize::from(*length).min(more.len()));
@@ -22,6 +24,7 @@ pub fn records(bytes: &[u8]) {
             let _ = (received.last_seq(), received.leg(record::ReceiveLeg::Total));
         }
         let _ = crate::http::head(record);
+        let _ = copies.take(record);
         let _ = assembly.take(record, &mut events);
     }
     assembly.finish(&mut events);

@@ -6,7 +6,8 @@
 //! the connection's state and the reason why its bytes waited. Two backends: BPF timestamping
 //! (Linux 6.15 and later), and tracepoints. Where asked, every packet of these connections
 //! ([`record::Event::Packet`]) and every datagram of UDP sockets of the target
-//! ([`record::Event::Datagram`]), with drops and their reason.
+//! ([`record::Event::Datagram`]), with drops and their reason; and copies of their packets in both
+//! directions ([`record::Event::Copy`]).
 //!
 //! **Does not:** touch the traced programs or their packets, or show anything: views and files are
 //! made elsewhere.
@@ -25,6 +26,7 @@ mod clock;
 pub mod command;
 mod config;
 mod connects;
+mod copies;
 mod decode;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -58,7 +60,8 @@ pub mod watch;
 
 /// Every probe that can be put beside the sends. A further one is its folder, its module above, and
 /// its entry here.
-static PROBES: [&dyn probe::Probe; 4] = [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings];
+static PROBES: [&dyn probe::Probe; 5] =
+    [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings, &copies::Copying];
 
 pub use cgroups::Named;
 pub use config::{Backend, BackendChoice, Config};

@@ -110,6 +110,8 @@ pub enum Observed {
     Packets,
     /// What packets begin with.
     Http,
+    /// Copies of packets.
+    Copies,
 }
 
 /// How a probe observes on this machine.
@@ -144,6 +146,8 @@ pub enum Unseen {
     DatagramsSent,
     /// When datagrams come from the driver.
     DatagramsReceived,
+    /// Packets of connections that have no socket any more.
+    AfterClose,
 }
 
 impl Unseen {
@@ -159,6 +163,7 @@ impl Unseen {
             Self::DatagramsRead => "stages ready and read of datagrams",
             Self::DatagramsSent => "stage send of datagrams of connected sockets",
             Self::DatagramsReceived => "stage driver_rx of datagrams",
+            Self::AfterClose => "packets of connections without a socket (TIME_WAIT)",
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use record::Nanos;
+
 /// Whether there is such a process.
 pub(crate) fn is_there(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
@@ -45,9 +47,32 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// When a process began, after the machine did: the 22nd field of `/proc/PID/stat`, in ticks.
+pub(crate) fn began(pid: u32) -> Option<Nanos> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let ticks: u64 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    Some(Nanos(ticks * tick().0))
+}
+
+/// The unit of such times: 10 ms on all machines that are known.
+pub(crate) fn tick() -> Nanos {
+    Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_began_after_its_parent_and_a_moment_ago() {
+        let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
+        let (parent, began) = (began(std::process::id()).unwrap(), began(child.id()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let ago = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9 - began.0 as f64 / 1e9;
+        assert!(began >= parent && (-0.02..2.0).contains(&ago), "{ago} s");
+    }
 
     #[test]
     fn families_hold_their_head_and_their_children() {

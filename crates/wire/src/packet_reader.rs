@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::capture::{Capture, CaptureError, Compression, Format, Frame, Interface, Problem, Window, is_erf};
 use crate::packet::{NotDecoded, Packet, Plain, Reassembly, Unfinished, descend, plain_segment};
 use crate::payload::Payload;
+use crate::processes::{Process, Processes};
 use crate::segment::Segment;
 use crate::shard::Shard;
 use crate::tally::{Place, Tally};
@@ -30,6 +31,7 @@ pub struct PacketReader<'a> {
     reassembly: Reassembly,
     segment: Segment,
     payload: Payload,
+    processes: Processes,
     not_decoded: Tally<NotDecoded>,
     /// What was wrong with the compression of a text; a capture keeps its own.
     problems: Tally<Problem>,
@@ -76,7 +78,8 @@ impl<'a> PacketReader<'a> {
         };
         let (not_decoded, problems) = (Tally::default(), Tally::default());
         let (shard, segment, payload) = (Shard::WHOLE, Segment::blank(), Payload::default());
-        Ok(Self { source, compression, shard, reassembly: Reassembly::new(), segment, payload, not_decoded, problems })
+        let (reassembly, processes) = (Reassembly::new(), Processes::default());
+        Ok(Self { source, compression, shard, reassembly, segment, payload, processes, not_decoded, problems })
     }
 
     /// Gives only the segments of one shard from here on. Packets of every other kind are still
@@ -97,6 +100,7 @@ impl<'a> PacketReader<'a> {
     pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         while let Source::Capture(capture) = &mut self.source {
             let Some(frame) = capture.next_frame()? else { return Ok(None) };
+            let described = frame.process().map(|process| (process, frame.flags(), frame.context()));
             let found = match plain_segment(&frame, &mut self.segment, &self.shard, &self.payload) {
                 Some(Plain::Written) => Some(Packet::Tcp(())),
                 Some(Plain::OfOtherShard) => None,
@@ -106,10 +110,18 @@ impl<'a> PacketReader<'a> {
                 }
             };
             if let Some(found) = found {
+                if let (Packet::Tcp(()), Some((process, flags, context))) = (&found, described) {
+                    self.processes.add((self.segment.source, self.segment.destination), process.0, flags, context);
+                }
                 return Ok(Some(found.with_segment(&self.segment)));
             }
         }
         self.next_of_text()
+    }
+
+    /// The processes that the capture names, by their ends of TCP connections.
+    pub fn processes(&self) -> impl Iterator<Item = (SocketAddr, &Process)> {
+        self.processes.iter()
     }
 
     /// Writes the next segments into `room`, as long as they are held and of the commonest form,

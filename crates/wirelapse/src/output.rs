@@ -1,7 +1,9 @@
 //! What commands write to standard output: lines for people, and JSON lines for programs.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 
 use paper::document::Document;
 /// Names of files, refusals of servers and words of other programs without what steers a terminal.
@@ -41,6 +43,14 @@ pub fn stdout() -> Stdout<io::Stdout> {
 
 fn drawn_in() -> As {
     if terminal::colour() { As::Drawn } else { As::Text }
+}
+
+/// Standard output for bytes that are for a program, where no line for people is written to it.
+///
+/// # Errors
+/// Where the descriptor cannot be duplicated.
+pub fn stdout_of_bytes() -> io::Result<File> {
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
 }
 
 /// Standard error.

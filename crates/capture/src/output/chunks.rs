@@ -13,7 +13,8 @@ const CHUNK: usize = 256 << 10;
 const LEVEL: i32 = 3;
 
 /// A file that takes blocks, each in one call of `write`.
-pub(crate) struct Chunks {
+#[derive(Debug)]
+pub struct Chunks {
     file: Arc<File>,
     gathered: Vec<u8>,
     /// Where each block of `gathered` ends.

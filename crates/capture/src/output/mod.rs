@@ -12,7 +12,7 @@ use files::Readers;
 use wire::capture::{Interface, PcapngWriter, Resolution, WriteError};
 
 use crate::{About, Counts, Frame, Stamps};
-use chunks::Chunks;
+pub use chunks::Chunks;
 
 /// When a file ends and the next one begins, and how many to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

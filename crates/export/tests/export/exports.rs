@@ -52,7 +52,12 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
             Event::Closed { connection, .. } => {
                 assert_eq!((&line["kind"], &line["connection_id"]), (&json!("closed"), &json!(connection.0)));
             }
-            Event::SetUp(_) | Event::Head(_) | Event::Connect(_) | Event::Receive(_) | Event::Request(_) => {
+            Event::SetUp(_)
+            | Event::Head(_)
+            | Event::Copy(_)
+            | Event::Connect(_)
+            | Event::Receive(_)
+            | Event::Request(_) => {
                 panic!("there is none in a synthetic trace of sends")
             }
             Event::Packet(_) | Event::Datagram(_) => panic!("there is none in a synthetic trace of sends"),

@@ -2,4 +2,5 @@
 
 mod documentation;
 mod exports;
+mod packets;
 mod perfetto_schema;

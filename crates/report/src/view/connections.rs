@@ -253,6 +253,7 @@ mod tests {
             receiving: Vec::new(),
             http: Vec::new(),
             packets: Vec::new(),
+            copies: Vec::new(),
         }
     }
 

@@ -76,6 +76,8 @@ pub struct Facts {
     pub http: Vec<String>,
     /// What has to be known of how packets and datagrams were observed.
     pub packets: Vec<String>,
+    /// What has to be known of how packets were copied.
+    pub copies: Vec<String>,
 }
 
 /// The sampling in words.

@@ -62,6 +62,7 @@ fn the_end_of_analyze_and_the_report_of_its_run_are_the_same_text() {
             udp: &Default::default(),
             network: &Default::default(),
             transactions: &[],
+            processes: &std::collections::BTreeMap::new(),
         });
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
@@ -110,6 +111,7 @@ fn several_threads_gather_the_same() {
             udp: &Default::default(),
             network: &Default::default(),
             transactions: &[],
+            processes: &std::collections::BTreeMap::new(),
         };
         terminal::text(&CANVASES[2], &[describe(&subject)])
     };

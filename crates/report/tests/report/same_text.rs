@@ -41,6 +41,7 @@ fn the_end_of_a_trace_and_the_report_of_its_run_are_the_same_text() {
         connects: Vec::new(),
         http: Vec::new(),
         packets: Vec::new(),
+        copies: Vec::new(),
     };
     let subject = Subject {
         name: Some("run"),

@@ -24,6 +24,7 @@ fn facts() -> Facts {
         connects: Vec::new(),
         http: Vec::new(),
         packets: Vec::new(),
+        copies: Vec::new(),
     }
 }
 

@@ -237,7 +237,12 @@ impl Reading {
             // As in the report: what never came to the packet scheduler has no times.
             Event::Packet(packet) if packet.sched.is_some() => self.record(packet.as_ref()),
             Event::Datagram(datagram) => self.record(datagram.as_ref()),
-            Event::SetUp(_) | Event::Head(_) | Event::Connect(_) | Event::Packet(_) | Event::Closed { .. } => {}
+            Event::SetUp(_)
+            | Event::Head(_)
+            | Event::Copy(_)
+            | Event::Connect(_)
+            | Event::Packet(_)
+            | Event::Closed { .. } => {}
         }
     }
 

@@ -24,22 +24,6 @@ struct {
 	__type(value, struct stream);
 } streams SEC(".maps");
 
-/* What is kept of a UDP socket that may be in the target: ports and peers are looked at for each
- * datagram. */
-struct udp_info {
-	__u32 pid;
-	__u32 sent;
-	__u32 received;
-	__u32 read;
-	char comm[16];
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct udp_info);
-} udp_sockets SEC(".maps");
-
 /* Listeners of the target, by address: a SYN-ACK says only which listener's child it announces. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -12,8 +12,7 @@
 
 #define STAMPS 0
 #include "sockets.h"
-#include "holders.h"
-#include "targets.h"
+#include "datagram_sockets.h"
 #include "records.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* UDP sockets of the target, and the calls that send their datagrams. */
+/* The calls that send datagrams of UDP sockets of the target, and the ends of those. */
 #pragma once
-
-/* A UDP socket is made by a task of the target. */
-SEC("cgroup/sock_create")
-int udp_made(struct bpf_sock *sk)
-{
-	struct udp_info fresh = {};
-
-	if (sk->protocol != IPPROTO_UDP || (sk->family != AF_INET && sk->family != AF_INET6))
-		return 1;
-	fresh.pid = current_pid();
-	if ((by_process() && !pid_is_target(fresh.pid)) || !task_matches())
-		return 1;
-	current_comm(fresh.comm);
-	bpf_sk_storage_get(&udp_sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-	bpf_get_socket_cookie(sk);
-	return 1;
-}
 
 SEC("cgroup/sock_release")
 int udp_gone(struct bpf_sock *sk)
@@ -25,47 +8,6 @@ int udp_gone(struct bpf_sock *sk)
 	if (sk->protocol == IPPROTO_UDP && bpf_sk_storage_get(&udp_sockets, sk, NULL, 0))
 		note_out(RECORD_GONE, 0, bpf_get_socket_cookie(sk), bpf_ktime_get_ns());
 	return 1;
-}
-
-/* UDP sockets that are there when tracing begins: those that a process is known to hold, */
-SEC("iter/task_file")
-int udp_held(struct bpf_iter__task_file *ctx)
-{
-	struct udp_info fresh = {};
-	struct sock *sk = held_socket(ctx, SOCK_DGRAM, IPPROTO_UDP);
-	struct udp_info *info;
-
-	if (!sk || !cgroup_matches(sk))
-		return 0;
-	fresh.pid = holder_of(ctx, fresh.comm);
-	if (!fresh.pid)
-		return 0;
-	info = bpf_sk_storage_get(&udp_sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-	if (info) {
-		info->pid = fresh.pid;
-		__builtin_memcpy(info->comm, fresh.comm, sizeof(info->comm));
-	}
-	return 0;
-}
-
-/* and all others. */
-SEC("iter/udp")
-int find_udp(struct bpf_iter__udp *ctx)
-{
-	struct udp_sock *udp = ctx->udp_sk;
-	struct udp_info fresh = {};
-	const struct sock *sk;
-
-	if (!udp)
-		return 0;
-	sk = &udp->inet.sk;
-	if (sk->sk_protocol != IPPROTO_UDP || !cgroup_matches(sk))
-		return 0;
-	if (by_process() && !bpf_sk_storage_get(&udp_sockets, udp, NULL, 0))
-		return 0;
-	bpf_sk_storage_get(&udp_sockets, udp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-	bpf_get_socket_cookie(udp);
-	return 0;
 }
 
 static __always_inline void sending_begins(__u64 cookie)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the kernel has for packets, datagrams and system calls, and headers as they are on the wire.
- */
+/* What the kernel has for packets, datagrams and system calls. */
 #pragma once
 
 /* The kernel's types that only this probe reads; relocated like those of kernel.h. */
@@ -53,13 +52,6 @@ struct pt_regs___packets {
 	unsigned long dx;
 };
 #endif
-struct udp_sock {
-	struct inet_sock inet;
-};
-struct bpf_iter__udp {
-	struct bpf_iter_meta *meta;
-	struct udp_sock *udp_sk;
-};
 #pragma clang attribute pop
 
 enum bpf_func_id___packets {
@@ -83,14 +75,11 @@ struct __sk_buff {
 };
 
 enum { BPF_SOCK_OPS_TIMEOUT_INIT = 1 };
-enum { IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
 enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 /* include/linux/socket.h */
 enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 /* include/linux/netdevice.h: the driver gives the packet back. */
 enum { NETDEV_TX_BUSY = 0x10 };
-/* include/uapi/linux/tcp.h */
-enum { TCP_FLAG_FIN = 1, TCP_FLAG_SYN = 2 };
 
 /* skb_frag_t: the same sizes and places whether it is bio_vec (before 6.9) or skb_frag, so not
  * relocated. */
@@ -98,32 +87,4 @@ struct fragment {
 	__u64 page;
 	__u32 length;
 	__u32 offset;
-};
-
-/* Headers as they are on the wire: RFC 791, RFC 8200, RFC 768. */
-struct ipv4_header {
-	__u8 version_length;
-	__u8 service;
-	__be16 length;
-	__be16 id;
-	__be16 fragment;
-	__u8 ttl;
-	__u8 protocol;
-	__be16 checksum;
-	__be32 source;
-	__be32 destination;
-};
-struct ipv6_header {
-	__u32 version_flow;
-	__be16 length;
-	__u8 next;
-	__u8 hops;
-	__u8 source[16];
-	__u8 destination[16];
-};
-struct udp_header {
-	__be16 source;
-	__be16 destination;
-	__be16 length;
-	__be16 checksum;
 };

@@ -4,6 +4,7 @@ use std::fmt;
 
 use record::{Instant, Realtime};
 
+use super::context::{self, Context};
 use super::pcapng_option::next_option;
 
 /// The longest frame that is believed: BIG TCP's largest is 512 KiB, a USB capture's some MiB.
@@ -200,6 +201,49 @@ impl<'a> Frame<'a> {
     /// The comments that the capture has on it (pcapng). What is not UTF-8 is skipped.
     pub fn comments(&self) -> Comments<'a> {
         Comments { rest: self.options, big_endian: self.big_endian }
+    }
+
+    /// The process and the thread that the capture says it belongs to (pcapng's
+    /// `epb_processid_threadid`); 0 is one that is not known.
+    pub fn process(&self) -> Option<(u32, u32)> {
+        let value = self.option(8)?;
+        Some((self.word(value, 0)?, self.word(value, 4)?))
+    }
+
+    /// What pcapng calls its flags (`epb_flags`), of [`super::flag`]; 0 where there are none.
+    pub fn flags(&self) -> u32 {
+        self.option(2).and_then(|value| self.word(value, 0)).unwrap_or(0)
+    }
+
+    /// How many packets of its interface were lost since the one before it (`epb_dropcount`); 0
+    /// where the capture says nothing.
+    pub fn dropped_before(&self) -> u64 {
+        let halves = self.option(4).and_then(|value| Some([self.word(value, 0)?, self.word(value, 4)?]));
+        halves.map_or(0, |[first, second]| {
+            let (low, high) = if self.big_endian { (second, first) } else { (first, second) };
+            u64::from(high) << 32 | u64::from(low)
+        })
+    }
+
+    /// What a trace by Wirelapse knows of it.
+    pub fn context(&self) -> Option<Context> {
+        Context::parse(self.option(context::CODE)?, self.big_endian)
+    }
+
+    fn word(&self, value: &[u8], at: usize) -> Option<u32> {
+        let four = *value.get(at..)?.first_chunk()?;
+        Some(if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
+    }
+
+    /// The value of its first option with this code.
+    fn option(&self, wanted: u16) -> Option<&'a [u8]> {
+        let mut rest = self.options;
+        while let Ok(Some((code, value))) = next_option(&mut rest, self.big_endian) {
+            if code == wanted {
+                return Some(value);
+            }
+        }
+        None
     }
 }
 

@@ -4,6 +4,7 @@
 //! What is in a frame is for [`crate::packet`], which builds on this module, and not the other way
 //! round.
 
+pub mod context;
 mod erf_file;
 mod error;
 mod frame;
@@ -19,7 +20,7 @@ pub(crate) use erf_file::{ETHERNET as ERF_ETHERNET, is_there as is_erf};
 pub use error::{CaptureError, Problem};
 pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
 pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
-pub use pcapng_writer::{PcapngWriter, WriteError};
+pub use pcapng_writer::{Particulars, PcapngWriter, Process, WriteError, flag};
 pub use window::Compression;
 
 use std::io::{self, Read};

@@ -5,6 +5,7 @@ use std::io;
 use super::error::{CaptureError, Problem};
 use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
 use super::pcapng_option::next_option;
+use super::pcapng_writer::WIRESHARK;
 use super::window::Window;
 use super::{Progress, word, zeros};
 
@@ -17,6 +18,8 @@ const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
+/// A custom block, which begins with the number of an enterprise.
+pub(super) const CUSTOM: u32 = 0xbad;
 
 const BYTE_ORDER: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
 const LONGEST_BLOCK: u32 = LONGEST_FRAME + (1 << 20);
@@ -109,6 +112,7 @@ impl Pcapng {
                 PACKET | ENHANCED_PACKET => 32,
                 SIMPLE_PACKET => 16,
                 STATISTICS => 24,
+                CUSTOM => 16,
                 _ => 12,
             };
             if length < shortest || !length.is_multiple_of(4) || length > LONGEST_BLOCK {
@@ -153,6 +157,8 @@ impl Pcapng {
                     self.statistics(block, offset, progress);
                     None
                 }
+                // Of each packet its own options say as much.
+                CUSTOM if word(block, 8, self.big_endian) == WIRESHARK => None,
                 _ => {
                     progress.problem(Problem::UnknownBlock(kind), offset);
                     None

@@ -21,3 +21,17 @@ pub(super) fn next_option<'a>(rest: &mut &'a [u8], big_endian: bool) -> Result<O
     *rest = after.get(length.next_multiple_of(4)..).unwrap_or_default();
     Ok(Some((code, value)))
 }
+
+/// Adds an option, least significant byte first. A value longer than the format's 65,535 bytes is
+/// cut at a character.
+pub(super) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let mut length = value.len().min(usize::from(u16::MAX));
+    // Bytes of the form 10xxxxxx continue a character of UTF-8.
+    while length < value.len() && length > 0 && value[length] & 0xc0 == 0x80 {
+        length -= 1;
+    }
+    out.extend_from_slice(&code.to_le_bytes());
+    out.extend_from_slice(&(length as u16).to_le_bytes());
+    out.extend_from_slice(&value[..length]);
+    out.resize(out.len() + (length.next_multiple_of(4) - length), 0);
+}

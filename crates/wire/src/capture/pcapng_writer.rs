@@ -2,7 +2,11 @@
 
 use std::io::{self, Write};
 
+use record::{Instant, Realtime};
+
 use super::frame::{Frame, Interface};
+use super::pcapng::CUSTOM;
+use super::pcapng_option::put_option;
 
 /// Why a pcapng file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +34,52 @@ impl From<WriteError> for io::Error {
             other => Self::other(other),
         }
     }
+}
+
+/// What a file says of a packet beside its bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Particulars<'a> {
+    /// Comments after those that the frame has.
+    pub comments: &'a [&'a str],
+    /// `epb_flags`, of [`flag`]; 0 is not written.
+    pub flags: u32,
+    /// Packets of its interface that were lost since the one before it; 0 is not written.
+    pub dropped: u64,
+    /// What it is called in all captures that it is in.
+    pub id: Option<u64>,
+    /// Its process and thread; 0 is one that is not known.
+    pub process: Option<(u32, u32)>,
+    /// An option for local use, by its code (0x8000 and above) and its value of at most 65,535
+    /// bytes.
+    pub local: Option<(u16, &'a [u8])>,
+}
+
+/// Bits of `epb_flags`.
+pub mod flag {
+    /// It came in.
+    pub const INBOUND: u32 = 1;
+    /// It went out.
+    pub const OUTBOUND: u32 = 2;
+    /// The checksum is not complete yet.
+    pub const CHECKSUM_PENDING: u32 = 1 << 9;
+    /// It is several segments on the wire.
+    pub const SEGMENTATION_OFFLOADED: u32 = 1 << 11;
+}
+
+/// Wireshark's number among the enterprises of IANA.
+pub(super) const WIRESHARK: u32 = 32_622;
+/// The type of the custom block in which it describes a process.
+pub(super) const PROCESS_INFORMATION: u32 = 3;
+
+/// A process that packets belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: &'a str,
+    /// When it began: numbers of processes come round.
+    pub since: Option<Instant<Realtime>>,
 }
 
 /// Writes a capture as pcapng, least significant byte first, times in nanoseconds.
@@ -102,11 +152,19 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Where its interface is not described, or `out` fails.
     pub fn frame(&mut self, frame: &Frame<'_>, comments: &[&str]) -> Result<(), WriteError> {
+        self.packet(frame, &Particulars { comments, ..Particulars::default() })
+    }
+
+    /// The same with all that is said of it.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    pub fn packet(&mut self, frame: &Frame<'_>, of: &Particulars<'_>) -> Result<(), WriteError> {
         if frame.interface as usize >= self.interfaces {
             let (number, interface, known) = (frame.number, frame.interface, self.interfaces);
             return Err(WriteError::NoSuchInterface { number, interface, known });
         }
-        let at = frame.at.map_or(0, record::Instant::as_nanos);
+        let at = frame.at.map_or(0, Instant::as_nanos);
         self.begin(6);
         // A frame that was read or built is never longer than the reader's limit of 8 MiB times
         // two.
@@ -117,12 +175,49 @@ impl<W: Write> PcapngWriter<W> {
         self.block.extend_from_slice(frame.data);
         self.pad();
         let before = self.block.len();
-        for comment in frame.comments().chain(comments.iter().copied()) {
+        for comment in frame.comments().chain(of.comments.iter().copied()) {
             self.option(1, comment.as_bytes());
+        }
+        if of.flags != 0 {
+            self.option(2, &of.flags.to_le_bytes());
+        }
+        if of.dropped != 0 {
+            self.option(4, &of.dropped.to_le_bytes());
+        }
+        if let Some(id) = of.id {
+            self.option(5, &id.to_le_bytes());
+        }
+        if let Some((process, thread)) = of.process {
+            self.option(8, &[process.to_le_bytes(), thread.to_le_bytes()].concat());
+        }
+        if let Some((code, value)) = of.local {
+            self.option(code, value);
         }
         if self.block.len() > before {
             self.end_of_options();
         }
+        self.finish_block()
+    }
+
+    /// Describes a process, which packets after it name: Wireshark's process information block, a
+    /// custom block of its number at IANA.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn process(&mut self, process: &Process<'_>) -> Result<(), WriteError> {
+        self.begin(CUSTOM);
+        self.block.extend_from_slice(&WIRESHARK.to_le_bytes());
+        self.block.extend_from_slice(&PROCESS_INFORMATION.to_le_bytes());
+        let length_at = self.block.len();
+        self.block.extend_from_slice(&[0; 4]);
+        self.block.extend_from_slice(&process.pid.to_le_bytes());
+        self.option(2, process.name.as_bytes());
+        if let Some(since) = process.since {
+            self.option(9, &since.as_nanos().to_le_bytes());
+        }
+        self.end_of_options();
+        let length = (self.block.len() - length_at - 4) as u32;
+        self.block[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
         self.finish_block()
     }
 
@@ -170,15 +265,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        let mut length = value.len().min(usize::from(u16::MAX));
-        // Bytes of the form 10xxxxxx continue a character of UTF-8.
-        while length < value.len() && length > 0 && value[length] & 0xc0 == 0x80 {
-            length -= 1;
-        }
-        self.block.extend_from_slice(&code.to_le_bytes());
-        self.block.extend_from_slice(&(length as u16).to_le_bytes());
-        self.block.extend_from_slice(&value[..length]);
-        self.pad();
+        put_option(&mut self.block, code, value);
     }
 
     fn end_of_options(&mut self) {

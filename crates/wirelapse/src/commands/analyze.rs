@@ -385,7 +385,7 @@ fn whole(
     let (quic, udp) = (&Quic::new(&beside.quic, rows), &Udp::new(&beside.udp, rows));
     let (name, provenance, shown) = (run.as_deref(), &provenance, args.rows);
     let network = &Network::new(&beside.network, rows);
-    let transactions = &beside.transactions;
+    let (transactions, processes) = (&beside.transactions, &reading.names.processes);
     Ok(describe(&Subject {
         name,
         provenance,
@@ -398,6 +398,7 @@ fn whole(
         udp,
         network,
         transactions,
+        processes,
     }))
 }
 

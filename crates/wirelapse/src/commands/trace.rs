@@ -4,6 +4,7 @@ mod files;
 pub mod lab_path;
 mod observed;
 mod outputs;
+mod packets;
 pub mod request;
 mod rights;
 pub mod screen;
@@ -55,6 +56,13 @@ pub struct Args {
     /// Also trace UDP sockets, each datagram in both directions
     #[arg(long, help_heading = heading::WHAT)]
     udp: bool,
+    /// Copy every packet of the traced TCP and UDP sockets, sent and received, with its process,
+    /// socket and send: headers, and payload with --snap
+    #[arg(long, requires = "write", help_heading = heading::WHAT)]
+    packets: bool,
+    /// How many bytes of payload --packets copies of each packet
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16), default_value_t = 0, requires = "packets", help_heading = heading::WHAT)]
+    snap: u16,
     #[command(flatten)]
     end: For,
     /// Trace a random 1/N of each connection's time
@@ -102,6 +110,10 @@ pub struct Args {
     output: Output,
     #[command(flatten, next_help_heading = heading::OUTPUT)]
     files: files::Files,
+    /// Write the packets of --packets to this file, in pcapng for Wireshark; - is standard output,
+    /// and the report goes to standard error
+    #[arg(short = 'w', long, value_name = "FILE", requires = "packets", help_heading = heading::OUTPUT)]
+    write: Option<std::path::PathBuf>,
     #[arg(long, help = options::FORCE, help_heading = heading::OUTPUT)]
     force: bool,
     /// Keep and print only what takes at least this long, one line each as it happens; the report
@@ -353,7 +365,7 @@ impl Stopping {
 fn start_stopped(request: &Request, caller: Option<Caller>, tracer: &mut Tracer) -> anyhow::Result<Stopped> {
     let mut command = Command::new(&request.command[0]);
     command.args(&request.command[1..]);
-    if request.json {
+    if request.json || request.stdout_is_of_packets() {
         command.stdout(output::stderr_of_a_program());
     }
     let stopped = Stopped::start(as_caller(command, caller)).context("cannot start a program")?;

@@ -18,6 +18,7 @@ mod trace_http;
 mod trace_live;
 mod trace_load;
 mod trace_many;
+mod trace_packets;
 mod trace_reasons;
 mod trace_requests;
 mod trace_trouble;

@@ -50,19 +50,31 @@ pub fn host_names(sources: &[&BTreeMap<IpAddr, Vec<String>>]) -> BTreeMap<IpAddr
     all
 }
 
-/// Names of hosts, by the addresses that stand for them in a text.
-pub type Names = BTreeMap<IpAddr, String>;
+/// What a capture itself calls its ends.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Hosts, by the addresses that stand for them in a text.
+    pub hosts: BTreeMap<IpAddr, String>,
+    /// Processes, by their end of a connection: `curl[1234]`.
+    pub processes: BTreeMap<SocketAddr, String>,
+}
 
 /// An endpoint by the name that a text has for it, or by its address.
 pub fn endpoint(names: &Names, at: SocketAddr) -> String {
-    names.get(&at.ip()).map_or_else(|| at.to_string(), |name| format!("{name}.{}", at.port()))
+    names.hosts.get(&at.ip()).map_or_else(|| at.to_string(), |name| format!("{name}.{}", at.port()))
 }
 
 /// Both ends of a connection. Those that the capture itself names are words, the others hosts.
 fn ends(names: &Names, client: SocketAddr, server: SocketAddr) -> Text {
-    let end = |at: SocketAddr| match names.contains_key(&at.ip()) {
-        true => Text::from(endpoint(names, at)),
-        false => Text::from(at),
+    let end = |at: SocketAddr| {
+        let end = match names.hosts.contains_key(&at.ip()) {
+            true => Text::from(endpoint(names, at)),
+            false => Text::from(at),
+        };
+        match names.processes.get(&at) {
+            Some(process) => end.and(format!(" {process}")),
+            None => end,
+        }
     };
     end(client).and(" → ").and(end(server))
 }
@@ -103,7 +115,8 @@ mod tests {
 
     #[test]
     fn an_endpoint_has_its_name_where_there_is_one() {
-        let names = Names::from([("0.0.0.1".parse().unwrap(), "host".to_owned())]);
+        let hosts = BTreeMap::from([("0.0.0.1".parse().unwrap(), "host".to_owned())]);
+        let names = Names { hosts, ..Names::default() };
         assert_eq!(endpoint(&names, "0.0.0.1:80".parse().unwrap()), "host.80");
         assert_eq!(endpoint(&names, "0.0.0.2:80".parse().unwrap()), "0.0.0.2:80");
     }

@@ -1,6 +1,8 @@
 //! A capture as a whole: its connections, what limited them, and what was found.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use diagnose::{Limit, Report};
 use record::Nanos;
@@ -57,6 +59,15 @@ pub struct Subject<'a> {
     pub network: &'a Network,
     /// What hosts did to reach a name.
     pub transactions: &'a [Transaction],
+    /// Processes by their ends, as far as the capture has them; a run keeps none.
+    pub processes: &'a BTreeMap<SocketAddr, String>,
+}
+
+impl Subject<'_> {
+    /// What the capture itself calls its ends.
+    fn names(&self) -> Names {
+        Names { hosts: self.provenance.names.clone(), processes: self.processes.clone() }
+    }
 }
 
 /// The document of the run of a capture; `name` is what the run is called.
@@ -75,6 +86,7 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
     let network = &Network::of_run(&run.network, ROWS);
     let (name, provenance, overview) = (Some(name), &run.provenance, &overview);
     let transactions = &run.transactions;
+    let processes = &BTreeMap::new();
     describe(&Subject {
         name,
         provenance,
@@ -87,6 +99,7 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
         udp,
         network,
         transactions,
+        processes,
     })
 }
 
@@ -94,6 +107,7 @@ pub fn document(name: &str, run: &Run, state: State) -> Document {
 pub fn describe(of: &Subject) -> Document {
     let overview = of.overview.clone().sorted();
     let p = of.provenance;
+    let called = &of.names();
     let mut warnings = Vec::new();
     if !of.finished {
         warnings.push("This run was never finished: its tables may not be whole.".to_owned());
@@ -103,7 +117,7 @@ pub fn describe(of: &Subject) -> Document {
         warnings.push(format!("{beyond} of further connections, beyond --max-connections, are only counted."));
     }
     let mut limits = Section::new("What limited the connections");
-    limits.plot(budgets(&overview, of.shown, &p.names));
+    limits.plot(budgets(&overview, of.shown, called));
     let mut lost = Section::new("What was not seen");
     let mut unread: Vec<String> = p.unread.clone();
     if let Some(copies) = p.capture_copies.filter(|n| *n > 0) {
@@ -140,15 +154,15 @@ pub fn describe(of: &Subject) -> Document {
         .chain(sources.map(|sources| ("names of hosts", sources))),
     ));
     let mut sections = vec![
-        transactions::section(of.transactions, of.shown, &p.names),
+        transactions::section(of.transactions, of.shown, called),
         connections(&overview, of),
         limits,
-        found(&overview, &p.names),
-        dns::section(of.dns, of.shown, &p.names),
-        tls::section(of.tls, of.shown, &p.names),
-        quic::section(of.quic, of.shown, &p.names),
-        udp::section(of.udp, of.shown, &p.names),
-        network::section(of.network, of.shown, &p.names),
+        found(&overview, called),
+        dns::section(of.dns, of.shown, called),
+        tls::section(of.tls, of.shown, called),
+        quic::section(of.quic, of.shown, called),
+        udp::section(of.udp, of.shown, called),
+        network::section(of.network, of.shown, called),
         lost,
         environment,
     ];
@@ -223,8 +237,9 @@ fn connections(overview: &Overview, of: &Subject) -> Section {
         _ => "Those that findings cost most first".into(),
     };
     let mut table = table(title, CONNECTION);
+    let names = &of.names();
     for Hurt { conversation: c, .. } in &overview.hurt {
-        table.push(Row::of(cells(CONNECTION, c, &of.provenance.names)).noted([c.verdict.to_string()]));
+        table.push(Row::of(cells(CONNECTION, c, names)).noted([c.verdict.to_string()]));
     }
     table.shown = Some(of.shown);
     table.elsewhere = format!("`analyze --rows {}` or a page shows them", overview.connections);

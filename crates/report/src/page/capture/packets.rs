@@ -51,7 +51,7 @@ fn packet(r: &Record, start: u64, names: &Names) -> String {
     let us = s.at.as_nanos().saturating_sub(start) / 1_000;
     // tcpdump sets ports off with a dot.
     let address = |a: std::net::SocketAddr| {
-        let host = names.get(&a.ip()).cloned().unwrap_or_else(|| a.ip().to_string());
+        let host = names.hosts.get(&a.ip()).cloned().unwrap_or_else(|| a.ip().to_string());
         format!("{host}.{}", a.port())
     };
     // SYNs have the numbers themselves, what follows is relative to them.

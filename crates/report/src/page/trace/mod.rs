@@ -128,6 +128,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         receiving: p.receiving.as_ref().map(view::receiving_remarks).unwrap_or_default(),
         http: p.http.as_ref().map(view::call_remarks).unwrap_or_default(),
         packets: p.packets.as_ref().map(view::packet_remarks).unwrap_or_default(),
+        copies: Vec::new(),
     };
     Ok(Trace { figures: all, facts, warnings })
 }

@@ -301,10 +301,11 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
                 turns.take(1, follower);
                 if is_text {
                     let addresses = [segment.source.ip(), segment.destination.ip()];
-                    for address in addresses.into_iter().filter(|a| !reading.names.contains_key(a)).collect::<Vec<_>>()
+                    for address in
+                        addresses.into_iter().filter(|a| !reading.names.hosts.contains_key(a)).collect::<Vec<_>>()
                     {
                         if let Some(name) = packets.name(address) {
-                            reading.names.insert(address, name.to_owned());
+                            reading.names.hosts.insert(address, name.to_owned());
                         }
                     }
                 }
@@ -351,6 +352,8 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
         reading.problems.push((error.to_string(), place, 1));
     }
     reading.packets = packets.packets();
+    let named = packets.processes().map(|(end, process)| (end, format!("{}[{}]", process.name, process.pid)));
+    reading.names.processes = named.collect();
     if let Some(text) = packets.text_counts() {
         reading.other = text.other_packets;
         if text.beyond_limits > 0 {
@@ -470,7 +473,7 @@ impl Reading {
             "not_tcp": self.other,
             "not_read": unread,
             "problems": problems,
-            "names": self.names,
+            "names": self.names.hosts,
             "resolved": resolved,
             "server_names": server_names,
         })

@@ -30,7 +30,7 @@ pub fn provenance(name: &str, follower: &Follower, reading: &Reading) -> Provena
         segments: Some(totals.segments),
         beyond_limit: Some(totals.beyond_limit),
         capture_copies: Some(totals.capture_copies),
-        names: reading.names.clone(),
+        names: reading.names.hosts.clone(),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         connects: observing(tracer, Observed::Connects),
         receiving: receiving(tracer),
         http: observing(tracer, Observed::Http),
-        packets: observing(tracer, Observed::Packets),
+        packets: packets(tracer),
         ..provenance::of_trace(request.words.clone(), request.config.sampling, tracer)
     }
 }
@@ -38,6 +38,7 @@ pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_n
         connects: remarks(observing(tracer, Observed::Connects), view::call_remarks),
         http: remarks(observing(tracer, Observed::Http), view::call_remarks),
         packets: remarks(observing(tracer, Observed::Packets), view::packet_remarks),
+        copies: remarks(observing(tracer, Observed::Copies), view::call_remarks),
     }
 }
 
@@ -81,6 +82,16 @@ fn observing(tracer: &Tracer, what: Observed) -> Option<store::Observing> {
     Some(store::Observing {
         missing: by.missing.iter().map(ToString::to_string).collect(),
         host_wide: by.host_wide.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// How packets are observed, one by one and as copies.
+fn packets(tracer: &Tracer) -> Option<store::Observing> {
+    let both = [Observed::Packets, Observed::Copies].into_iter().filter_map(|what| observing(tracer, what));
+    both.reduce(|mut all, more| {
+        all.missing.extend(more.missing);
+        all.host_wide.extend(more.host_wide);
+        all
     })
 }
 

@@ -1,7 +1,7 @@
 //! Where events go: the summary, and the files and lines that were asked for.
 
 use std::collections::HashMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 
 use export::ndjson::Ndjson;
@@ -39,6 +39,10 @@ fn asked(request: &Request, provenance: &Provenance, files: Vec<Opened>) -> anyh
     }
     for file in files {
         let (sink, name) = file.begin(provenance)?;
+        add(sink, name);
+    }
+    if let Some(packets) = &request.packets {
+        let (sink, name) = packets.begin(provenance, request.force)?;
         add(sink, name);
     }
     if request.json {
@@ -190,7 +194,10 @@ impl Outputs {
                 figures: &self.summary,
             });
             document.name_hosts(names);
-            let mut out = output::stdout().lock();
+            let mut out: Box<dyn io::Write> = match request.stdout_is_of_packets() {
+                true => Box::new(output::stderr()),
+                false => Box::new(output::stdout().lock()),
+            };
             let text = output::drawn(&[document], request.shown);
             failed.extend(out.write_all(text.as_bytes()).and_then(|()| out.flush()).err().map(anyhow::Error::from));
         }

@@ -11,6 +11,7 @@ use trace::{BackendChoice, Config};
 
 use super::Args;
 use super::files::Files;
+use super::packets::Packets;
 use crate::criteria::Aimed;
 use crate::exit::BadInput;
 use crate::memory;
@@ -55,6 +56,8 @@ pub struct Request {
     pub run: Option<PathBuf>,
     /// The files beside the run.
     pub files: Files,
+    /// What is done with copies of packets, where there are any.
+    pub packets: Option<Packets>,
     /// The least time of what is kept and printed, where there is one.
     pub min_latency: Option<Nanos>,
     /// Whether existing files are overwritten.
@@ -77,7 +80,9 @@ impl Request {
         if args.draw && args.sample == Ratio::ALL {
             return Err(bad("--draw needs --sample 1/N to say how many sends to draw"));
         }
-        let whole = [(args.every_packet, "--every-packet"), (args.udp, "--udp")].into_iter().find(|w| w.0);
+        let whole = [(args.every_packet, "--every-packet"), (args.udp, "--udp"), (args.packets, "--packets")]
+            .into_iter()
+            .find(|w| w.0);
         if let Some((_, option)) = whole
             && (args.sample != Ratio::ALL || args.max_rate.is_some())
         {
@@ -100,6 +105,13 @@ impl Request {
             crate::files::check_run(run, args.force)?;
         }
         args.files.refuse(args.force)?;
+        let packets = args.write.as_deref().map(|file| Packets::new(file, args.snap, args.force)).transpose()?;
+        let on_stdout = packets.as_ref().is_some_and(Packets::on_stdout);
+        if on_stdout && (args.json.json || args.min_latency.is_some()) {
+            return Err(bad(
+                "-w - writes packets to standard output, where --json and --min-latency write lines: name a file for one of them",
+            ));
+        }
         let sampling = match (args.sample, args.draw) {
             (Ratio::ALL, _) => Sampling::Every,
             (ratio, false) => Sampling::Windows(ratio),
@@ -125,6 +137,7 @@ impl Request {
             http: args.http,
             packets: args.every_packet,
             udp: args.udp,
+            copies: packets.as_ref().map(|packets| packets.payload),
             ..Config::default()
         };
         config.max_connections = args.max_connections.unwrap_or_else(|| memory::connections(&config));
@@ -144,12 +157,19 @@ impl Request {
             live: terminal
                 && !args.no_live
                 && !args.json.json
+                && !on_stdout
                 && args.min_latency.is_none()
                 && (args.live || args.command.is_empty()),
             json: args.json.json,
             run: args.output.output.clone(),
             files: args.files.clone(),
+            packets,
         })
+    }
+
+    /// Whether standard output is for packets alone.
+    pub fn stdout_is_of_packets(&self) -> bool {
+        self.packets.as_ref().is_some_and(Packets::on_stdout)
     }
 
     /// Rows of the terminal that the table takes while tracing.
@@ -209,7 +229,7 @@ impl Request {
     /// A line for the person, beside what standard output is for.
     pub fn tell(&self, line: &str) -> io::Result<()> {
         let line = harmless(line);
-        match self.json {
+        match self.json || self.stdout_is_of_packets() {
             true => writeln!(crate::output::stderr(), "{line}"),
             false => writeln!(crate::output::stdout(), "{line}"),
         }

@@ -1,0 +1,76 @@
+//! What a file says to people.
+
+use record::{Again, CopyInterface, KnownBy, WaitReason};
+use wire::capture::context::{CarriedSend, Context};
+
+use super::owners::Owned;
+
+/// The name of an interface, with its network namespace where that is another than the tracer's.
+pub(super) fn interface(of: &CopyInterface) -> String {
+    let name = match of.name.as_str() {
+        "" => format!("interface {}", of.number),
+        name => name.to_owned(),
+    };
+    match &of.network_name {
+        _ if of.own => name,
+        Some(network) => format!("{name}@{network}"),
+        None => format!("{name}@netns:{}", of.network),
+    }
+}
+
+/// A packet in one line: `curl[1234] (connected) | send 3, 512 bytes: tcp 40.1 ms (Nagle's
+/// algorithm), qdisc 3.10 µs, network 20.2 ms`.
+pub(super) fn comment(of: &Context, owned: &Owned) -> String {
+    let mut parts = vec![owner(&owned.owner.comm.to_string(), owned.owner.pid, owned.known_by)];
+    if let Some(again) = of.again {
+        parts.push(format!("retransmission ({})", reason(again)));
+    }
+    if let Some(send) = &of.send {
+        parts.push(sent(send));
+    }
+    if let Some((segments, each)) = of.segments {
+        parts.push(format!("{segments} segments of up to {each} bytes"));
+    }
+    if let Some(receiver) = &of.receiver {
+        let who = owner(&receiver.owner.comm.to_string(), receiver.owner.pid, receiver.known_by);
+        parts.push(format!("to {who}"));
+    }
+    parts.join(" | ")
+}
+
+fn owner(name: &str, pid: u32, known_by: KnownBy) -> String {
+    match known_by {
+        KnownBy::Unknown => "process unknown".to_owned(),
+        by => format!("{name}[{pid}] ({})", by.name()),
+    }
+}
+
+fn reason(again: Again) -> &'static str {
+    match again {
+        Again::Probe => "tail loss probe",
+        Again::Recovery => "fast recovery",
+        Again::Loss => "retransmission timeout",
+    }
+}
+
+fn sent(send: &CarriedSend) -> String {
+    let [at, sched, driver, _, ack] = send.stages;
+    let leg = |name: &str, from: u64, to: u64| {
+        let known = from != 0 && to != 0;
+        let ns = to.checked_sub(from).filter(|_| known)?;
+        Some(format!("{name} {}", quantity::time_to(ns as f64, 3)))
+    };
+    let waited = match send.wait {
+        Some((reason, _)) if reason != WaitReason::SentAtOnce => format!(" ({reason})"),
+        _ => String::new(),
+    };
+    let legs =
+        [leg("tcp", at, sched).map(|leg| leg + &waited), leg("qdisc", sched, driver), leg("network", driver, ack)];
+    let legs: Vec<String> = legs.into_iter().flatten().collect();
+    let more = match send.sends {
+        0 | 1 => String::new(),
+        sends => format!(" and {} more", sends - 1),
+    };
+    let what = format!("send {}{more}, {}", send.number, quantity::counted(send.bytes.into(), "byte"));
+    if legs.is_empty() { what } else { format!("{what}: {}", legs.join(", ")) }
+}

@@ -1,0 +1,202 @@
+//! Packets with their process and send, written and read again.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use export::pcapng::Pcapng;
+use record::{
+    Again, ConnectionId, CopyInterface, Coverage, Direction, End, Event, Figures, Instant, KnownBy, Lost, Owner,
+    PacketCopy, Send, SeqNumber, Sink, SocketState, TcpFlags,
+};
+use wire::capture::{Capture, flag};
+
+const MS: u64 = 1_000_000;
+
+/// A file in memory, to be read while it is written.
+#[derive(Clone, Default)]
+struct File(Arc<Mutex<Vec<u8>>>);
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn interface(name: &str, number: u32) -> Arc<CopyInterface> {
+    Arc::new(CopyInterface { name: name.into(), number, network: 1, network_name: None, own: true })
+}
+
+/// A segment of connection 1, of IPv4 and with these sequence number and payload.
+fn copy(at: u64, direction: Direction, first_seq: u32, payload: u32) -> PacketCopy {
+    let connection = synthetic::connection(1);
+    let (from, to) = match direction {
+        Direction::Sent => (connection.local, connection.remote),
+        Direction::Received => (connection.remote, connection.local),
+    };
+    let address = |ip| if let std::net::IpAddr::V4(ip) = ip { ip.octets() } else { panic!("not IPv4") };
+    let mut bytes = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    bytes.extend_from_slice(&[address(from.ip()), address(to.ip())].concat());
+    bytes.extend_from_slice(&[from.port().to_be_bytes(), to.port().to_be_bytes()].concat());
+    bytes.extend_from_slice(&[first_seq.to_be_bytes(), [0; 4]].concat());
+    bytes.extend_from_slice(&[0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    let length = 40 + payload;
+    bytes[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+    PacketCopy {
+        at: Instant::from_nanos(at),
+        socket: ConnectionId(1),
+        owner: Owner { pid: 77, comm: "master".into() },
+        owner_since: Some(Instant::from_nanos(5)),
+        state: SocketState::Open,
+        direction,
+        interface: interface("eth0", 2),
+        length,
+        bytes: bytes.into(),
+        first_seq: SeqNumber(first_seq),
+        payload,
+        flags: TcpFlags(0x10),
+        segments: 1,
+        segment_bytes: 0,
+        checksum_pending: false,
+        again: None,
+        missed: 0,
+    }
+}
+
+/// What the tests look at of each packet of a file.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    at: u64,
+    process: Option<u32>,
+    known_by: KnownBy,
+    /// Number, bytes, and how many sends.
+    send: Option<(u64, u32, u32)>,
+    comment: String,
+}
+
+fn seen(file: &File) -> Vec<Seen> {
+    let bytes = file.0.lock().unwrap().clone();
+    let mut capture = Capture::from_bytes(&bytes).unwrap();
+    let mut all = Vec::new();
+    while let Some(frame) = capture.next_frame().unwrap() {
+        let context = frame.context().expect("our option");
+        all.push(Seen {
+            at: frame.at.unwrap().as_nanos(),
+            process: frame.process().map(|process| process.0),
+            known_by: context.socket.unwrap().1,
+            send: context.send.map(|send| (send.number, send.bytes, send.sends)),
+            comment: frame.comments().next().unwrap().to_owned(),
+        });
+    }
+    assert_eq!(capture.problems().total(), 0);
+    all
+}
+
+fn begin() -> (Box<Pcapng<File>>, File) {
+    let file = File::default();
+    let run = record::Provenance { version: "0".into(), ..<record::Provenance as record::table::Record>::blank() };
+    (Box::new(Pcapng::begin(file.clone(), &run, 0, "packet file".into()).unwrap()), file)
+}
+
+fn finish(sink: Box<Pcapng<File>>, lost: Lost) -> Option<String> {
+    let (coverage, figures) = (Coverage::default(), Figures::default());
+    let end =
+        End { at: Instant::from_nanos(9_000 * MS), lost: &lost, coverage: &coverage, figures: &figures, path: None };
+    sink.finish(&end).unwrap()
+}
+
+fn sent(first_seq: u32, bytes: u32) -> Event {
+    let trace = synthetic::trace(1, 1);
+    let send = trace.iter().find_map(|event| if let Event::Send(send) = event { Some(*send) } else { None }).unwrap();
+    Event::Send(Send { first_seq: SeqNumber(first_seq), bytes, ..send })
+}
+
+fn take(sink: &mut Pcapng<File>, events: impl IntoIterator<Item = Event>) {
+    events.into_iter().for_each(|event| sink.event(&event).unwrap());
+}
+
+#[test]
+fn a_packet_waits_for_its_send_and_those_behind_it_for_their_turn() {
+    let (mut sink, file) = begin();
+    take(&mut sink, [Event::Connection(synthetic::connection(1))]);
+    take(&mut sink, [copy(10 * MS, Direction::Sent, 100, 50).into(), copy(11 * MS, Direction::Received, 7, 0).into()]);
+    sink.tick(Instant::from_nanos(12 * MS)).unwrap();
+    assert_eq!(seen(&file), []);
+    // Two sends in one packet.
+    take(&mut sink, [sent(100, 20), sent(120, 30)]);
+    sink.tick(Instant::from_nanos(13 * MS)).unwrap();
+    let all = seen(&file);
+    assert_eq!(all.iter().map(|seen| seen.at).collect::<Vec<_>>(), [10 * MS, 11 * MS]);
+    assert_eq!((all[0].known_by, all[0].send), (KnownBy::Sent, Some((1, 20, 2))));
+    assert!(all[0].comment.starts_with("curl[4001] (sent) | send 1 and 1 more, 20 bytes: tcp "), "{}", all[0].comment);
+    assert_eq!((all[1].process, all[1].known_by, all[1].send), (Some(4001), KnownBy::Connected, None));
+    // A send in three packets, of which the last is retransmitted; its record never comes.
+    let parts =
+        [(150, 1_000), (1_150, 1_000), (2_150, 10)].map(|(seq, n)| copy(20 * MS, Direction::Sent, seq, n).into());
+    take(&mut sink, parts);
+    let again = PacketCopy { again: Some(Again::Loss), ..copy(21 * MS, Direction::Sent, 2_150, 10) };
+    take(&mut sink, [again.into()]);
+    sink.tick(Instant::from_nanos(1_019 * MS)).unwrap();
+    assert_eq!(seen(&file).len(), 2);
+    take(&mut sink, [sent(150, 2_000)]);
+    sink.tick(Instant::from_nanos(1_019 * MS)).unwrap();
+    assert_eq!(seen(&file)[2..].iter().map(|seen| seen.send).collect::<Vec<_>>(), [Some((3, 2_000, 1)); 2]);
+    sink.tick(Instant::from_nanos(1_021 * MS)).unwrap();
+    let all = seen(&file);
+    assert_eq!(all[4..].iter().map(|seen| seen.send).collect::<Vec<_>>(), [None, None]);
+    assert_eq!(all[5].comment, "curl[4001] (connected) | retransmission (retransmission timeout)");
+    assert_eq!(finish(sink, Lost::default()).as_deref(), Some("6 packets"));
+}
+
+#[test]
+fn a_packet_that_stays_on_the_host_is_there_once_with_its_receiver() {
+    let (mut sink, file) = begin();
+    let on_loopback = |copy: PacketCopy| PacketCopy { interface: interface("lo", 1), ..copy };
+    let sent = on_loopback(copy(MS, Direction::Sent, 1, 0));
+    let mut received = PacketCopy { at: Instant::from_nanos(MS + 900), direction: Direction::Received, ..sent.clone() };
+    (received.socket, received.owner) = (ConnectionId(2), Owner { pid: 88, comm: "nginx".into() });
+    // The same bytes once more are another packet.
+    take(&mut sink, [sent.clone().into(), sent.into(), received.into()]);
+    sink.tick(Instant::from_nanos(2 * MS)).unwrap();
+    assert_eq!(seen(&file).len(), 1);
+    finish(sink, Lost::default());
+    let comments: Vec<_> = seen(&file).into_iter().map(|seen| seen.comment).collect();
+    assert_eq!(comments, ["master[77] (listens) | to nginx[88] (listens)", "master[77] (listens)"]);
+}
+
+#[test]
+fn a_packet_without_a_known_process_names_none() {
+    let (mut sink, file) = begin();
+    let gone = PacketCopy { state: SocketState::Gone, ..copy(MS, Direction::Received, 1, 0) };
+    let nobody = PacketCopy { owner: Owner::default(), ..copy(MS, Direction::Received, 1, 0) };
+    let made = PacketCopy { state: SocketState::Udp { held: false }, ..copy(MS, Direction::Received, 0, 0) };
+    take(&mut sink, [gone.into(), nobody.into(), made.into()]);
+    finish(sink, Lost::default());
+    let known: Vec<_> = seen(&file).into_iter().map(|seen| (seen.process, seen.known_by)).collect();
+    assert_eq!(known, [(None, KnownBy::Unknown), (None, KnownBy::Unknown), (Some(77), KnownBy::Made)]);
+}
+
+#[test]
+fn what_was_missed_is_counted_where_it_was() {
+    let (mut sink, file) = begin();
+    let after = PacketCopy { missed: 5, checksum_pending: true, segments: 3, ..copy(2 * MS, Direction::Sent, 1, 0) };
+    take(&mut sink, [copy(MS, Direction::Received, 1, 0).into(), after.into()]);
+    let said = finish(sink, Lost { copy_ring_buffer: 7, ..Lost::default() });
+    assert_eq!(said.as_deref(), Some("2 packets, and 7 missed"));
+    let bytes = file.0.lock().unwrap().clone();
+    let mut capture = Capture::from_bytes(&bytes).unwrap();
+    let mut dropped = Vec::new();
+    let mut flags = Vec::new();
+    while let Some(frame) = capture.next_frame().unwrap() {
+        dropped.push(frame.dropped_before());
+        flags.push(frame.flags());
+    }
+    assert_eq!(dropped, [0, 5]);
+    let sent = flag::OUTBOUND | flag::CHECKSUM_PENDING | flag::SEGMENTATION_OFFLOADED;
+    assert_eq!(flags, [flag::INBOUND, sent]);
+    let interface = &capture.interfaces()[0];
+    assert_eq!((interface.received, interface.dropped_by_system), (Some(9), Some(7)));
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Copies of the packets of the target's sockets, in both directions, each with its socket and the
+ * owner of that.
+ *
+ * cgroup_skb (4.10): IP is about to hand a packet to the packet scheduler, or a socket has got one.
+ * Where the socket is not of the target, which the storage of the sends' programs says for TCP, the
+ * program returns.
+ *
+ * A connection that TCP only remembers (TIME_WAIT) has no socket, and no program of a cgroup runs
+ * for it. Its packets come by two tracepoints: kfree_skb, since TCP is done with a packet that no
+ * socket takes (6.11 says for whom it was), and net_dev_queue (6.13 says for whom TCP answers). */
+#include "../bpf/kernel.h"
+#include "../bpf/packet.h"
+#define STAMPS 0
+#include "../bpf/sockets.h"
+#include "../bpf/datagram_sockets.h"
+#include "copy_record.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+const volatile struct copy_config copying SEC(".rodata.copying");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct net_device___copies {
+	char name[16];
+};
+struct task_struct___copies {
+	struct task_struct___copies *group_leader;
+	__u64 start_boottime;
+};
+struct sk_buff___copies {
+	__u8 ip_summed : 2;
+};
+#pragma clang attribute pop
+
+/* A context: its offsets are ABI (include/uapi/linux/bpf.h) and are not relocated. */
+struct __sk_buff {
+	__u32 len;
+	__u32 before_sk[41];
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
+
+/* include/linux/skbuff.h */
+enum { CHECKSUM_PARTIAL = 3 };
+enum { BPF_MAP_TYPE_LRU_HASH = 9 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct copy_place);
+	__type(value, struct copy_interface);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} interfaces SEC(".maps");
+
+struct owner {
+	__u32 pid;
+	char comm[16];
+};
+
+/* Owners of connections that have sent or received a FIN or a RST, by cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u64);
+	__type(value, struct owner);
+	__uint(max_entries, 16384);
+} ended SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct copy_lost);
+	__uint(max_entries, 1);
+} copy_losses SEC(".maps");
+
+/* A packet that is copied: its skb as the kernel has it, and as the context of the program where
+ * there is one. */
+struct source {
+	struct __sk_buff *ctx;
+	const struct sk_buff *skb;
+};
+
+/* The largest of the sizes below is that of all headers with the most payload that can be asked
+ * for. */
+#define MOST_PAYLOAD 65535
+
+static __always_inline void missed(const struct copy_place *place)
+{
+	struct copy_interface *interface = bpf_map_lookup_elem(&interfaces, place);
+	__u32 zero = 0;
+	struct copy_lost *lost = bpf_map_lookup_elem(&copy_losses, &zero);
+
+	if (lost)
+		__sync_fetch_and_add(&lost->ring_buffer, 1);
+	if (interface)
+		__sync_fetch_and_add(&interface->missed, 1);
+	else if (lost)
+		__sync_fetch_and_add(&lost->unplaced, 1);
+}
+
+/* What is kept of the interface; announced the first time. NULL where there is no room for it. */
+static __always_inline struct copy_interface *interface_at(const struct copy_place *place, const struct net_device *device)
+{
+	struct copy_interface *interface = bpf_map_lookup_elem(&interfaces, place);
+
+	if (!interface) {
+		struct copy_interface fresh = {};
+
+		bpf_map_update_elem(&interfaces, place, &fresh, BPF_NOEXIST);
+		interface = bpf_map_lookup_elem(&interfaces, place);
+	}
+	if (interface && !interface->announced) {
+		struct interface_record record = {
+			.kind = RECORD_INTERFACE,
+			.network = place->network,
+			.interface = place->interface,
+		};
+
+		bpf_probe_read_kernel_str(record.name, sizeof(record.name), ((const struct net_device___copies *)device)->name);
+		if (!bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+			interface->announced = 1;
+	}
+	return interface;
+}
+
+/* Copies the first bytes of a packet into a record with room for `size`. */
+#define OUT(size)                                                                                         \
+	({                                                                                                \
+		struct {                                                                                  \
+			struct copy_record head;                                                          \
+			__u8 bytes[size];                                                                 \
+		} *out_ = bpf_ringbuf_reserve(&records, sizeof(*out_), 0);                                \
+		bool done_ = out_;                                                                        \
+		if (out_) {                                                                               \
+			out_->head = *record;                                                             \
+			if (!load(of, out_->bytes, captured, size)) {                                     \
+				out_->head.captured = 0;                                                  \
+			}                                                                                 \
+			bpf_ringbuf_submit(out_, BPF_RB_NO_WAKEUP);                                       \
+		}                                                                                         \
+		done_;                                                                                    \
+	})
+
+static __always_inline bool load(const struct source *of, __u8 *to, __u64 bytes, __u64 most)
+{
+	/* The verifier is to see the bounds in the very register that the helper gets. */
+	asm volatile("" : "+r"(bytes));
+	if (!bytes || bytes > most)
+		return false;
+	if (of->ctx)
+		return !bpf_skb_load_bytes(of->ctx, 0, to, bytes);
+	return !bpf_probe_read_kernel(to, bytes, of->skb->head + of->skb->network_header);
+}
+
+static __always_inline void copy_out(const struct source *of, struct copy_record *record, const struct headers *headers,
+				     const struct owner *owner)
+{
+	const struct net_device *device = of->skb->dev;
+	const struct skb_shared_info *shared = shared_of(of->skb);
+	struct copy_interface *interface;
+	struct copy_place place = {};
+	__u64 captured = headers->length;
+	long ahead;
+	bool done;
+
+	place.interface = device->ifindex;
+	place.network = device->nd_net.net->ns.inum;
+	interface = interface_at(&place, device);
+	record->kind = RECORD_COPY;
+	record->network = place.network;
+	record->interface = place.interface;
+	record->pid = owner->pid;
+	__builtin_memcpy(record->comm, owner->comm, sizeof(record->comm));
+	/* Whatever has been taken off it or put before it by now. Or the compiler takes the
+	 * difference of the lower halves, which the verifier forbids for pointers. */
+	ahead = of->skb->data - of->skb->head;
+	barrier_var(ahead);
+	record->length = (__u32)ahead + of->skb->len - of->skb->network_header;
+	record->first_seq = headers->first_seq;
+	record->bytes = headers->bytes;
+	record->flags = headers->flags;
+	record->segments = segments_of(of->skb);
+	record->segment_bytes = BPF_CORE_READ(shared, gso_size);
+	if (BPF_CORE_READ_BITFIELD((const struct sk_buff___copies *)of->skb, ip_summed) == CHECKSUM_PARTIAL)
+		record->marks |= COPY_PARTIAL;
+	captured += headers->bytes < copying.payload ? headers->bytes : copying.payload;
+	if (captured > record->length)
+		captured = record->length;
+	record->captured = captured;
+	if (interface && interface->missed)
+		record->missed = __sync_lock_test_and_set(&interface->missed, 0);
+	if (captured <= 64)
+		done = OUT(64);
+	else if (captured <= 128)
+		done = OUT(128);
+	else if (captured <= 512)
+		done = OUT(512);
+	else if (captured <= 2048)
+		done = OUT(2048);
+	else if (captured <= 16384)
+		done = OUT(16384);
+	else
+		done = OUT(MOST_PAYLOAD + 1);
+	if (done)
+		return;
+	if (interface && record->missed)
+		__sync_fetch_and_add(&interface->missed, record->missed);
+	missed(&place);
+}
+
+/* Why a segment that leaves repeats sequence numbers that were sent before, if it does. A probe has
+ * the state of before. */
+static __always_inline __u8 sent_again(const struct tcp_sock *tp, const struct headers *headers)
+{
+	if (!headers->bytes && !(headers->flags & (TCP_FLAG_SYN | TCP_FLAG_FIN)))
+		return COPY_FIRST;
+	if (!before(headers->first_seq, tp->snd_nxt))
+		return COPY_FIRST;
+	switch (BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state)) {
+	case TCP_CA_Recovery:
+		return COPY_AGAIN_RECOVERY;
+	case TCP_CA_Loss:
+		return COPY_AGAIN_LOSS;
+	}
+	return COPY_AGAIN_PROBE;
+}
+
+static __always_inline bool in_target(const struct headers *headers, bool sent)
+{
+	return sent ? ends_match(headers->source_port, headers->destination_port, headers->destination)
+		    : ends_match(headers->destination_port, headers->source_port, headers->source);
+}
+
+static __always_inline void copy(struct __sk_buff *ctx, bool sent)
+{
+	struct copy_record record = { .marks = sent ? COPY_SENT : 0 };
+	struct source of = { .ctx = ctx };
+	struct bpf_sock *sk = ctx->sk;
+	const struct sock *socket;
+	struct headers headers;
+	struct owner owner = {};
+
+	if (!sk)
+		return;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return;
+	if (sk->protocol == IPPROTO_TCP) {
+		const struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+
+		if (!info)
+			return;
+		owner.pid = info->pid;
+		__builtin_memcpy(owner.comm, info->comm, sizeof(owner.comm));
+		record.marks |= COPY_TCP;
+	} else if (sk->protocol == IPPROTO_UDP) {
+		const struct udp_info *info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
+
+		if (!info)
+			return;
+		owner.pid = info->pid;
+		__builtin_memcpy(owner.comm, info->comm, sizeof(owner.comm));
+		if (info->held)
+			record.marks |= COPY_HELD;
+	} else {
+		return;
+	}
+	record.at = bpf_ktime_get_ns();
+	of.skb = CAST(bpf_cast_to_kern_ctx(ctx), struct sk_buff);
+	socket = CAST(sk, struct sock);
+	if (!headers_of(of.skb, record.marks & COPY_TCP ? IPPROTO_TCP : IPPROTO_UDP, &headers) || !in_target(&headers, sent))
+		return;
+	record.cookie = bpf_get_socket_cookie(ctx);
+	if (record.marks & COPY_TCP) {
+		switch (socket->__sk_common.skc_state) {
+		case TCP_LISTEN:
+			record.marks |= COPY_LISTENER;
+			break;
+		case TCP_SYN_SENT:
+			record.marks |= COPY_OPENING;
+			break;
+		}
+		if (sent && !(record.marks & COPY_LISTENER))
+			record.again = sent_again(CAST(sk, struct tcp_sock), &headers);
+		if (headers.flags & (TCP_FLAG_FIN | TCP_FLAG_RST) && !(record.marks & COPY_LISTENER))
+			bpf_map_update_elem(&ended, &record.cookie, &owner, BPF_ANY);
+	}
+	copy_out(&of, &record, &headers, &owner);
+}
+
+/* When each process began that a socket was made by. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 4096);
+} makers SEC(".maps");
+
+/* A task of the target makes a socket: it may be gone by the time that its packets are read. */
+SEC("cgroup/sock_create")
+int maker_seen(struct bpf_sock *sk)
+{
+	struct process_record record = { .kind = RECORD_PROCESS, .pid = current_pid() };
+	const struct task_struct___copies *task = (const void *)bpf_get_current_task_btf();
+	__u64 *known;
+
+	if ((sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP) || (sk->family != AF_INET && sk->family != AF_INET6))
+		return 1;
+	if ((by_process() && !pid_is_target(record.pid)) || !task_matches())
+		return 1;
+	record.began = BPF_CORE_READ(task, group_leader, start_boottime);
+	known = bpf_map_lookup_elem(&makers, &record.pid);
+	if (known && *known == record.began)
+		return 1;
+	if (!bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+		bpf_map_update_elem(&makers, &record.pid, &record.began, BPF_ANY);
+	return 1;
+}
+
+SEC("cgroup_skb/egress")
+int copy_sent(struct __sk_buff *ctx)
+{
+	copy(ctx, true);
+	return 1;
+}
+
+SEC("cgroup_skb/ingress")
+int copy_received(struct __sk_buff *ctx)
+{
+	copy(ctx, false);
+	return 1;
+}
+
+/* A packet of a connection that TCP only remembers. */
+static __always_inline void copy_late(const struct sk_buff *skb, const struct sock *remembered, bool sent)
+{
+	struct copy_record record = { .marks = COPY_TCP | COPY_CLOSED | (sent ? COPY_SENT : 0) };
+	struct source of = { .skb = skb };
+	struct headers headers;
+	struct owner *found, owner;
+
+	record.cookie = BPF_CORE_READ(remembered, __sk_common.skc_cookie.counter);
+	found = bpf_map_lookup_elem(&ended, &record.cookie);
+	if (!found)
+		return;
+	owner = *found;
+	record.at = bpf_ktime_get_ns();
+	if (!headers_of(skb, IPPROTO_TCP, &headers) || !in_target(&headers, sent) || !skb->dev)
+		return;
+	copy_out(&of, &record, &headers, &owner);
+}
+
+SEC("tp_btf/kfree_skb")
+int copy_late_received(__u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	const struct sock *receiver = (const struct sock *)ctx[3];
+
+	if (receiver && receiver->__sk_common.skc_state == TCP_TIME_WAIT)
+		copy_late(skb, receiver, false);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(copy_late_sent, struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+
+	if (sk && sk->__sk_common.skc_state == TCP_TIME_WAIT)
+		copy_late(skb, sk, true);
+	return 0;
+}
