@@ -160,7 +160,7 @@ fn the_page_of_a_run_says_what_analyze_does() {
         udp: &Default::default(),
         network: &Default::default(),
         transactions: &[],
-        processes: &std::collections::BTreeMap::new(),
+        processes: &BTreeMap::new(),
     };
     let at_once = terminal::text(&CANVAS, &[describe(&subject)]);
     let run = Run {
