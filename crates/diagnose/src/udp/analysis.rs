@@ -18,8 +18,9 @@ use crate::drawn::Begun;
 /// How long after a request that was repeated a capture must go on for it to be without an
 /// answer, ns.
 const GIVEN_UP: u64 = 5_000_000_000;
-/// So many datagrams of both sides for each request, at most, are by turns.
-const PER_TURN: u64 = 8;
+/// So many datagrams of both sides for each request, at most, are by turns: of a protocol that has
+/// answers, and of any other.
+const PER_TURN: [u64; 2] = [8, 3];
 
 /// Protocols whose requests are answered, as names of [`wire::packet::named`].
 const ANSWERED: [&str; 12] = [
@@ -240,7 +241,9 @@ fn shape(c: &Conversation, protocol: Option<&str>, streams: &[(UdpStream, &Numbe
         .iter()
         .all(|way| streams.iter().any(|(s, _)| s.way == *way && s.numbering != Numbering::Irtt));
     let turns = &c.turns;
-    let by_turns = turns.answered > 0 && client.datagrams + server.datagrams <= PER_TURN * turns.requests;
+    let has_answers = protocol.is_some_and(|name| ANSWERED.contains(&name));
+    let per_turn = PER_TURN[usize::from(!has_answers)];
+    let by_turns = turns.answered > 0 && client.datagrams + server.datagrams <= per_turn * turns.requests;
     if by_turns && !both && !is_tunnel && turns.unasked == 0 { Shape::RequestResponse } else { Shape::BothWays }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Pause {
 enum Stamps {
     None,
     Own { jitter: Jitter, most: Nanos, last: u64 },
-    Rtp { first: u64, last: u64, jitters: Box<[(Jitter, Nanos); CLOCKS.len()]> },
+    Rtp { first: u64, last: u64, since: u64, jitters: Box<[(Jitter, Nanos); CLOCKS.len()]> },
 }
 
 /// A stream.
@@ -136,7 +136,7 @@ impl Numbers {
                 let mut jitters = Box::new([(Jitter::default(), Nanos::ZERO); CLOCKS.len()]);
                 jitters.iter_mut().for_each(|(jitter, _)| jitter.arrived(0, at));
                 // Those before the first are not below 0.
-                Stamps::Rtp { first: 1 << 32 | u64::from(stamp), last: 1 << 32 | u64::from(stamp), jitters }
+                Stamps::Rtp { first: 1 << 32 | u64::from(stamp), last: 1 << 32 | u64::from(stamp), since: at, jitters }
             }
             (None, Some(sent)) => {
                 let mut jitter = Jitter::default();
@@ -186,9 +186,10 @@ impl Numbers {
         let (jump, behind) = if self.bits == 16 { (3_000, 100) } else { (1_000_000, 4_096) };
         let step = distance(self.highest, n.number, self.bits);
         let number = self.highest.wrapping_add_signed(step);
-        let goes_on = step < jump && step > -behind && number.wrapping_sub(self.base).cast_signed() > 0;
+        let is_within = step < jump && step > -behind && number.wrapping_sub(self.base).cast_signed() > 0;
+        let goes_on = is_within && !self.is_too_soon(step, gap);
         if !goes_on {
-            self.jumps(n);
+            self.jumps(n, now);
             self.latest = now;
             return;
         }
@@ -222,8 +223,18 @@ impl Numbers {
         self.latest = now;
     }
 
+    /// Whether RTP's numbers jumped by more than can have been sent meanwhile: a sender that begins
+    /// anew takes any number.
+    fn is_too_soon(&self, step: i64, gap: u64) -> bool {
+        const FAR: u64 = 100;
+        let took = self.latest.at.saturating_sub(self.began.at);
+        let sent = self.datagrams.saturating_sub(2).max(1);
+        let step = step.max(0).cast_unsigned();
+        self.bits == 16 && step >= FAR && u128::from(gap) * 4 < u128::from(step) * u128::from(took / sent)
+    }
+
     /// A number that is far from the others: where the next one follows it, they have begun anew.
-    fn jumps(&mut self, n: &Numbered) {
+    fn jumps(&mut self, n: &Numbered, now: Moment) {
         if self.anew != Some(n.number) {
             self.anew = Some(n.number.wrapping_add(1));
             return;
@@ -236,6 +247,16 @@ impl Numbers {
         (1..=2).for_each(|number| _ = self.tracker.numbered(number));
         (self.base, self.highest) = (n.number.wrapping_sub(2), n.number);
         (self.anew, self.restarts) = (None, self.restarts + 1);
+        // Its stamps begin anew too.
+        match (&mut self.stamps, n.rtp) {
+            (Stamps::Own { jitter, .. }, _) => *jitter = Jitter::default(),
+            (Stamps::Rtp { first, last, since, jitters }, Some((_, stamp))) => {
+                let stamp = 1 << 32 | u64::from(stamp);
+                (*first, *last, *since) = (stamp, stamp, now.at);
+                jitters.iter_mut().for_each(|(jitter, _)| *jitter = Jitter::default());
+            }
+            _ => {}
+        }
     }
 
     fn skip(&mut self, skip: Skip) {
@@ -267,7 +288,7 @@ impl Numbers {
                 *last = sent;
                 Some(later)
             }
-            Stamps::Rtp { first, last, jitters } => {
+            Stamps::Rtp { first, last, jitters, .. } => {
                 let (kind, stamp) = n.rtp?;
                 self.payload_type = Some(kind);
                 let step = distance(*last, stamp.into(), 32);
@@ -288,7 +309,7 @@ impl Numbers {
 
     /// RTP's clock: that of its payload type, else the one that its stamps agree with.
     fn clock(&self) -> Option<usize> {
-        let Stamps::Rtp { first, last, .. } = &self.stamps else { return None };
+        let Stamps::Rtp { first, last, since, .. } = &self.stamps else { return None };
         let fixed = match self.payload_type? {
             0 | 3..=5 | 7..=9 | 12 | 13 | 15 | 18 => Some(8_000),
             6 => Some(16_000),
@@ -301,7 +322,7 @@ impl Numbers {
         if let Some(clock) = fixed {
             return CLOCKS.iter().position(|of| *of == clock);
         }
-        let took = self.latest.at.saturating_sub(self.began.at);
+        let took = self.latest.at.saturating_sub(*since);
         if took < CLOCK_AFTER || self.datagrams < 10 {
             return None;
         }

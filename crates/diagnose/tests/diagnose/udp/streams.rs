@@ -165,4 +165,16 @@ fn numbers_that_begin_anew_are_no_loss() {
     let s = read.stream();
     assert_eq!((s.lost, s.restarts, s.expected), (0, 1, 1_000));
     assert_eq!(read.kinds(), []);
+
+    // By less than a long loss, but at once: nobody can have sent so much meanwhile.
+    let mut made = Made::default();
+    for n in 0..1_000u64 {
+        let number = if n < 500 { n } else { n + 1_700 };
+        made.datagram(n * EVERY, ends().0, ends().1, &rtp(number as u16, n as u32 * 160, 0));
+    }
+    let s = super::read(&made).stream().clone();
+    assert_eq!((s.lost, s.restarts, s.expected), (0, 1, 1_000));
+    // The same numbers after as long as they take to be sent: they were lost.
+    let lost = call(3_000, 0, |n| (!(500..2_200).contains(&n)).then_some(n * EVERY));
+    assert_eq!((lost.stream().lost, lost.stream().restarts, lost.stream().longest_loss), (1_700, 0, 1_700));
 }
