@@ -1,4 +1,4 @@
-//! A transfer piece by piece in time, so that it can be held against others over the same path.
+//! A transfer piece by piece in time, so that it can be compared with others over the same path.
 
 use record::conversation::{Limit, Way};
 

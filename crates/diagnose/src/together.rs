@@ -129,8 +129,9 @@ impl Together {
             }
             rates.iter_mut().zip(change).for_each(|(rate, change)| *rate += change);
         }
-        // Round trips that vary look like a queue now and then. Where one was seen for less than half
-        // as long as none, what went over the path meanwhile is just what it carries otherwise.
+        // Round trips that vary look like a queue now and then. Where one was seen for less than
+        // half as long as none, what went over the path meanwhile is just what it carries
+        // otherwise.
         let time =
             |limits: &[Limit]| -> u64 { all.iter().flat_map(|s| limits.iter().map(|limit| s.time(*limit))).sum() };
         let queued = time(&[Limit::PathRate]);

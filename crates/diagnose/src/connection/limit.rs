@@ -312,10 +312,10 @@ impl Connection {
                     lag + lag / 4 + PROMPT + h.crossing(s.payload.min(h.sizes.full()))
                 };
                 let at_once = new && way == of && elapsed <= by_then && !crossed && !in_queue;
-                // A program that writes quicker than ACKs come has each of them let go more than its
-                // first write was. Where all are as large as that, and the peer has next to nothing
-                // to say, it is the program's own pace that meets the round trip. Beside the sender,
-                // no pace meets it as closely.
+                // A program that writes quicker than ACKs come has each of them let go more than
+                // its first write was. Where all are as large as that, and the peer has next to
+                // nothing to say, it is the program's own pace that meets the round trip. Beside
+                // the sender, no pace meets it as closely.
                 let (packets, answers) = (h.count.payload_packets, self.halves[!of].count.payload_packets);
                 let in_step = lag >= AWAY
                     && packets >= 4

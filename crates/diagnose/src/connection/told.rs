@@ -1,4 +1,4 @@
-//! What a transfer tells of itself, piece by piece in time.
+//! What a transfer tells its series, piece by piece in time.
 
 use record::conversation::{Budget, Way};
 
