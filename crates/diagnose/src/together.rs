@@ -284,14 +284,16 @@ mod tests {
     #[test]
     fn a_queue_that_the_others_see_fills_the_path_of_all() {
         let busy = series(&[100; 20], Limit::PathRate);
-        for limit in [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::LossRecovery] {
+        for limit in [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow] {
             assert_eq!(of_path(&[series(&[60; 20], limit), busy.clone()]), 20, "{limit:?}");
             let idle = series(&[100; 20], Limit::CongestionWindow);
             assert_eq!(of_path(&[series(&[60; 20], limit), idle]), 0, "{limit:?}");
         }
         // With less than half of its part, a larger window would have given it more.
         assert_eq!(of_path(&[series(&[20; 20], Limit::ReceiveWindow), busy.clone()]), 0);
-        assert_eq!(of_path(&[series(&[20; 20], Limit::CongestionWindow), busy]), 20);
+        assert_eq!(of_path(&[series(&[20; 20], Limit::CongestionWindow), busy.clone()]), 20);
+        // What it lost and never saw a queue for, something else has dropped.
+        assert_eq!(of_path(&[series(&[60; 20], Limit::LossRecovery), busy]), 0);
     }
 
     #[test]
