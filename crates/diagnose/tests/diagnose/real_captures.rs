@@ -94,3 +94,23 @@ fn every_pause_that_is_named_has_the_packet_that_ended_it() {
     let longest = reports(path)[0].idle.longest;
     assert!(longest.iter().all(|p| p.to_packet > 0), "{longest:?}");
 }
+
+/// No figure on a capture that somebody asked about is impossible: each claim lies within its
+/// bounds.
+#[test]
+fn every_claim_on_the_captures_of_strangers_lies_within_its_bounds() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cases/strangers");
+    tier::needs!(tier::Need::Path(folder));
+    let entries = |folder: &std::path::Path| std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path());
+    let cases = entries(folder.as_ref()).filter(|case| case.is_dir());
+    let captures: Vec<_> =
+        cases.flat_map(|case| entries(&case)).filter(|f| f.extension().is_some_and(|e| e == "pcap")).collect();
+    assert!(captures.len() >= 10, "{captures:?}");
+    for capture in captures {
+        let reports = reports(capture.to_str().unwrap());
+        assert!(!reports.is_empty(), "{}", capture.display());
+        for r in reports {
+            assert_eq!((r.broken_claims, r.contradiction()), (0, None), "{} {}", capture.display(), r.number);
+        }
+    }
+}
