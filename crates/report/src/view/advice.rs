@@ -3,7 +3,7 @@
 use paper::document::Text;
 use record::{Component, Leg, LegName, Role, WaitReason};
 use stats::{Distribution, Quantile};
-use summary::{RateSetBy, TimedKind, TraceSummary, WaitStats};
+use summary::{RateSetBy, SendFigures, TimedKind, TraceSummary, WaitStats};
 
 /// What is to be typed.
 fn code(text: &str) -> Text {
@@ -130,6 +130,17 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Te
     Some(next)
 }
 
+/// Whether the congestion control of each paced connection looks for the rate of the path itself.
+fn sets_their_rate(summary: &TraceSummary) -> bool {
+    let is_paced = |sends: &SendFigures| {
+        [sends.waits(), sends.buffer_waits()].iter().flatten().any(|(reason, _)| *reason == WaitReason::Pacing)
+    };
+    let connections = summary.connections();
+    let mut controls =
+        connections.iter().filter(|c| is_paced(&c.sends)).map(|c| c.connection.congestion_control.as_str()).peekable();
+    controls.peek().is_some() && summary.others().connections == 0 && controls.all(record::congestion::sets_its_rate)
+}
+
 /// By who sets the rate at which TCP paces.
 fn paced(summary: &TraceSummary) -> Text {
     let total = summary.total();
@@ -163,6 +174,12 @@ fn paced(summary: &TraceSummary) -> Text {
              No setting of this host makes it faster. ",
             rate.map_or_else(String::new, |rate| format!(" ({} a second at last)", quantity::whole(quantity::bytes(rate))))
         ))
+        .and(code("wirelapse analyze"))
+        .and(" on a capture shows whether losses or others' traffic take part of it."),
+        RateSetBy::NotKnown if sets_their_rate(summary) => Text::from(
+            "TCP paces these sends at the rate that gets through. Neither the peer's window nor the send buffer nor the program held it back, so it \
+             is the path's. ",
+        )
         .and(code("wirelapse analyze"))
         .and(" on a capture shows whether losses or others' traffic take part of it."),
         RateSetBy::NotKnown => {
@@ -367,9 +384,9 @@ mod tests {
     #[test]
     fn who_sets_the_rate_of_paced_sends_is_told_by_clocks_and_marks() {
         // A socket may keep the pacing of a congestion control that it had before.
-        for control in ["cubic", "bbr"] {
+        for (control, wanted) in [("cubic", "cannot be seen from here"), ("bbr", "so it is the path's")] {
             let none = said(WaitReason::Pacing, false, 21, control, 0.0);
-            assert!(none.contains("cannot be seen from here") && !none.contains("SO_MAX_PACING_RATE"), "{none}");
+            assert!(none.contains(wanted) && !none.contains("SO_MAX_PACING_RATE"), "{none}");
         }
         let window = said(WaitReason::Pacing, true, 21, "bbr", 0.3);
         assert!(window.contains("the peer's window was full for 30\u{a0}% of the time"), "{window}");
