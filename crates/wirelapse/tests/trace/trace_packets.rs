@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -237,6 +238,67 @@ fn a_thousand_short_connections_and_one_that_was_there_have_their_owner() {
     let by = |by| all.iter().filter(|seen| seen.context.as_ref().unwrap().socket.unwrap().1 == by).count();
     assert_eq!(by(KnownBy::Sent), 2_001);
     assert_eq!(by(KnownBy::Unknown), 0);
+}
+
+/// Segments that a socket has sent: `tcpi_segs_out` of `struct tcp_info`, at byte 136.
+fn segments_sent(socket: &TcpStream) -> u64 {
+    let (mut info, mut length) = ([0u8; 256], 256);
+    // SAFETY: the buffer is as long as is said.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    assert!(done == 0 && length >= 140);
+    u32::from_ne_bytes(*info[136..].first_chunk().unwrap()).into()
+}
+
+#[test]
+fn what_is_missed_while_the_reader_stalls_is_counted_to_the_packet() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let trace = copying(listener.local_addr().unwrap().port(), file.path(), &[]);
+    let sent = |client: &TcpStream, server: &TcpStream| segments_sent(client) + segments_sent(server);
+    let before = sent(&client, &server);
+    let mut exchanges = |n: u32| {
+        for _ in 0..n {
+            client.write_all(b"x").unwrap();
+            server.read_exact(&mut [0]).unwrap();
+            server.write_all(b"y").unwrap();
+            client.read_exact(&mut [0]).unwrap();
+        }
+    };
+    exchanges(10);
+    signal(&trace, libc::SIGSTOP);
+    exchanges(30_000);
+    signal(&trace, libc::SIGCONT);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    exchanges(10);
+    // Till the last delayed ACK.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let (done, said) = end(trace);
+    assert!(done, "{said}");
+    let packets = sent(&client, &server) - before;
+    let all = read(file.path());
+    let received = all.iter().filter(|seen| seen.context.as_ref().unwrap().receiver.is_some()).count();
+    let bytes = std::fs::read(file.path()).unwrap();
+    let mut capture = Capture::from_bytes(&bytes).unwrap();
+    let mut told = 0;
+    while let Some(frame) = capture.next_frame().unwrap() {
+        told += frame.dropped_before();
+    }
+    let missed = capture.interfaces()[0].dropped_by_system.unwrap();
+    assert!(missed > 1_000 && told == missed, "{told} of {missed} missed before a packet");
+    // Each is copied as it leaves and as it arrives.
+    assert_eq!((all.len() + received) as u64 + missed, 2 * packets, "{} packets in the file", all.len());
 }
 
 #[test]
