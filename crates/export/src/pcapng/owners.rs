@@ -42,6 +42,8 @@ impl Owners {
                 let by = match c.opening {
                     Opening::Found => KnownBy::Held,
                     Opening::Connected => KnownBy::Connected,
+                    // The owner of the listener has it too where nobody used it before its end.
+                    Opening::Accepted if self.owned_by(c.id) == Some(c.owner.pid) => KnownBy::Listens,
                     Opening::Accepted => KnownBy::Used,
                 };
                 self.know(c.id, c.owner, by, (c.local, c.remote));
@@ -68,6 +70,11 @@ impl Owners {
             }
             _ => {}
         }
+    }
+
+    /// The process that a connection is known to be of so far.
+    fn owned_by(&self, id: ConnectionId) -> Option<u32> {
+        self.connections.get(&id).map(|known| known.owner.pid)
     }
 
     /// Keeps the better of what is known already and this.
