@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
+use std::sync::OnceLock;
 
 use hashbrown::HashTable;
 use record::conversation::Way;
@@ -187,6 +188,9 @@ pub struct Follower {
     latest: Latest,
     totals: Totals,
     trains: Trains,
+    /// What connections did together, once that is asked for: no report is made without all of
+    /// them, and there may be a million. A further packet makes it out of date.
+    paths: OnceLock<Paths>,
     /// DNS, beside TCP.
     pub dns: Dns,
     /// TLS, beside TCP.
@@ -211,6 +215,7 @@ impl Follower {
             latest: Latest::new(),
             totals: Totals::default(),
             trains: Trains::default(),
+            paths: OnceLock::new(),
             dns: Dns::new(options.connections, shards, options.seed),
             tls: Tls::new(shards),
             quic: Quic::new(options.seed),
@@ -289,6 +294,9 @@ impl Follower {
 
     #[inline(always)]
     fn count(&mut self, s: &Segment) {
+        if self.paths.get().is_some() {
+            self.paths = OnceLock::new();
+        }
         self.totals.segments += 1;
         self.totals.payload_bytes += u64::from(s.payload);
     }
@@ -427,6 +435,7 @@ impl Follower {
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         self.options.connections = self.options.connections.saturating_add(other.options.connections);
+        self.paths = OnceLock::new();
         self.totals.add(&other.totals);
         self.dns = self.dns.join(other.dns);
         self.tls = self.tls.join(other.tls);
@@ -572,11 +581,11 @@ impl Follower {
     /// The report on a connection by its number, from 1 in the order of first packets.
     pub fn report(&self, number: usize) -> Option<Report> {
         let held = self.connections.get(number.checked_sub(1)?)?;
-        Some(held.with(|c| self.report_on(number, c, &self.paths())))
+        Some(held.with(|c| self.report_on(number, c)))
     }
 
-    fn report_on(&self, number: usize, c: &Connection, paths: &Paths) -> Report {
-        let report = report::make(number, c, paths);
+    fn report_on(&self, number: usize, c: &Connection) -> Report {
+        let report = report::make(number, c, self.paths());
         let is_silent = self.network.has_errors() && c.halves[Way::ToClient].count.packets == 0;
         match is_silent.then(|| self.network.refusal(c.client(), c.server())).flatten() {
             Some(refusal) => refusal.told(report),
@@ -586,16 +595,17 @@ impl Follower {
 
     /// The reports on all connections, one made at a time.
     pub fn reports(&self) -> impl Iterator<Item = Report> {
-        let paths = self.paths();
-        self.connections.iter().enumerate().map(move |(i, held)| held.with(|c| self.report_on(i + 1, c, &paths)))
+        self.connections.iter().enumerate().map(|(i, held)| held.with(|c| self.report_on(i + 1, c)))
     }
 
     /// The paths that something is transferred over.
-    fn paths(&self) -> Paths {
-        Paths::of(self.connections.iter().filter_map(|held| match held {
-            Held::Followed(c) => Some(&**c),
-            Held::Handshake(_) => None,
-        }))
+    fn paths(&self) -> &Paths {
+        self.paths.get_or_init(|| {
+            Paths::of(self.connections.iter().filter_map(|held| match held {
+                Held::Followed(c) => Some(&**c),
+                Held::Handshake(_) => None,
+            }))
+        })
     }
 }
 
