@@ -27,8 +27,9 @@ pub struct Part {
 
 /// The group of a time: larger ones have larger numbers.
 fn group(time: Nanos) -> u32 {
-    let power = (time.0 | 8).ilog2();
-    power * 8 + ((time.0 >> (power - 3)) & 7) as u32
+    let time = time.0.max(8);
+    let power = time.ilog2();
+    power * 8 + ((time >> (power - 3)) & 7) as u32
 }
 
 impl Profile {
