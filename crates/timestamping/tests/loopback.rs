@@ -396,7 +396,7 @@ fn on_link(interface: u32) -> SockAddr {
     let to = unsafe { storage.view_as::<libc::sockaddr_ll>() };
     to.sll_family = libc::AF_PACKET as u16;
     to.sll_protocol = 0x88b5u16.to_be(); // an EtherType kept for experiments
-    to.sll_ifindex = interface.cast_signed();
+    to.sll_ifindex = i32::try_from(interface).unwrap();
     to.sll_halen = 6;
     // SAFETY: the storage holds a whole sockaddr_ll, and the length is that of one.
     unsafe { SockAddr::new(storage, size_of::<libc::sockaddr_ll>() as libc::socklen_t) }

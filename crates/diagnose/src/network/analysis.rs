@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 
 use record::Nanos;
 use record::conversation::Way;
@@ -43,7 +44,7 @@ impl Beside {
             number,
             client: c.client(),
             server: c.server(),
-            start: c.first_syn_at.unwrap_or(c.first_at),
+            start: c.first_syn_at.map_or(c.first_at, NonZeroU64::get),
             first_packet: c.first_number,
             is_answered: c.halves[Way::ToClient].count.packets > 0,
             ttl: c.halves[Way::ToServer].datagrams.first_ttl(),

@@ -146,7 +146,7 @@ impl<W: Write> Pcapng<W> {
                         known(nic),
                         known(stamps.ack),
                     ],
-                    wait: send.wait.map(|wait| (wait.reason, wait.by_reason)),
+                    wait: send.wait.map(|wait| (wait.reason(), wait.by_reason())),
                 }
             }),
             again: copy.again,

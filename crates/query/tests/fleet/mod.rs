@@ -403,6 +403,8 @@ pub fn others_than_traces(root: &Path) {
         dns: Default::default(),
         tls: Default::default(),
         quic: Default::default(),
+        udp: Default::default(),
+        network: Default::default(),
         transactions: Vec::new(),
     }
     .write(&root.join("capture"))

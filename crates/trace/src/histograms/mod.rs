@@ -36,8 +36,8 @@ pub struct Histograms {
     pub max_series: u32,
     /// A series to which nothing was added for so long leaves at the next snapshot. `None`: never.
     pub idle: Option<Duration>,
-    /// Whether sends and connections are events too, not only attempts to connect. Their programs' names are then those of
-    /// [`Dimensions::program`].
+    /// Whether sends and connections are events too, not only attempts to connect. Their programs'
+    /// names are then those of [`Dimensions::program`].
     pub records: bool,
 }
 
