@@ -1,5 +1,6 @@
 //! From segments in capture order to connections.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use record::conversation::Way;
 use record::tls::Handshake as TlsHandshake;
 use record::transaction::Transaction;
 use wire::packet::Udp as Datagram;
-use wire::{Payload, Protocol, Segment};
+use wire::{Packet, Payload, Protocol, Segment};
 
 use crate::connection::Connection;
 use crate::dns::{self, Dns};
@@ -231,6 +232,24 @@ impl Follower {
         match self.known(&key) {
             Some(i) => _ = self.follow(i, &key, low, s),
             None => _ = self.meet(&key, low, s),
+        }
+    }
+
+    /// Takes the next packet, whatever it is, in the order of the capture. What DNS, TLS or QUIC
+    /// have to do with it is for [`Follower::take_payload`].
+    pub fn take_packet(&mut self, packet: &Packet<impl Borrow<Segment>>) {
+        match packet {
+            Packet::Tcp(segment) => {
+                let segment = segment.borrow();
+                self.take(segment);
+                self.dns.reaches(segment.at.as_nanos());
+                if self.network.watches() {
+                    self.network.sent(segment);
+                }
+            }
+            Packet::Udp(datagram) => self.take_datagram(datagram),
+            Packet::Icmp(icmp) => self.network.icmp(icmp),
+            Packet::Arp(arp) => self.network.arp(arp),
         }
     }
 

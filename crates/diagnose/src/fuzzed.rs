@@ -1,6 +1,6 @@
 //! Targets of fuzzing: any bytes, through each entry that takes foreign ones.
 
-use wire::{Packet, PacketReader};
+use wire::PacketReader;
 
 use crate::{Follower, Keep, Options, compare};
 
@@ -10,15 +10,7 @@ pub fn connections(bytes: &[u8]) {
     let mut follower = Follower::new(options);
     let Ok(mut packets) = PacketReader::from_bytes(bytes) else { return };
     while let Ok(Some(packet)) = packets.next_packet() {
-        match packet {
-            Packet::Tcp(segment) => {
-                follower.take(segment);
-                follower.dns.reaches(segment.at.as_nanos());
-            }
-            Packet::Udp(datagram) => follower.take_datagram(&datagram),
-            Packet::Icmp(icmp) => follower.network.icmp(&icmp),
-            Packet::Arp(arp) => follower.network.arp(&arp),
-        }
+        follower.take_packet(&packet);
         if let Some(payload) = packets.payload() {
             follower.take_payload(payload);
         }

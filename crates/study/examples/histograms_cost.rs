@@ -111,6 +111,7 @@ fn tracer(port: u16, every: u32) -> Result<Tracer, trace::Error> {
     Tracer::start(&Config {
         target: Target { ports: vec![port.into()], ..Target::default() },
         sampling: Sampling::Windows(NonZeroU32::new(every).map_or(Ratio::ALL, Ratio)),
+        connects: false,
         histograms: Some(Histograms { dimensions, ..Histograms::default() }),
         max_connections: 64,
         ..Config::default()

@@ -261,14 +261,14 @@ pub fn connect() -> impl Strategy<Value = Connect> {
         prop::option::of(prop::sample::select(EndedBy::ALL.to_vec())),
         prop::option::of(prop::sample::select(FastOpen::ALL.to_vec())),
     );
-    let numbers = any::<(Option<u64>, u32, u32, Option<u32>, Option<u32>, Option<u64>)>();
+    let numbers = (any::<(Option<u64>, u32, u32, Option<u32>, Option<u32>)>(), prop::option::of(number()));
     (ends(), owner(), opening, words, moments::<8>(), prop::collection::vec(number(), 0..9), numbers).prop_map(
-        |((local, remote), owner, opening, (outcome, ending, ended_by, fast_open), at, retried, n)| Connect {
+        |((local, remote), owner, opening, (outcome, ending, ended_by, fast_open), at, retried, (n, cgroup))| Connect {
             connection: n.0.map(ConnectionId),
             local,
             remote,
             owner,
-            cgroup: n.5,
+            cgroup,
             opening,
             outcome,
             stamps: ConnectStamps {

@@ -776,13 +776,13 @@ fn many_connections(backend: Backend, sampling: Sampling, rows: u32, bar: u64) {
 #[test]
 fn twelve_thousand_connections_are_followed_within_their_memory() {
     tier::needs!(Need::Root, BTF);
-    many_connections(Backend::Timestamping, Sampling::Every, 20_011, 202);
+    many_connections(Backend::Timestamping, Sampling::Every, 20_011, 218);
 }
 
 #[test]
 fn by_tracepoints_too_twelve_thousand_connections_are_followed_within_their_memory() {
     tier::needs!(Need::Root, BTF);
-    many_connections(Backend::Tracepoints, Sampling::Every, 20_021, 202);
+    many_connections(Backend::Tracepoints, Sampling::Every, 20_021, 218);
 }
 
 #[test]

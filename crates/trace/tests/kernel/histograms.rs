@@ -22,7 +22,7 @@ const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 const TOGETHER: Dimensions = Dimensions { peer: None, ports: Ports::None, cgroup: false, program: false };
 
 fn with(histograms: Histograms, config: Config) -> Config {
-    Config { histograms: Some(histograms), ..config }
+    Config { connects: histograms.records, histograms: Some(histograms), ..config }
 }
 
 fn now() -> Instant<Monotonic> {

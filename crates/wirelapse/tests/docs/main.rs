@@ -3,6 +3,7 @@
 mod commands;
 mod done;
 mod packages;
+mod programs;
 mod python;
 mod setup;
 mod shown;

@@ -3,20 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tier::{Need, needs};
 
-fn at(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-fn done(command: &mut Command) -> String {
-    let done = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let (said, errors) = (tier::text(&done.stdout), tier::text(&done.stderr));
-    assert!(done.status.success(), "{command:?}: {said}{errors}");
-    said
-}
+use crate::programs::{at, done};
 
 /// The program without its symbols, where packaging looks for the one that it has built.
 fn built(folder: &Path) -> PathBuf {

@@ -4,20 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::done::python;
-
-fn at(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-fn done(command: &mut Command) -> String {
-    let done = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let (said, errors) = (tier::text(&done.stdout), tier::text(&done.stderr));
-    assert!(done.status.success(), "{command:?}: {said}{errors}");
-    said + &errors
-}
+use crate::programs::{at, done};
 
 /// The program and the library that cargo has built for this test, without their symbols, which
 /// are most of them.

@@ -7,7 +7,7 @@ use record::dns::{DnsFinding, DnsFindingKind, Lookup, Server};
 use record::{Instant, SeqNumber};
 use wire::capture::{write_pcap_header, write_pcap_record};
 use wire::packet::{Ethernet, Ipv4, Tcp, ether_type, ip_protocol};
-use wire::{Flags, LinkType, Packet, PacketReader};
+use wire::{Flags, LinkType, PacketReader};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -214,15 +214,7 @@ pub struct Read {
 pub fn follow(mut packets: PacketReader<'_>, options: Options) -> Follower {
     let mut follower = Follower::new(options);
     while let Some(packet) = packets.next_packet().unwrap() {
-        match packet {
-            Packet::Tcp(segment) => {
-                follower.take(segment);
-                follower.dns.reaches(segment.at.as_nanos());
-            }
-            Packet::Udp(datagram) => follower.take_datagram(&datagram),
-            Packet::Icmp(icmp) => follower.network.icmp(&icmp),
-            Packet::Arp(arp) => follower.network.arp(&arp),
-        }
+        follower.take_packet(&packet);
         if let Some(payload) = packets.payload() {
             follower.take_payload(payload);
         }

@@ -39,23 +39,11 @@ impl Taken<'_> {
         let mut frame = Frame::new(self.reading.packets, at, self.link_type, &bytes);
         frame.original_length = received.wire_length();
         match wire::dissect_keeping(&frame, &mut self.reassembly, &mut self.payload) {
-            Ok(Packet::Tcp(segment)) => {
-                self.follower.take(&segment);
-                if self.follower.network.watches() {
-                    self.follower.network.sent(&segment);
+            Ok(packet) => {
+                if !matches!(packet, Packet::Tcp(_)) {
+                    self.reading.not_tcp(None);
                 }
-            }
-            Ok(Packet::Udp(datagram)) => {
-                self.reading.not_tcp(None);
-                self.follower.take_datagram(&datagram);
-            }
-            Ok(Packet::Icmp(icmp)) => {
-                self.reading.not_tcp(None);
-                self.follower.network.icmp(&icmp);
-            }
-            Ok(Packet::Arp(arp)) => {
-                self.reading.not_tcp(None);
-                self.follower.network.arp(&arp);
+                self.follower.take_packet(&packet);
             }
             Err(why) => self.reading.not_tcp(Some(why)),
         }
