@@ -410,8 +410,8 @@ static __always_inline void waits_add(struct series_figures *of, const struct se
 	__u32 most = REASON_UNKNOWN;
 	__u64 longest = 0;
 
-	/* Unrolled: Linux 6.1 takes no loop that is entered anywhere but at its first instruction, which
-	 * compilers make of one that mostly goes on to the next turn. */
+	/* Unrolled: Linux 6.1 takes no loop that is entered anywhere but at its first instruction,
+	 * which compilers make of one that mostly goes on to the next turn. */
 #pragma clang loop unroll(full)
 	for (__u32 i = 1; i < CLOCKS; i++) {
 		__u64 time = send->wait == WAIT_CLOCKS ? (__u64)send->waits[i] << CLOCK_SHIFT : 0;
