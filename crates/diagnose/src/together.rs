@@ -76,26 +76,34 @@ fn hosts(c: &Connection, way: Way) -> Hosts {
     if way == Way::ToServer { (client, server) } else { (server, client) }
 }
 
-/// The paths of a capture that something is transferred over.
+/// The paths of a capture that several connections transfer something over. Those of one alone
+/// would take more room than the connections: what it shows is found when it is asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Paths(HashMap<Hosts, Together>);
 
 impl Paths {
     pub(crate) fn of<'a>(connections: impl Iterator<Item = &'a Connection>) -> Self {
-        let mut all: HashMap<Hosts, Vec<Series>> = HashMap::new();
+        let mut all: HashMap<Hosts, Vec<&Connection>> = HashMap::new();
         for c in connections {
-            if let Some(series) = c.series() {
-                all.entry(hosts(c, series.way)).or_default().push(series);
+            if let Some(way) = c.transfer() {
+                all.entry(hosts(c, way)).or_default().push(c);
             }
         }
-        Self(all.into_iter().map(|(hosts, series)| (hosts, Together::of(&series))).collect())
+        let several = all.into_iter().filter(|(_, of)| of.len() > 1);
+        let together = |of: Vec<&Connection>| {
+            let series: Vec<Series> = of.into_iter().filter_map(Connection::series).collect();
+            Together::of(&series)
+        };
+        Self(several.map(|(hosts, of)| (hosts, together(of))).collect())
     }
 
     /// Gives the time in which the path of a connection was full to the path.
     pub(crate) fn settle(&self, c: &Connection, budgets: &mut [Budget; 2]) {
-        let Some(series) = c.series().filter(|_| !self.0.is_empty()) else { return };
-        if let Some(path) = self.0.get(&hosts(c, series.way)) {
-            path.settle(&series, &mut budgets[series.way]);
+        let Some(series) = c.series() else { return };
+        let budget = &mut budgets[series.way];
+        match self.0.get(&hosts(c, series.way)) {
+            Some(path) => path.settle(&series, budget),
+            None => Together::of(std::slice::from_ref(&series)).settle(&series, budget),
         }
     }
 }

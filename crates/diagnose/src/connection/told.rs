@@ -33,6 +33,11 @@ impl Connection {
         Part { bytes: delivered.cast_signed(), times: LIMITS.map(|limit| budget.of(limit).0.cast_signed()) }
     }
 
+    /// The direction that its series is of.
+    pub(crate) fn transfer(&self) -> Option<Way> {
+        self.series.as_ref().map(|s| s.way)
+    }
+
     /// Its series up to its last packet; `None` of a connection that was short.
     pub(crate) fn series(&self) -> Option<Series> {
         let mut series = self.series.as_deref()?.clone();
