@@ -85,7 +85,13 @@ impl Series {
         let new = all.combine(&self.told, |all, told| all - told);
         (self.told, self.until) = (*all, to);
         let last = (to >> self.shift) - self.first;
-        self.pieces.resize(self.pieces.len().max(last as usize + 1), Part::default());
+        let needed = last as usize + 1;
+        if needed > self.pieces.capacity() {
+            // One, eight, all: each step leaves what was held before as a hole in memory.
+            let room = if needed > MOST / 8 { MOST } else { MOST / 8 };
+            self.pieces.reserve_exact(room.max(needed) - self.pieces.len());
+        }
+        self.pieces.resize(self.pieces.len().max(needed), Part::default());
         let (shift, first) = (self.shift, self.first);
         let whole = (to - from).max(1) as f64;
         let mut given = Part::default();
