@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as WallInstant};
 use metrics::Snapshot;
 use record::ClockReading;
 use record::histogram::{Connections, Series};
-use record::{Coverage, Event, Instant, Loss, Lost, Monotonic, Nanos, Provenance};
+use record::{Connect, Coverage, Event, Instant, Loss, Lost, Monotonic, Nanos, Provenance};
 
 use crate::accounts::Accounts;
 use crate::config::{Config, Place};
@@ -303,24 +303,23 @@ impl Agent {
 
     /// A record of the tracer, which came at about `at`.
     pub fn event(&mut self, event: &Event, at: Instant<Monotonic>) {
-        let mut more = Connections::default();
-        let connect = match event {
-            Event::SetUp(connect) => {
-                more.set_up(connect);
-                Some(connect)
-            }
-            Event::Connect(connect) => {
-                more.over(connect);
-                Some(connect)
-            }
-            _ => None,
-        };
-        if let Some(connect) = connect.filter(|_| more != Connections::default()) {
-            let (key, naming) = (self.config.histograms.key_of(connect), &mut self.naming);
-            self.accounts.take_connections(&key, &more, at.as_nanos(), &mut |key| naming.labels(key));
+        match event {
+            Event::SetUp(connect) => self.count(connect, Connections::set_up, at),
+            Event::Connect(connect) => self.count(connect, Connections::over, at),
+            _ => {}
         }
         if let Some(keeper) = &mut self.keeper {
             keeper.event(event);
+        }
+    }
+
+    /// Counts what became known of a connection.
+    fn count(&mut self, connect: &Connect, take: fn(&mut Connections, &Connect), at: Instant<Monotonic>) {
+        let mut more = Connections::default();
+        take(&mut more, connect);
+        if more != Connections::default() {
+            let (key, naming) = (self.config.histograms.key_of(connect), &mut self.naming);
+            self.accounts.take_connections(&key, &more, at.as_nanos(), &mut |key| naming.labels(key));
         }
     }
 

@@ -58,6 +58,7 @@ mod trains;
 mod transactions;
 pub mod udp;
 mod unclear;
+mod unread;
 mod vantage;
 mod waits;
 

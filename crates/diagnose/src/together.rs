@@ -91,15 +91,16 @@ impl Paths {
         }
         let several = all.into_iter().filter(|(_, of)| of.len() > 1);
         let together = |of: Vec<&Connection>| {
-            let series: Vec<Series> = of.into_iter().filter_map(Connection::series).collect();
+            let series: Vec<Series> = of.into_iter().filter_map(|c| c.series(&c.settled())).collect();
             Together::of(&series)
         };
         Self(several.map(|(hosts, of)| (hosts, together(of))).collect())
     }
 
-    /// Gives the time in which the path of a connection was full to the path.
+    /// Gives the time in which the path of a connection was full to the path: of its settled
+    /// budgets.
     pub(crate) fn settle(&self, c: &Connection, budgets: &mut [Budget; 2]) {
-        let Some(series) = c.series() else { return };
+        let Some(series) = c.series(budgets) else { return };
         let budget = &mut budgets[series.way];
         match self.0.get(&hosts(c, series.way)) {
             Some(path) => path.settle(&series, budget),

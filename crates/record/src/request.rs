@@ -281,13 +281,18 @@ impl Request {
     fn set_tcp(
         &mut self,
         value: Value<'_>,
-        place: fn(&mut Option<Waits>, Value<'_>) -> Result<(), &'static str>,
+        place: impl FnOnce(&mut Option<Waits>, Value<'_>) -> Result<(), &'static str>,
     ) -> Result<(), &'static str> {
         match &mut self.components {
             Some(components) => place(&mut components.tcp, value),
             None if value == Value::Null => Ok(()),
             None => Err("is there, and application_ns is null"),
         }
+    }
+
+    /// Puts back the time of one reason for waiting in TCP.
+    fn set_tcp_time(&mut self, value: Value<'_>, reason: WaitReason) -> Result<(), &'static str> {
+        self.set_tcp(value, |waits, value| wait::set_time(waits, reason, value))
     }
 
     /// Puts back one half of the peer's kernel.
@@ -352,25 +357,25 @@ columns! {
         null "as `application_ns`; and where nothing waited", "what took the largest share of `tcp_ns`";
     tcp_ns = |r| r.tcp().map(|waits| waits.sum()), set |r, v| r.set_tcp(v, wait::set_whole),
         null "as `application_ns`; and where nothing waited", "waiting for TCP: the program for room in the send buffer, the last bytes in the write queue";
-    tcp_congestion_window_ns = |r| r.tcp_time(WaitReason::CongestionWindow), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::CongestionWindow, v)),
+    tcp_congestion_window_ns = |r| r.tcp_time(WaitReason::CongestionWindow), set |r, v| r.set_tcp_time(v, WaitReason::CongestionWindow),
         null "as `tcp_ns`", "of `tcp_ns`, time with the congestion window full";
-    tcp_receive_window_ns = |r| r.tcp_time(WaitReason::ReceiveWindow), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::ReceiveWindow, v)),
+    tcp_receive_window_ns = |r| r.tcp_time(WaitReason::ReceiveWindow), set |r, v| r.set_tcp_time(v, WaitReason::ReceiveWindow),
         null "as `tcp_ns`", "of `tcp_ns`, time with the peer's receive window full";
-    tcp_send_buffer_ns = |r| r.tcp_time(WaitReason::SendBuffer), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::SendBuffer, v)),
+    tcp_send_buffer_ns = |r| r.tcp_time(WaitReason::SendBuffer), set |r, v| r.set_tcp_time(v, WaitReason::SendBuffer),
         null "as `tcp_ns`", "of `tcp_ns`, time for room in the send buffer, with nothing that held the queue";
-    tcp_pacing_ns = |r| r.tcp_time(WaitReason::Pacing), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Pacing, v)),
+    tcp_pacing_ns = |r| r.tcp_time(WaitReason::Pacing), set |r, v| r.set_tcp_time(v, WaitReason::Pacing),
         null "as `tcp_ns`", "of `tcp_ns`, time for TCP's pacing";
-    tcp_nagle_ns = |r| r.tcp_time(WaitReason::Nagle), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Nagle, v)),
+    tcp_nagle_ns = |r| r.tcp_time(WaitReason::Nagle), set |r, v| r.set_tcp_time(v, WaitReason::Nagle),
         null "as `tcp_ns`", "of `tcp_ns`, time for Nagle's algorithm";
-    tcp_cork_ns = |r| r.tcp_time(WaitReason::Cork), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Cork, v)),
+    tcp_cork_ns = |r| r.tcp_time(WaitReason::Cork), set |r, v| r.set_tcp_time(v, WaitReason::Cork),
         null "as `tcp_ns`", "of `tcp_ns`, time for `TCP_CORK` or `MSG_MORE`";
-    tcp_autocork_ns = |r| r.tcp_time(WaitReason::Autocork), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Autocork, v)),
+    tcp_autocork_ns = |r| r.tcp_time(WaitReason::Autocork), set |r, v| r.set_tcp_time(v, WaitReason::Autocork),
         null "as `tcp_ns`", "of `tcp_ns`, time for autocorking";
-    tcp_small_queue_ns = |r| r.tcp_time(WaitReason::SmallQueue), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::SmallQueue, v)),
+    tcp_small_queue_ns = |r| r.tcp_time(WaitReason::SmallQueue), set |r, v| r.set_tcp_time(v, WaitReason::SmallQueue),
         null "as `tcp_ns`", "of `tcp_ns`, time for the small-queue limit";
-    tcp_retransmission_ns = |r| r.tcp_time(WaitReason::Retransmission), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Retransmission, v)),
+    tcp_retransmission_ns = |r| r.tcp_time(WaitReason::Retransmission), set |r, v| r.set_tcp_time(v, WaitReason::Retransmission),
         null "as `tcp_ns`", "of `tcp_ns`, time while losses were repaired";
-    tcp_unknown_ns = |r| r.tcp_time(WaitReason::Unknown), set |r, v| r.set_tcp(v, |waits, v| wait::set_time(waits, WaitReason::Unknown, v)),
+    tcp_unknown_ns = |r| r.tcp_time(WaitReason::Unknown), set |r, v| r.set_tcp_time(v, WaitReason::Unknown),
         null "as `tcp_ns`", "of `tcp_ns`, time for a reason not known";
     kernel_ns = |r| r.component(Component::Kernel), set |r, v| r.set(v, |c| &mut c.kernel),
         null "a stamp is missing or out of order", "this host's kernel";

@@ -38,10 +38,11 @@ impl Connection {
         self.series.as_ref().map(|s| s.way)
     }
 
-    /// Its series up to its last packet; `None` of a connection that was short.
-    pub(crate) fn series(&self) -> Option<Series> {
+    /// Its series up to its last packet, with what it had come to by then, its
+    /// [`Connection::settled`] budgets; `None` of a connection that was short.
+    pub(crate) fn series(&self, settled: &[Budget; 2]) -> Option<Series> {
         let mut series = self.series.as_deref()?.clone();
-        let part = self.part(series.way, &self.settled()[series.way]);
+        let part = self.part(series.way, &settled[series.way]);
         series.tell(self.last_at, &part);
         Some(series)
     }

@@ -22,6 +22,7 @@ use wire::packet::{Icmp, Span};
 use wire::{Carrier, Payload};
 
 use crate::key::Key;
+use crate::unread;
 pub use analysis::Analysis;
 pub(crate) use analysis::Resolved;
 use exchange::{Answer, Exchange};
@@ -83,14 +84,13 @@ inside!(Totals);
 impl Totals {
     /// What could not be read or timed, in words.
     pub fn not_read(&self) -> Vec<String> {
-        let counts = [
+        unread::in_words(&[
             (self.without_question, "DNS answers whose question is not in the capture, not timed"),
             (self.malformed, "malformed DNS messages"),
             (self.truncated, "DNS messages cut short by the capture before the end of the question"),
             (self.beyond_limit, "DNS messages beyond the limit of questions"),
             (self.gaps, "gaps in DNS over TCP"),
-        ];
-        counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{what} (n = {n})")).collect()
+        ])
     }
 
     fn add(&mut self, other: &Self) {

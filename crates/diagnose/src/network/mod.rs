@@ -60,8 +60,7 @@ inside!(Totals);
 impl Totals {
     /// What was not followed, in words.
     pub fn not_read(&self) -> Vec<String> {
-        let beyond = Some(self.beyond_limit).filter(|n| *n > 0);
-        beyond.map(|n| format!("packets of ICMP, ARP or fragments beyond the limit (n = {n})")).into_iter().collect()
+        crate::unread::in_words(&[(self.beyond_limit, "packets of ICMP, ARP or fragments beyond the limit")])
     }
 }
 

@@ -25,6 +25,7 @@ use wire::{Carrier, Ecn, Payload};
 
 use crate::key::Key;
 use crate::tls::Moment;
+use crate::unread;
 pub use analysis::Analysis;
 pub(crate) use analysis::{Beside, Reached};
 use conversation::{Conversation, Datagram, Missing, Opening};
@@ -66,11 +67,10 @@ inside!(Totals);
 impl Totals {
     /// What was not followed, in words.
     pub fn not_read(&self) -> Vec<String> {
-        let counts = [
+        unread::in_words(&[
             (self.without_beginning, "datagrams that may be of QUIC connections whose beginning is not in the capture"),
             (self.beyond_limit, "datagrams of QUIC connections beyond the limit"),
-        ];
-        counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{what} (n = {n})")).collect()
+        ])
     }
 
     fn add(&mut self, other: &Self) {

@@ -48,8 +48,7 @@ inside!(Totals);
 impl Totals {
     /// What was not followed, in words.
     pub fn not_read(&self) -> Vec<String> {
-        let beyond = Some(self.beyond_limit).filter(|n| *n > 0);
-        beyond.map(|n| format!("datagrams of UDP conversations beyond the limit (n = {n})")).into_iter().collect()
+        crate::unread::in_words(&[(self.beyond_limit, "datagrams of UDP conversations beyond the limit")])
     }
 
     fn add(&mut self, other: &Self) {
