@@ -6,6 +6,7 @@ use wire::{Ecn, Flags, Segment};
 
 use crate::checksums::Damage;
 use crate::half::made;
+use crate::lockstep::Lockstep;
 use crate::repairing::Repairing;
 use crate::retransmission::Class;
 use crate::unclear::{Times, Unclear};
@@ -75,6 +76,8 @@ pub(crate) struct Counters {
     pub(crate) disordered_at: u64,
     /// How fast its data were delivered while they were repaired.
     pub(crate) repairing: Option<Box<Repairing>>,
+    /// What may have waited for late ACKs of the peer.
+    pub(crate) lockstep: Option<Box<Lockstep>>,
 }
 
 static NOTHING: Counters = Counters {
@@ -116,6 +119,7 @@ static NOTHING: Counters = Counters {
     full_least: 0,
     full_most: 0,
     repairing: None,
+    lockstep: None,
     filled: 0,
     zero_number: 0,
     disordered_at: 0,

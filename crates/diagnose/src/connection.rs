@@ -327,8 +327,7 @@ impl Connection {
         let held_up = self.echoed(way, s, now);
         let h = &mut self.halves[way];
         let ids_skipped = h.datagrams.skipped_ids(s, h.sizes.limit());
-        let was_filled = self.halves[way].anomalies.filled > START
-            && self.halves[way].anomalies.filled == self.halves[way].space.next();
+        let was_filled = self.halves[way].has_filled();
         let Taken { data, opens_hole } = self.take_data(way, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[way].anomalies.reset.is_none() {
             self.halves[way].anomalies.reset = Some((s.number, now));

@@ -379,7 +379,8 @@ impl Half {
         let flight = self.view.in_flight(self.space.next());
         // While a loss is being repaired, the sender may have to wait before it may send.
         let undisturbed = self.recovery.is_none() && !self.scoreboard.is_disordered();
-        let loaded = undisturbed && flight >= self.sizes.largest().saturating_mul(4);
+        let several = self.sizes.largest().max(1).saturating_mul(4);
+        let loaded = undisturbed && flight >= several;
         let learnt = sender.echoed(echo, now, flight, loaded);
         if let Some(ack) = learnt.filter(|_| sender.is_known()) {
             self.view.learn(ack.at, ack.una, ack.edge());
@@ -392,6 +393,12 @@ impl Half {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         self.view.in_flight(self.space.next())
+    }
+
+    /// Whether its latest data filled the receive window.
+    #[inline(always)]
+    pub(crate) fn has_filled(&self) -> bool {
+        self.anomalies.filled > START && self.anomalies.filled == self.space.next()
     }
 
     pub(crate) fn outstanding(&self) -> bool {

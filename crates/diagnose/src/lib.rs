@@ -38,6 +38,7 @@ mod handshake;
 mod idle;
 mod kept;
 mod key;
+mod lockstep;
 pub mod network;
 mod next;
 pub mod quic;

@@ -33,6 +33,8 @@ struct Interval {
     /// How much of it was given to loss recovery.
     lost: u64,
     bytes: u64,
+    /// See [`Path::reported`].
+    reported: bool,
 }
 
 /// A piece that waits for the path's rate to be known.
@@ -123,6 +125,9 @@ pub(crate) struct Path {
     pub(crate) rate: u32,
     /// More than one segment is out: no delivery waits for the one before to be acknowledged.
     pub(crate) several: bool,
+    /// An ACK reports data beyond what is missing. Where none does, a sender without SACK repairs
+    /// one segment a round trip (RFC 6582), which looks as even as a full path.
+    pub(crate) reported: bool,
     /// The round trip at rest of packets without payload, as the handshake shows; 0 where it was
     /// not seen.
     pub(crate) handshake: u64,
@@ -181,6 +186,7 @@ impl Repairing {
                 took,
                 lost: at.lost.saturating_sub(self.lost),
                 bytes: at.delivered - self.delivered,
+                reported: path.reported,
             });
             (self.last_at, self.delivered, self.lost) = (at.now.max(1), at.delivered, at.lost);
         }
@@ -202,13 +208,14 @@ impl Repairing {
         self.usual = usual;
         let all = |of: fn(&Interval) -> u64| self.intervals.iter().map(of).sum::<u64>();
         let (all_bytes, all_took, all_lost) = (all(|i| i.bytes), all(|i| i.took), all(|i| i.lost));
+        let reported = 2 * self.intervals.iter().filter(|i| i.reported).count() >= self.intervals.len();
         let (mut time, mut bytes, mut lost) = (0, 0, 0);
         let mut each: Vec<f64> = Vec::new();
         for i in self.intervals.drain(..).filter(|i| i.took <= usual.saturating_mul(SILENCE)) {
             (time, bytes, lost) = (time + i.took, bytes + i.bytes, lost + i.lost);
             each.push(i.took as f64 / i.bytes as f64);
         }
-        if path.several && each.len() >= FEWEST && never_rests(&each) {
+        if path.several && reported && each.len() >= FEWEST && never_rests(&each) {
             return lost;
         }
         if self.excess.iter().flatten().sum::<u64>() > least_queue(path.rest) {
@@ -278,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_repair_at_the_paths_rate_is_the_paths_time() {
-        let path = Path { rest: 20 * MS, rate: 100, several: false, handshake: 0 };
+        let path = Path { rest: 20 * MS, rate: 100, several: false, reported: true, handshake: 0 };
         assert_eq!(of_path(&[10, 10, 10, 10], path, None), 40);
         assert_eq!(of_path(&[20, 20, 20, 20], path, None), 0);
         assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 40, "the timer's time is the loss's");
@@ -286,7 +293,7 @@ mod tests {
 
     #[test]
     fn even_deliveries_show_a_path_that_never_rests() {
-        let path = Path { rest: 20 * MS, rate: 0, several: true, handshake: 0 };
+        let path = Path { rest: 20 * MS, rate: 0, several: true, reported: true, handshake: 0 };
         assert_eq!(of_path(&[30, 31, 30, 33], path, None), 124);
         assert_eq!(of_path(&[30, 45, 30, 33], path, None), 0);
         assert_eq!(of_path(&[30, 31, 30, 33], Path { several: false, ..path }, None), 0, "each waited for an ACK");
@@ -294,7 +301,7 @@ mod tests {
 
     #[test]
     fn packets_of_others_between_them_show_it_too() {
-        let path = Path { rest: 20 * MS, rate: 0, several: true, handshake: 0 };
+        let path = Path { rest: 20 * MS, rate: 0, several: true, reported: true, handshake: 0 };
         assert_eq!(of_path(&[27, 55, 27, 82], path, None), 191);
         assert_eq!(of_path(&[27, 41, 27, 82], path, None), 0, "half a packet");
     }
@@ -302,7 +309,7 @@ mod tests {
     #[test]
     fn a_path_of_unknown_rate_has_the_time_in_which_its_slowest_link_was_in_use() {
         // A handshake of 1 ms and a segment each 10 ms: it takes 9 ms at least.
-        let path = Path { rest: 20 * MS, rate: 0, several: false, handshake: MS };
+        let path = Path { rest: 20 * MS, rate: 0, several: false, reported: true, handshake: MS };
         assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 45);
         // Of rates near the handshake's round trip it cannot be told whose time it is.
         assert_eq!(of_path(&[10, 10, 10, 300, 10], Path { handshake: 8 * MS, ..path }, None), 0);
@@ -310,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_queue_shows_in_round_trips_where_no_rate_is_known() {
-        let path = Path { rest: 20 * MS, rate: 0, several: false, handshake: 0 };
+        let path = Path { rest: 20 * MS, rate: 0, several: false, reported: true, handshake: 0 };
         assert_eq!(of_path(&[30, 30, 30, 30], path, Some(7)), 120);
         assert_eq!(of_path(&[30, 30, 30, 30], path, Some(5)), 0);
         assert_eq!(of_path(&[30, 30, 30, 30], path, None), 0);

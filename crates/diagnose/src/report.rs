@@ -300,6 +300,13 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
         let side = format!("{side}: {}", quantity::percent(quantity::share(most.0.into(), duration.0.into())));
         let slowed = costly.map_or(": TCP was not the limit", |_| "");
         format!("{} of the {duration} ({side}){slowed}", took(largest, &share))
+    } else if largest == Limit::Unknown && limits.of(limits.leading()[0]) > limits.of(Limit::Unknown) {
+        let parts = limits.leading().map(|limit| {
+            let share = quantity::share(limits.of(limit).0.into(), duration.0.into());
+            took(limit, &quantity::percent(share))
+        });
+        let parts = parts.join(" and ");
+        format!("of the {duration}, {parts}; which was more is not known, since {share} cannot be told from here")
     } else if largest == Limit::Unknown {
         let why = case.unclear().map_or(String::new(), |why| format!(": {}", why.reason()));
         format!("what limited it is not known from here for {share} of the {duration}{why}")

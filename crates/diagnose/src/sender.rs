@@ -45,6 +45,8 @@ impl OnTheWay {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
     acks: VecDeque<OnTheWay>,
+    /// The newest value that was echoed.
+    newest: Option<u32>,
     least: Option<u64>,
     /// Running mean over samples with four or more segments in flight.
     loaded: Option<u64>,
@@ -105,16 +107,21 @@ impl Sender {
                 self.informed_at = now;
             }
         }
+        let way = self.least.unwrap_or(0);
+        let is_first = self.newest != Some(echo);
+        self.newest = Some(echo);
         let mut learnt = None;
         let mut first = None;
         while let Some(ack) = self.acks.front().copied() {
             let order = echo.wrapping_sub(ack.value) as i32;
-            let travelled = ack.at.saturating_add(self.least.unwrap_or(0)) <= now;
-            if order < 0 || order == 0 && first.is_some() && !travelled {
+            let travelled = now.saturating_sub(ack.at);
+            // Each segment may be the first that its sender sent after one of them.
+            let may_be_next = first.is_none() && (is_first || travelled >= way - way / 8);
+            if order < 0 || order == 0 && !may_be_next && travelled < way {
                 break;
             }
             if order == 0 {
-                first.get_or_insert(now - ack.at.min(now));
+                first.get_or_insert(travelled);
             }
             learnt = Some(ack);
             self.acks.pop_front();
@@ -123,7 +130,7 @@ impl Sender {
         // that echoes it; and only a sender with much to send answers without a pause of its
         // application.
         self.took = first.unwrap_or(0);
-        if let Some(took) = first.filter(|_| loaded) {
+        if let Some(took) = first.filter(|_| loaded && is_first) {
             self.echoes = self.echoes.saturating_add(1);
             self.least = Some(self.least.map_or(took, |l| l.min(took)));
             self.samples.add(Nanos(took));
@@ -207,6 +214,18 @@ mod tests {
         for edge in [una, una + (1 << 30), una + 1, una - 1, una - (1 << 31)] {
             assert_eq!(OnTheWay::new(1, 2, una, edge).edge(), edge);
         }
+    }
+
+    #[test]
+    fn the_second_segment_after_an_ack_has_not_waited_for_the_next_of_its_tick() {
+        let mut sender = Sender::default();
+        for tick in 0..6u32 {
+            let at = u64::from(tick) * 1_000_000;
+            [0, 500_000].map(|later| sender.pass(100 + tick, at + later, 10, 15));
+            sender.echoed(100 + tick, at + 960_000, 10_000, true);
+            assert_eq!(sender.echoed(100 + tick, at + 990_000, 10_000, true), None, "the second ACK is under way");
+        }
+        assert_eq!(sender.base(), Some(960_000));
     }
 
     #[test]

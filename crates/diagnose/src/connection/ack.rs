@@ -81,7 +81,7 @@ impl Connection {
         if duplicate {
             h.anomalies.duplicate_acks += 1;
             p.anomalies.disordered_at = now;
-            p.scoreboard.take_duplicate(now);
+            p.scoreboard.take_duplicate(now, p.sizes.largest());
         }
         let advanced = ack.saturating_sub(p.space.una());
         if advanced > 0 {
@@ -120,6 +120,7 @@ impl Connection {
                 };
                 self.events.add(Event::Recovery, !way, occurrence);
                 p.recovery = None;
+                p.scoreboard.clear_count();
                 p.repairs.ended(r);
                 if p.scoreboard.has_blocks() {
                     p.repairs.renewed(now);
@@ -228,7 +229,7 @@ pub(super) fn advance(
     p.space.acknowledge(ack);
     p.una_at = now;
     p.sizes.acknowledged(advanced);
-    p.scoreboard.advance(ack);
+    p.scoreboard.advance(ack, advanced, p.sizes.largest());
     late
 }
 

@@ -46,7 +46,11 @@ impl Connection {
                 && s.flags.contains(Flags::ACK)
                 && established
             {
-                return if peer_window_zero {
+                // One that has filled the window and not received the update that passed the capture
+                // asks for it.
+                let missed_update = h.has_filled() && self.unaware_for(way, s) > lag;
+                let h = &mut self.halves[way];
+                return if peer_window_zero || missed_update {
                     h.anomalies.window_probes += 1;
                     Data::Probe.into()
                 } else {
@@ -285,11 +289,11 @@ impl Connection {
     /// Looks at new data that comes after a pause.
     #[inline(always)]
     pub(super) fn after_pause(&mut self, way: Way, s: &Segment, now: u64, lag: u64) {
-        // What waits for a closed window is no pause of the sender's, and probes of it are no new
-        // beginning.
+        // What waits for a closed or a full window is no pause of the sender's, and probes of it are
+        // no new beginning.
         let closed = self.halves[!way].window.is_closed();
         let h = &mut self.halves[way];
-        if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed {
+        if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed || h.has_filled() {
             return;
         }
         // A sender that waits for an ACK is not idle.
@@ -343,8 +347,7 @@ impl Connection {
         // What comes sooner than an ACK can bring it about was on its way already; and where the
         // window had been full, that was waited for.
         let since = now - late.at;
-        let filled = h.anomalies.filled > START && h.anomalies.filled == h.space.next();
-        if answers || filled || since < lag - lag / 4 || since > at_once(lag) {
+        if answers || h.has_filled() || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
         let full = h.sizes.is_full(s.payload);

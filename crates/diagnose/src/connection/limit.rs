@@ -3,6 +3,7 @@
 use wire::{Flags, Segment};
 
 use super::Connection;
+use crate::acks::LATE;
 use crate::distance::Distance;
 use crate::half::{AWAY, Data, Late, PROMPT};
 use crate::kept::Facts;
@@ -96,8 +97,7 @@ impl Connection {
     fn window_holds(&self, way: Way) -> bool {
         let (h, window) = (&self.halves[way], &self.halves[!way].window);
         let small = || {
-            h.anomalies.filled == h.space.next()
-                && h.anomalies.filled > START
+            h.has_filled()
                 && window.scale_is_known()
                 && window.size() < window.largest().div_ceil(2).min(h.sizes.largest().into())
         };
@@ -298,10 +298,11 @@ impl Connection {
                 let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
                 let in_queue = way == of && silence == Limit::PathRate;
                 let beyond = self.halves[!of].rtt.base().unwrap_or(0);
+                let informed = handed_over >= LATE && self.is_informed(way, s);
                 let (h, budget) = (&self.halves[of], &mut self.budgets[of]);
                 // What comes sooner after the ACK than the way to its sender and back takes was
-                // under way before the ACK arrived.
-                let crossed = elapsed < lag - lag / 8;
+                // under way before the ACK arrived, unless it echoes that.
+                let crossed = elapsed < lag - lag / 8 && !informed;
                 let full = s.payload >= h.sizes.full();
                 // The kernel lets go what Nagle's algorithm holds as it takes the ACK; no program
                 // has to wake up.
@@ -328,6 +329,8 @@ impl Connection {
                 let no_room = waited && full && h.rounds.recent_peak() / 4 >= h.sizes.largest();
                 let released = if facts.released { self.halves[way].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
+                let may_wait = way == of && new && knows_lag && !waited && !crossed && !full && handed_over >= LATE;
+                let in_lockstep = may_wait && silence == Limit::Application && !in_step && !h.rounds.nagle_is_off();
                 match (waited, no_room) {
                     // What the ACK let go, and what came by itself, differ by the distance to the
                     // sender.
@@ -353,6 +356,10 @@ impl Connection {
                         budget.add(Limit::PathRate, queued);
                         budget.add(Limit::Application, handed_over + elapsed - queued);
                     }
+                }
+                if in_lockstep {
+                    let lockstep = self.halves[of].anomalies.lockstep.get_or_insert_default();
+                    lockstep.take(elapsed, handed_over + elapsed);
                 }
             }
             State::Suspect => {
@@ -400,6 +407,9 @@ impl Connection {
     /// of `way`.
     fn silence(&self, way: Way, s: &Segment, facts: &Facts) -> Limit {
         let h = &self.halves[way];
+        if facts.data == Data::Probe {
+            return Limit::ReceiveWindow;
+        }
         if facts.data != Data::New || s.payload == 0 && !facts.opens_hole {
             // An ACK of data that the capture has not shows that there were some.
             let unseen = facts.advanced > 0 && self.halves[!way].is_first_flight();
@@ -473,9 +483,15 @@ impl Connection {
         lag > 0 && longer > least_queue(lag).max(now.saturating_sub(self.last_at))
     }
 
+    /// Whether a segment's echo says that its sender had every ACK that passed.
+    fn is_informed(&self, way: Way, s: &Segment) -> bool {
+        let echoes = s.options.timestamps.is_some_and(|(_, echo)| echo.is_some());
+        echoes && self.halves[way].sender.is_some() && self.unaware_for(way, s) == 0
+    }
+
     /// How long ago the first ACK passed that the sender of a segment had not received when it sent
     /// that, as the segment's echo says; 0 where it had all of them, or that is not known.
-    fn unaware_for(&self, way: Way, s: &Segment) -> u64 {
+    pub(super) fn unaware_for(&self, way: Way, s: &Segment) -> u64 {
         let (Some(sender), Some((_, Some(echo)))) = (self.halves[way].sender.as_ref(), s.options.timestamps) else {
             return 0;
         };
@@ -514,7 +530,7 @@ impl Connection {
         let una = h.space.una();
         let at = Progress {
             now,
-            delivered: una + h.scoreboard.delivered(una, h.sizes.largest()),
+            delivered: una + h.scoreboard.delivered(una),
             lost: self.budgets[of].of(Limit::LossRecovery).0,
         };
         let highest = h.scoreboard.highest().unwrap_or(0);
@@ -530,7 +546,8 @@ impl Connection {
         let several = h.in_flight() > h.sizes.largest();
         let rest = there.saturating_add(beyond);
         let handshake = if h.rtt.saw_handshake() { rest } else { 0 };
-        let path = Path { rest, rate: h.rounds.paths_rate(), several, handshake };
+        let reported = h.scoreboard.is_disordered();
+        let path = Path { rest, rate: h.rounds.paths_rate(), several, reported, handshake };
         let h = &mut self.halves[of];
         let Some(repairing) = &mut h.anomalies.repairing else { return };
         // A segment beyond all others that was reported was sent once, so its round trip is plain.
@@ -567,6 +584,8 @@ impl Connection {
         for (budget, h) in budgets.iter_mut().zip(&self.halves) {
             let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate()));
             budget.shift(Limit::LossRecovery, Limit::PathRate, full);
+            let waited = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
+            budget.shift(Limit::Application, Limit::AckWaiting, waited);
         }
         budgets
     }

@@ -29,7 +29,7 @@ impl Connection {
     fn part(&self, way: Way, budget: &Budget) -> Part {
         let h = &self.halves[way];
         let una = h.space.una();
-        let delivered = una.saturating_sub(START) + h.scoreboard.delivered(una, h.sizes.largest());
+        let delivered = una.saturating_sub(START) + h.scoreboard.delivered(una);
         Part { bytes: delivered.cast_signed(), times: LIMITS.map(|limit| budget.of(limit).0.cast_signed()) }
     }
 

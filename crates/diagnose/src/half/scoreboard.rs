@@ -9,12 +9,15 @@ pub(crate) struct Scoreboard {
     since: u64,
     sacked: Ranges,
     duplicates: u32,
+    /// Bytes beyond `una` that duplicate ACKs without blocks have reported.
+    counted: u32,
 }
 
 impl Scoreboard {
-    /// A duplicate ACK.
-    pub(crate) fn take_duplicate(&mut self, now: u64) {
+    /// A duplicate ACK: its sender got one more segment, of this size.
+    pub(crate) fn take_duplicate(&mut self, now: u64, size: u32) {
         self.duplicates += 1;
+        self.counted = self.counted.saturating_add(size);
         self.suspect(now);
     }
 
@@ -30,11 +33,19 @@ impl Scoreboard {
         }
     }
 
-    /// Everything up to `ack` was acknowledged.
+    /// Everything up to `ack` was acknowledged, so many bytes: one segment of this size fills the
+    /// gap, and duplicate ACKs have counted the others.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, ack: u64) {
+    pub(crate) fn advance(&mut self, ack: u64, bytes: u64, size: u32) {
         (self.since, self.duplicates) = (0, 0);
+        let known = u32::try_from(bytes.saturating_sub(size.into())).unwrap_or(u32::MAX);
+        self.counted = self.counted.saturating_sub(known);
         self.sacked.trim(ack);
+    }
+
+    /// Nothing is missing any more.
+    pub(crate) fn clear_count(&mut self) {
+        self.counted = 0;
     }
 
     /// Since when a loss is suspected, or reordering.
@@ -59,15 +70,33 @@ impl Scoreboard {
         self.sacked.highest()
     }
 
-    /// How much of what follows `una` has been delivered: a duplicate ACK without blocks reports
-    /// one segment, of `size` bytes.
-    pub(crate) fn delivered(&self, una: u64, size: u32) -> u64 {
-        self.sacked.bytes_from(una).unwrap_or_else(|| u64::from(self.duplicates) * u64::from(size))
+    /// How much of what follows `una` has been delivered: as blocks report it, or as many segments
+    /// as there were duplicate ACKs (Linux counts them in `tcp_add_reno_sack` of
+    /// `net/ipv4/tcp_input.c`).
+    pub(crate) fn delivered(&self, una: u64) -> u64 {
+        self.sacked.bytes_from(una).unwrap_or(self.counted.into())
     }
 
     /// Whether something is missing, as far as ACKs say.
     #[inline(always)]
     pub(crate) fn is_disordered(&self) -> bool {
         self.duplicates > 0 || self.has_blocks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_blocks_duplicate_acks_count_what_was_delivered() {
+        let mut scoreboard = Scoreboard::default();
+        (1..=5).for_each(|now| scoreboard.take_duplicate(now, 1_000));
+        assert_eq!(scoreboard.delivered(0), 5_000);
+        // The repair, and two segments that had come before it.
+        scoreboard.advance(3_000, 3_000, 1_000);
+        assert_eq!(3_000 + scoreboard.delivered(3_000), 6_000);
+        scoreboard.clear_count();
+        assert_eq!(scoreboard.delivered(3_000), 0);
     }
 }

@@ -120,9 +120,21 @@ impl Budget {
         Self(std::array::from_fn(|i| self.0[i].saturating_add(other.0[i])))
     }
 
-    /// The limit with the largest share.
+    /// The limit with the largest share. It is unknown, too, where half of the time that is not
+    /// known would make another limit as large as that.
     pub fn largest(&self) -> Limit {
-        Limit::ALL.into_iter().max_by_key(|l| (self.of(*l), std::cmp::Reverse(*l))).unwrap_or(Limit::Application)
+        let [first, second] = self.leading();
+        let lead = self.of(first).0.saturating_sub(self.of(second).0);
+        let hidden = self.of(Limit::Unknown).0;
+        if hidden > self.of(first).0 || lead < hidden / 2 { Limit::Unknown } else { first }
+    }
+
+    /// The two known limits with the largest shares, the largest first.
+    pub fn leading(&self) -> [Limit; 2] {
+        let mut known = Limit::ALL.map(|l| (std::cmp::Reverse(self.of(l)), l));
+        known[Limit::Unknown as usize].0 = std::cmp::Reverse(Nanos::ZERO);
+        known.sort_unstable();
+        [known[0].1, known[1].1]
     }
 }
 
