@@ -47,6 +47,7 @@ mod wait;
 mod xdp;
 
 pub use error::Error;
+pub use filter::packets::PacketFilter;
 pub use frame::{Frame, Vlan};
 pub use options::{Direction, Fanout, NoSuchTechnique, Options, Stamps, Technique};
 pub use receiver::{About, Counts, Receiver};

@@ -1,8 +1,9 @@
-//! Filters in libpcap's language, compiled once and run in the kernel.
+//! Filters in libpcap's language, compiled once and run in the kernel, or on packets in memory.
 //!
 //! libpcap compiles them to classic BPF. Packet sockets take that as it is (`SO_ATTACH_FILTER`);
-//! for XDP, [`xdp`] translates it.
+//! for XDP, [`xdp`] translates it. [`packets`] runs it itself.
 
+pub(crate) mod packets;
 pub(crate) mod xdp;
 
 use pcap::{Capture, Linktype};

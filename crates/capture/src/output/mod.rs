@@ -247,7 +247,7 @@ fn begin(settings: &Settings, interface: &Interface, number: u32) -> Result<Open
 }
 
 /// `NAME_00001.EXT` of `NAME.EXT`, as dumpcap numbers its files.
-fn numbered(path: &Path, number: u32) -> PathBuf {
+pub fn numbered(path: &Path, number: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, extension) = name.split_once('.').unwrap_or((&name, "pcapng"));
     path.with_file_name(format!("{stem}_{number:05}.{extension}"))
