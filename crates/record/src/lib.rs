@@ -68,7 +68,7 @@ pub use lost::{Loss, Lost};
 pub use owner::{Comm, Owner};
 pub use packet::{Direction, DropReason, Dropped, Packet, PacketLeg, TcpFlags};
 pub use prefix::IpPrefix;
-pub use provenance::{ClockReading, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
+pub use provenance::{ClockReading, Fired, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
 pub use request::{Basis, Component, Components, Message, Moments, Peer, Request, Role};
 pub use sampling::{Coverage, Ratio, Sampling};

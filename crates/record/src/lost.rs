@@ -1,6 +1,6 @@
 //! Everything a trace did not see, or could not time, as counters.
 
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 use crate::columns;
 
@@ -39,6 +39,13 @@ macro_rules! counters {
             type Output = Self;
             fn add(self, other: Self) -> Self {
                 Self { $($field: self.$field.saturating_add(other.$field)),* }
+            }
+        }
+
+        impl Sub for Lost {
+            type Output = Self;
+            fn sub(self, earlier: Self) -> Self {
+                Self { $($field: self.$field.saturating_sub(earlier.$field)),* }
             }
         }
     };

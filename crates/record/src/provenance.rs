@@ -119,6 +119,8 @@ pub struct Provenance {
     pub http: Option<Observing>,
     /// How packets and datagrams were observed; null where they were not.
     pub packets: Option<Observing>,
+    /// Why a flight recorder wrote the run; null where none did.
+    pub fired: Option<Fired>,
 }
 
 columns! {
@@ -173,6 +175,16 @@ columns! {
     "packets.host_wide" = |p| p.packets.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.packets, v, |by| &mut by.host_wide),
         null "as `packets.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
+    "fired.trigger" = |p| p.fired.as_ref().map(|fired| fired.trigger.clone()),
+        set |p, v| put(&mut p.fired, v, |fired| &mut fired.trigger),
+        null "there is no `--until`: `fired` is null", "what a flight recorder (`--until`) waited for";
+    "fired.at_ns" = |p| p.fired.as_ref().map(|fired| fired.at_ns),
+        set |p, v| put(&mut p.fired, v, |fired| &mut fired.at_ns), null "as `fired.trigger`", "when it was seen";
+    "fired.finding" = |p| p.fired.as_ref().map(|fired| fired.finding.clone()),
+        set |p, v| put(&mut p.fired, v, |fired| &mut fired.finding), null "as `fired.trigger`", "what happened, in a sentence";
+    "fired.times" = |p| p.fired.as_ref().map(|fired| fired.times),
+        set |p, v| put(&mut p.fired, v, |fired| &mut fired.times),
+        null "as `fired.trigger`", "how often it happened until the end of the run; 1 while that is being written";
 }
 
 /// Puts a field of an observation that need not be there: a value makes it be there.
@@ -222,8 +234,22 @@ impl Provenance {
             receiving: None,
             http: None,
             packets: None,
+            fired: None,
         }
     }
+}
+
+/// Why a flight recorder wrote a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fired {
+    /// What it waited for.
+    pub trigger: String,
+    /// When that was seen, `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// What happened, in a sentence.
+    pub finding: String,
+    /// How often it happened until the end of the run.
+    pub times: u64,
 }
 
 /// How packets and datagrams, calls, or the setup of connections were observed.

@@ -31,6 +31,11 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Whether it has all that was asked for, so that the trace may end.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Ends the output. Gives what it says to a person of what was written; `None` where it says
     /// nothing.
     ///
@@ -52,6 +57,8 @@ pub struct End<'a> {
     pub figures: &'a Figures,
     /// What the path of a lab reports, where the traced program is in one.
     pub path: Option<&'a serde_json::Value>,
+    /// How often what a flight recorder waits for happened; 0 without one.
+    pub fired: u64,
 }
 
 /// A sink could not write.

@@ -211,6 +211,9 @@ impl Sink for Writer {
 
     fn finish(mut self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
         self.set_lab_path(end.path.cloned());
+        if let Some(fired) = &mut self.provenance.fired {
+            fired.times = end.fired;
+        }
         let rows = (*self).finish(end.at, *end.lost, *end.coverage).map_err(failed)?;
         let more = [
             (rows.receives, "receive"),

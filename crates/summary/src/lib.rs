@@ -5,7 +5,8 @@
 //! how long records took over time. It is a [`record::Sink`]. Joins sends and receives to
 //! [`Requests`]. Joins the requests of two hosts ([`hosts`]), and compares runs with one another
 //! ([`between`]). Counts readings of a field ([`FieldHistogram`]). Gathers the connections of a
-//! capture that findings cost most ([`Overview`]).
+//! capture that findings cost most ([`Overview`]). Says whether an event is what somebody waits
+//! for ([`Trigger`]).
 //!
 //! **Does not:** make system calls, read clocks, or decide how figures are shown: no words, colours
 //! or widths.
@@ -44,6 +45,7 @@ mod slowest;
 mod timed;
 mod timeline;
 mod trace;
+mod trigger;
 
 pub use attribution::Attribution;
 pub use connects::{ConnectFigures, Service, SetUps};
@@ -70,3 +72,4 @@ pub use slowest::{SlowSend, Slowest};
 pub use timed::Timed;
 pub use timeline::{Heat, Interval, Timeline};
 pub use trace::{ConnectionSummary, Others, STUCK, TraceSummary, is_stuck};
+pub use trigger::{Needs, NotATrigger, Trigger};

@@ -254,5 +254,6 @@ pub fn provenance() -> store::Provenance {
         connects: None,
         http: None,
         packets: None,
+        fired: None,
     }
 }

@@ -28,5 +28,6 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         receiving: None,
         http: None,
         packets: None,
+        fired: None,
     }
 }

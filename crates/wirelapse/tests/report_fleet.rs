@@ -140,6 +140,7 @@ fn provenance(start_ns: u64) -> Provenance {
         receiving: None,
         http: None,
         packets: None,
+        fired: None,
         kept_one_in: None,
         clock_stepped_ns: None,
     }

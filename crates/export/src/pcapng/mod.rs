@@ -14,8 +14,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use record::{
-    ClockReading, CopyInterface, Direction, End, Event, Instant, KnownBy, Monotonic, PacketCopy, Provenance, Realtime,
-    Sink, SinkError,
+    ClockReading, CopyInterface, Direction, End, Event, Instant, KnownBy, Monotonic, Nanos, PacketCopy, Provenance,
+    Realtime, Sink, SinkError,
 };
 use wire::capture::context::{self, CarriedSend, Context, Receiver};
 use wire::capture::{Interface, Particulars, PcapngWriter, Process, Resolution, WriteError, flag};
@@ -27,11 +27,32 @@ use owners::{Owned, Owners};
 /// The most packets that are held.
 const MOST: usize = 65_536;
 
-/// Writes packets into a pcapng file.
-pub struct Pcapng<W: Write> {
-    writer: PcapngWriter<W>,
-    /// What errors call it.
+/// Where packets go: into one file, or into one after the other.
+pub trait Places {
+    /// A file.
+    type To: Write;
+
+    /// The next file, and what errors call it.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    fn next(&mut self) -> Result<(Self::To, String), SinkError>;
+
+    /// Whether a file gives way to the next, with so many packets in it that came in so much time.
+    fn is_full(&self, file: &Self::To, packets: u64, lasted: Nanos) -> bool;
+}
+
+/// Writes packets into pcapng files.
+pub struct Pcapng<P: Places> {
+    places: P,
+    application: String,
+    writer: PcapngWriter<P::To>,
+    /// What errors call the file.
     name: String,
+    files: u64,
+    /// Packets in the file, and the time of the first.
+    in_file: u64,
+    first: Option<Instant<Monotonic>>,
     clock: ClockReading,
     interfaces: HashMap<(u32, u32), u32>,
     described: Vec<Described>,
@@ -40,7 +61,11 @@ pub struct Pcapng<W: Write> {
     owners: Owners,
     held: Held,
     written: u64,
+    /// Packets that were missed, by the files that have ended.
+    missed: u64,
     payload: u16,
+    /// The most packets that are written.
+    most: Option<u64>,
 }
 
 /// An interface that the file describes, with its counts.
@@ -50,17 +75,24 @@ struct Described {
     missed: u64,
 }
 
-impl<W: Write> Pcapng<W> {
-    /// Begins the file. Of each packet `payload` bytes are copied beyond its headers.
+impl<P: Places> Pcapng<P> {
+    /// Begins the first file. Of each packet `payload` bytes are copied beyond its headers; after
+    /// `most` packets no more are written.
     ///
     /// # Errors
-    /// What `out` says.
-    pub fn begin(out: W, run: &Provenance, payload: u16, name: String) -> Result<Self, SinkError> {
+    /// Where it cannot be made or written.
+    pub fn begin(mut places: P, run: &Provenance, payload: u16, most: Option<u64>) -> Result<Self, SinkError> {
         let application = format!("wirelapse {}", run.version);
-        let begun = PcapngWriter::new(out, &application);
+        let (file, name) = places.next()?;
+        let begun = PcapngWriter::new(file, &application);
         Ok(Self {
             writer: begun.map_err(|error| failed(&name, error))?,
+            places,
+            application,
             name,
+            files: 1,
+            in_file: 0,
+            first: None,
             clock: run.clock,
             interfaces: HashMap::new(),
             described: Vec::new(),
@@ -68,16 +100,54 @@ impl<W: Write> Pcapng<W> {
             owners: Owners::default(),
             held: Held::default(),
             written: 0,
+            missed: 0,
             payload,
+            most,
         })
     }
 
     /// Writes the packets that are ready, up to the first that is not.
-    fn release(&mut self, which: Ready) -> Result<(), WriteError> {
+    fn release(&mut self, which: Ready) -> Result<(), SinkError> {
         while let Some(carried) = self.held.next(which) {
-            self.write(&carried)?;
+            if self.is_over() {
+                continue;
+            }
+            let lasted = self.first.and_then(|first| carried.copy.at.since(first).ok()).unwrap_or(Nanos::ZERO);
+            if self.places.is_full(self.writer.get_ref(), self.in_file, lasted) {
+                self.rotate(carried.copy.at)?;
+            }
+            self.first = self.first.or(Some(carried.copy.at));
+            self.in_file += 1;
+            self.write(&carried).map_err(|error| failed(&self.name, error))?;
         }
         Ok(())
+    }
+
+    /// Ends the file, and begins the next one: what describes comes again there.
+    fn rotate(&mut self, now: Instant<Monotonic>) -> Result<(), SinkError> {
+        self.end_file(now)?;
+        let (file, name) = self.places.next()?;
+        self.writer = PcapngWriter::new(file, &self.application).map_err(|error| failed(&name, error))?;
+        self.name = name;
+        self.files += 1;
+        (self.in_file, self.first) = (0, None);
+        self.interfaces.clear();
+        self.missed += self.described.drain(..).map(|described| described.missed).sum::<u64>();
+        self.processes.clear();
+        Ok(())
+    }
+
+    /// The statistics of each interface, and the end of the file.
+    fn end_file(&mut self, now: Instant<Monotonic>) -> Result<(), SinkError> {
+        let at = self.clock.realtime_ns(now.as_nanos());
+        let mut done = Ok(());
+        for (number, described) in self.described.iter_mut().enumerate() {
+            described.interface.received = Some(described.packets + described.missed);
+            described.interface.dropped_by_system = Some(described.missed);
+            done = done.and_then(|()| self.writer.statistics(number as u32, &described.interface, at));
+        }
+        let flushed = done.and_then(|()| Ok(self.writer.get_mut().flush()?));
+        flushed.map_err(|error| failed(&self.name, error))
     }
 
     fn write(&mut self, carried: &Carried) -> Result<(), WriteError> {
@@ -194,24 +264,20 @@ impl<W: Write> Pcapng<W> {
         self.processes.insert(pid, since);
         self.writer.process(&Process { pid, name: &owned.owner.comm.text(), since })
     }
-
-    fn failed(&self, error: WriteError) -> SinkError {
-        failed(&self.name, error)
-    }
 }
 
 fn failed(name: &str, error: WriteError) -> SinkError {
     SinkError::new(name, std::io::Error::from(error))
 }
 
-impl<W: Write> Sink for Pcapng<W> {
+impl<P: Places> Sink for Pcapng<P> {
     fn event(&mut self, event: &Event) -> Result<(), SinkError> {
         self.owners.event(event);
         match event {
             Event::Copy(copy) => {
                 self.held.push(copy);
                 if self.held.len() > MOST {
-                    self.release(Ready::AllBut(MOST / 2)).map_err(|error| self.failed(error))?;
+                    self.release(Ready::AllBut(MOST / 2))?;
                 }
             }
             Event::Send(send) => self.held.sent(send),
@@ -222,29 +288,28 @@ impl<W: Write> Sink for Pcapng<W> {
     }
 
     fn tick(&mut self, now: Instant<Monotonic>) -> Result<(), SinkError> {
-        self.release(Ready::At(now)).map_err(|error| self.failed(error))?;
-        self.writer.get_mut().flush().map_err(|error| self.failed(error.into()))
+        self.release(Ready::At(now))?;
+        self.writer.get_mut().flush().map_err(|error| failed(&self.name, error.into()))
+    }
+
+    fn is_over(&self) -> bool {
+        self.most.is_some_and(|most| self.written >= most)
     }
 
     fn finish(mut self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
-        self.release(Ready::AllBut(0)).map_err(|error| self.failed(error))?;
-        let at = self.clock.realtime_ns(end.at.as_nanos());
+        self.release(Ready::AllBut(0))?;
         // What was missed after the last packet of an interface is known of all together.
-        let told: u64 = self.described.iter().map(|described| described.missed).sum();
+        let told: u64 = self.missed + self.described.iter().map(|described| described.missed).sum::<u64>();
         let untold = end.lost.copy_ring_buffer.saturating_sub(told);
         if let [only] = self.described.as_mut_slice() {
             only.missed += untold;
         }
-        let mut done = Ok(());
-        for (number, described) in self.described.iter_mut().enumerate() {
-            described.interface.received = Some(described.packets + described.missed);
-            described.interface.dropped_by_system = Some(described.missed);
-            done = done.and_then(|()| self.writer.statistics(number as u32, &described.interface, at));
-        }
-        let flushed = done.and_then(|()| Ok(self.writer.get_mut().flush()?));
-        flushed.map_err(|error| failed(&self.name, error))?;
+        self.end_file(end.at)?;
         let missed = end.lost.copy_ring_buffer;
-        let packets = quantity::counted(self.written, "packet");
+        let mut packets = quantity::counted(self.written, "packet");
+        if self.files > 1 {
+            packets = format!("{packets} in {}", quantity::counted(self.files, "file"));
+        }
         Ok(Some(match missed {
             0 => packets,
             missed => format!("{packets}, and {} missed", quantity::count(missed)),

@@ -174,6 +174,7 @@ fn full_provenance() -> record::Provenance {
         receiving: Some(record::Receiving::default()),
         http: Some(record::Observing::default()),
         packets: Some(record::Observing::default()),
+        fired: Some(record::Fired::default()),
         ..synthetic::provenance()
     }
 }

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use export::pcapng::Pcapng;
+use export::pcapng::{Pcapng, Places};
 use record::{
-    Again, ConnectionId, CopyInterface, Coverage, Direction, End, Event, Figures, Instant, KnownBy, Lost, Owner,
-    PacketCopy, Send, SeqNumber, Sink, SocketState, TcpFlags,
+    Again, ConnectionId, CopyInterface, Coverage, Direction, End, Event, Figures, Instant, KnownBy, Lost, Nanos, Owner,
+    PacketCopy, Send, SeqNumber, Sink, SinkError, SocketState, TcpFlags, WaitReason, Waits,
 };
 use wire::capture::{Capture, flag};
 
@@ -23,6 +23,27 @@ impl Write for File {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Files one after the other, each of so many packets.
+#[derive(Clone)]
+struct Files {
+    all: Arc<Mutex<Vec<File>>>,
+    each: u64,
+}
+
+impl Places for Files {
+    type To = File;
+
+    fn next(&mut self) -> Result<(File, String), SinkError> {
+        let file = File::default();
+        self.all.lock().unwrap().push(file.clone());
+        Ok((file, "packet file".into()))
+    }
+
+    fn is_full(&self, _: &File, packets: u64, _: Nanos) -> bool {
+        packets >= self.each
     }
 }
 
@@ -95,16 +116,28 @@ fn seen(file: &File) -> Vec<Seen> {
     all
 }
 
-fn begin() -> (Box<Pcapng<File>>, File) {
-    let file = File::default();
-    let run = record::Provenance { version: "0".into(), ..<record::Provenance as record::table::Record>::blank() };
-    (Box::new(Pcapng::begin(file.clone(), &run, 0, "packet file".into()).unwrap()), file)
+fn begin() -> (Box<Pcapng<Files>>, File) {
+    let (sink, files) = begin_with(u64::MAX, None);
+    let file = files.all.lock().unwrap()[0].clone();
+    (sink, file)
 }
 
-fn finish(sink: Box<Pcapng<File>>, lost: Lost) -> Option<String> {
+fn begin_with(each: u64, most: Option<u64>) -> (Box<Pcapng<Files>>, Files) {
+    let files = Files { all: Arc::default(), each };
+    let run = record::Provenance { version: "0".into(), ..<record::Provenance as record::table::Record>::blank() };
+    (Box::new(Pcapng::begin(files.clone(), &run, 0, most).unwrap()), files)
+}
+
+fn finish(sink: Box<Pcapng<Files>>, lost: Lost) -> Option<String> {
     let (coverage, figures) = (Coverage::default(), Figures::default());
-    let end =
-        End { at: Instant::from_nanos(9_000 * MS), lost: &lost, coverage: &coverage, figures: &figures, path: None };
+    let end = End {
+        at: Instant::from_nanos(9_000 * MS),
+        lost: &lost,
+        coverage: &coverage,
+        figures: &figures,
+        path: None,
+        fired: 0,
+    };
     sink.finish(&end).unwrap()
 }
 
@@ -114,7 +147,7 @@ fn sent(first_seq: u32, bytes: u32) -> Event {
     Event::Send(Send { first_seq: SeqNumber(first_seq), bytes, ..send })
 }
 
-fn take(sink: &mut Pcapng<File>, events: impl IntoIterator<Item = Event>) {
+fn take(sink: &mut Pcapng<Files>, events: impl IntoIterator<Item = Event>) {
     events.into_iter().for_each(|event| sink.event(&event).unwrap());
 }
 
@@ -199,4 +232,78 @@ fn what_was_missed_is_counted_where_it_was() {
     assert_eq!(flags, [flag::INBOUND, sent]);
     let interface = &capture.interfaces()[0];
     assert_eq!((interface.received, interface.dropped_by_system), (Some(9), Some(7)));
+}
+
+/// The fields that Wireshark shows are those of the file, whatever a program is called.
+#[test]
+fn wireshark_has_the_fields() {
+    tier::needs!(tier::Need::Program("tshark"));
+    let (mut sink, file) = begin();
+    let owner = Owner { pid: 4_001, comm: "a[1] (x) | to b".into() };
+    let Event::Send(send) = sent(100, 1_200) else { unreachable!() };
+    let stamp = |ns| Instant::from_nanos(10 * MS + ns);
+    let mut slow = Send { owner, wait: Some(Waits::of(WaitReason::Nagle, Nanos(40_125_000))), ..send };
+    slow.stamps.send = stamp(0);
+    slow.stamps.sched = Some(stamp(40_125_000));
+    slow.stamps.driver = Some(stamp(40_128_500));
+    slow.stamps.nic = None;
+    slow.stamps.ack = Some(stamp(61_128_500));
+    take(&mut sink, [Event::Connection(synthetic::connection(1))]);
+    let first = PacketCopy { segments: 3, segment_bytes: 1_448, ..copy(50 * MS, Direction::Sent, 100, 1_200) };
+    let again = PacketCopy { again: Some(Again::Loss), ..copy(51 * MS, Direction::Sent, 100, 1_200) };
+    let unknown =
+        PacketCopy { socket: ConnectionId(9), owner: Owner::default(), ..copy(52 * MS, Direction::Received, 7, 0) };
+    take(&mut sink, [first.into(), again.into(), unknown.into(), Event::Send(slow)]);
+    finish(sink, Lost::default());
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.pcapng");
+    std::fs::write(&path, file.0.lock().unwrap().as_slice()).unwrap();
+    let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/wirelapse.lua");
+    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes";
+    let mut tshark = tier::command("tshark");
+    tshark.args(["-n", "-X", script, "-Y", "ip", "-T", "fields", "-E", "separator=;", "-r"]).arg(&path);
+    for field in fields.split(' ') {
+        tshark.args(["-e", &format!("wirelapse.{field}")]);
+    }
+    let out = tshark.output().unwrap();
+    assert!(out.status.success(), "{}", tier::text(&out.stderr));
+    let text = tier::text(&out.stdout);
+    let lines: Vec<&str> = text.lines().collect();
+    let common = "4001;a[1] (x) | to b;sent;1;1;1200;40.1;Nagle's algorithm;3.5;21";
+    assert_eq!(
+        lines,
+        [
+            format!("{common};;3;1448").as_str(),
+            format!("{common};retransmission timeout;;").as_str(),
+            ";;unknown;;;;;;;;;;"
+        ]
+    );
+}
+
+#[test]
+fn files_follow_one_another_and_each_describes_what_is_in_it() {
+    let (mut sink, files) = begin_with(4, Some(10));
+    take(&mut sink, [Event::Connection(synthetic::connection(1))]);
+    take(&mut sink, (0..15).map(|at| PacketCopy { missed: 1, ..copy(at * MS, Direction::Received, 7, 0) }.into()));
+    assert!(!sink.is_over());
+    sink.tick(Instant::from_nanos(100 * MS)).unwrap();
+    assert!(sink.is_over());
+    let said = finish(sink, Lost { copy_ring_buffer: 10, ..Lost::default() });
+    assert_eq!(said.as_deref(), Some("10 packets in 3 files, and 10 missed"));
+    let files = files.all.lock().unwrap();
+    let times: Vec<Vec<u64>> = files.iter().map(|file| seen(file).iter().map(|seen| seen.at / MS).collect()).collect();
+    assert_eq!(times, [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9]]);
+    for file in files.iter() {
+        let bytes = file.0.lock().unwrap().clone();
+        // The process is described in each, by its name.
+        assert!(bytes.windows(4).any(|name| name == b"curl"));
+        let mut capture = Capture::from_bytes(&bytes).unwrap();
+        let mut packets = 0;
+        while capture.next_frame().unwrap().is_some() {
+            packets += 1;
+        }
+        assert_eq!(capture.interfaces()[0].name.as_deref(), Some("eth0"));
+        assert_eq!(capture.interfaces()[0].dropped_by_system, Some(packets));
+    }
 }

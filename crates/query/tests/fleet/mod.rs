@@ -88,6 +88,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
         receiving: None,
         http: None,
         packets: None,
+        fired: None,
     }
 }
 

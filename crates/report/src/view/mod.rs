@@ -2,6 +2,7 @@
 
 mod advice;
 mod connections;
+mod fired;
 mod legs;
 mod losses;
 mod others;
@@ -16,6 +17,7 @@ mod words;
 use paper::document::{Clause, Text};
 use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
+pub(crate) use fired::fired;
 pub(crate) use legs::notes as leg_notes;
 pub(crate) use losses::{partial, seen, unrecorded};
 pub use others::{call_remarks, packet_remarks, receiving_remarks};

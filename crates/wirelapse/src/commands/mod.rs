@@ -37,7 +37,7 @@ use crate::exit;
 pub enum Command {
     Doctor(doctor::Args),
     Agent(agent::Args),
-    Trace(trace::Args),
+    Trace(Box<trace::Args>),
     Top(top::Args),
     Watch(watch::Args),
     Probe(probe::Args),

@@ -3,8 +3,11 @@
 mod files;
 pub mod lab_path;
 mod observed;
+mod open;
 mod outputs;
 mod packets;
+mod read;
+mod recorder;
 pub mod request;
 mod rights;
 pub mod screen;
@@ -20,6 +23,7 @@ use anyhow::Context as _;
 use machine::Caller;
 use record::{Monotonic, Nanos, Ratio};
 use rustix::process::{Gid, Uid};
+use summary::{Needs, Trigger};
 use trace::command::Stopped;
 use trace::{Memory, Tracer};
 
@@ -31,6 +35,7 @@ use crate::output::{self, Shown, complain, note};
 use crate::{hosts, memory, terminal};
 use lab_path::Networks;
 use outputs::Outputs;
+use recorder::Plan;
 use request::{Backend, Calls, Request};
 use rights::{Rights, Service};
 
@@ -56,15 +61,22 @@ pub struct Args {
     /// Also trace UDP sockets, each datagram in both directions
     #[arg(long, help_heading = heading::WHAT)]
     udp: bool,
-    /// Copy every packet of the traced TCP and UDP sockets, sent and received, with its process,
-    /// socket and send: headers, and payload with --snap
-    #[arg(long, requires = "write", help_heading = heading::WHAT)]
-    packets: bool,
-    /// How many bytes of payload --packets copies of each packet
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16), default_value_t = 0, requires = "packets", help_heading = heading::WHAT)]
-    snap: u16,
+    #[command(flatten)]
+    copies: packets::Options,
     #[command(flatten)]
     end: For,
+    /// Write nothing until this happens, then what came before and what follows (--keep), and end:
+    /// 'send > 40ms' (also receive, request, packet, datagram, connect, or a leg: 'send.tcp >
+    /// 1ms'), 'connect failed', reset, retransmission, 'retransmission timeout', drop, or signal.
+    /// SIGUSR1 always does. Several are combined with OR
+    #[arg(long, value_name = "TRIGGER", value_parser = Trigger::parse, requires = "output", conflicts_with = "min_latency", help_heading = heading::HOW_MUCH)]
+    until: Vec<Trigger>,
+    /// How much of the time before --until is kept in memory, and how long to go on after it
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse::seconds_above_zero, default_value = "30s", requires = "until", help_heading = heading::HOW_MUCH)]
+    keep: Nanos,
+    /// The most memory for what --keep keeps; where that is full, less time is kept
+    #[arg(long, value_name = "BYTES", value_parser = quantity::parse::bytes, default_value = "256MiB", requires = "until", help_heading = heading::COST)]
+    keep_memory: u64,
     /// Trace a random 1/N of each connection's time
     #[arg(long, value_name = "1/N", value_parser = quantity::parse::ratio, default_value = "1/1", help_heading = heading::COST)]
     sample: Ratio,
@@ -110,10 +122,13 @@ pub struct Args {
     output: Output,
     #[command(flatten, next_help_heading = heading::OUTPUT)]
     files: files::Files,
-    /// Write the packets of --packets to this file, in pcapng for Wireshark; - is standard output,
-    /// and the report goes to standard error
-    #[arg(short = 'w', long, value_name = "FILE", requires = "packets", help_heading = heading::OUTPUT)]
-    write: Option<std::path::PathBuf>,
+    /// Print the packets of a file that --packets wrote, with what the trace knew of each, and end;
+    /// -c and --filter choose among them
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["criteria", "packets", "output", "json", "command"], help_heading = heading::OUTPUT)]
+    read: Option<std::path::PathBuf>,
+    /// Show addresses and ports as numbers: the default
+    #[arg(short = 'n', long = "numeric", conflicts_with = "resolve", help_heading = heading::OUTPUT)]
+    _numeric: bool,
     #[arg(long, help = options::FORCE, help_heading = heading::OUTPUT)]
     force: bool,
     /// Keep and print only what takes at least this long, one line each as it happens; the report
@@ -139,6 +154,35 @@ pub struct Args {
     command: Vec<std::ffi::OsString>,
 }
 
+impl Args {
+    /// What a flight recorder is to do, where `--until` asks for one.
+    ///
+    /// # Errors
+    /// What has to be traced too, for a trigger to be seen.
+    fn recorder(&self) -> anyhow::Result<Option<Plan>> {
+        for trigger in &self.until {
+            let (is_traced, with) = match trigger.needs() {
+                Needs::Nothing => (true, ""),
+                Needs::Receives => (self.receive || self.requests || self.http, "--receive"),
+                Needs::Requests => (self.requests || self.http, "--requests"),
+                Needs::Packets => (self.every_packet, "--every-packet"),
+                Needs::Datagrams => (self.udp, "--udp"),
+                Needs::PacketsOrDatagrams => (self.every_packet || self.udp, "--every-packet (or --udp)"),
+                Needs::Copies => (self.copies.packets, "--packets"),
+            };
+            if !is_traced {
+                return Err(BadInput(format!(
+                    "--until {trigger:?} needs {with}: add that",
+                    trigger = trigger.to_string()
+                ))
+                .into());
+            }
+        }
+        let (triggers, keep, memory) = (self.until.clone(), self.keep, self.keep_memory);
+        Ok((!triggers.is_empty()).then_some(Plan { triggers, keep, memory }))
+    }
+}
+
 /// How often the tracer is asked for what it has, and the files are given what came.
 const TURN: Duration = Duration::from_millis(100);
 /// How often the table on the terminal is drawn.
@@ -151,12 +195,24 @@ const LAST_ACKS: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.read {
+        read::print(file, &args.copies)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut started = args.ready.take()?;
     let request = Request::from_args(args)?;
     let caller = if args.as_root || request.command.is_empty() { None } else { Caller::of_sudo()? };
     // Before anything is attached: what cannot be written is found at once.
-    let files = request.files.open(request.force)?;
+    let files = match request.recorder {
+        Some(_) => Vec::new(),
+        None => request.files.open(request.force)?,
+    };
     let named: Vec<_> = files.iter().filter_map(|file| file.named_at_the_end().map(Path::to_owned)).collect();
+    // A flight recorder makes all of its files later.
+    let (run, named) = match request.recorder {
+        Some(_) => (None, request.later_files()),
+        None => (request.run.as_deref(), named.into_iter().chain(request.next_files()).collect()),
+    };
     // From here on Ctrl-C ends the trace with its report, however early it comes. Where there is a
     // CMD, a second one ends the wait for it, so that the report comes. One more ends this program.
     let interrupt = Interrupt::with_patience(if request.command.is_empty() { 1 } else { 2 })?;
@@ -184,7 +240,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut service = Service { hosts: hosts::Names::default(), networks };
     let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
     let read = followed(&request.config.target, Path::new("/"));
-    ::rights::keep_for_trace(request.run.as_deref(), &named, &read)?;
+    ::rights::keep_for_trace(run, &named, &read)?;
 
     let mut labs_seen = None::<Instant>;
     let mut drawn = Instant::now();
@@ -193,11 +249,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut ended = None;
     // What fails ends the trace; what was gathered is reported all the same, and then the failure.
     let mut failure = None;
-    while failure.is_none() && !stopping.over(&tracer, child.as_mut(), &mut ended)? {
+    while failure.is_none()
+        && !outputs.are_over(timestamping::now())
+        && !stopping.over(&tracer, child.as_mut(), &mut ended)?
+    {
         failure = tracer
             .poll(TURN, &mut |event| outputs.event(&event))
             .context("the trace cannot go on")
-            .and_then(|()| outputs.turn(timestamping::now()))
+            .and_then(|()| outputs.turn(&request, timestamping::now(), || tracer.lost()))
             .err();
         if let Some(least) = outputs.tells_waiting()
             && looked.elapsed() >= LOOK
@@ -274,7 +333,8 @@ fn tell_memory(request: &Request, kernel: Memory) -> std::io::Result<()> {
     if request.json || request.shown.csv || terminal::quiet() {
         return Ok(());
     }
-    let own = request.limits().memory_bound(&request.families());
+    let kept = request.recorder.as_ref().map_or(0, |plan| plan.memory);
+    let own = request.limits().memory_bound(&request.families()) + kept;
     let line = format!(
         "Memory: at most {}, {} of it in the kernel, for {} connections.",
         quantity::bytes(kernel.most() + own),

@@ -20,6 +20,7 @@ mod trace_load;
 mod trace_many;
 mod trace_packets;
 mod trace_reasons;
+mod trace_recorder;
 mod trace_requests;
 mod trace_trouble;
 mod trace_truth;

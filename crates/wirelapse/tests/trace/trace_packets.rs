@@ -380,12 +380,67 @@ fn packets_in_a_pipe_are_alone_there() {
 }
 
 #[test]
+fn the_trace_ends_after_so_many_packets_of_a_filter_in_files_that_follow_one_another() {
+    tier::needs!(Need::Root, BTF, TSHARK);
+    let _turn = turn();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, filter) = (folder.path().join("p.pcapng"), format!("tcp dst port {port}"));
+    let more = ["--rotate-count", "50", "-W", "2", "-c", "130", "--filter", &filter];
+    let mut trace = copying(port, &file, &more);
+    // Four packets of each go to that port at least.
+    while trace.try_wait().unwrap().is_none() {
+        exchange(&listener);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let out = trace.wait_with_output().unwrap();
+    let said = text(&out.stdout);
+    assert!(out.status.success() && said.contains(": 130 packets in 3 files"), "{said} {}", text(&out.stderr));
+    let mut files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files, ["p_00002.pcapng", "p_00003.pcapng"].map(|name| folder.path().join(name)));
+    for (file, packets) in files.iter().zip([50, 30]) {
+        let all = read(file);
+        assert_eq!((all.len(), tshark(file)), (packets, packets));
+        assert!(all.iter().all(|seen| seen.bytes[22..24] == port.to_be_bytes()));
+        assert!(all.iter().all(|seen| seen.process == Some(std::process::id()) && seen.interface == "lo"));
+    }
+
+    // Lines of a file, with what is known of each packet.
+    let printed = |more: &[&str]| {
+        let out = tracing(&["-r", files[0].to_str().unwrap()]).args(more).output().unwrap();
+        assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
+        text(&out.stdout).lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let lines = printed(&[]);
+    assert_eq!(lines.len(), 50);
+    let to = " lo Out IP 127.0.0.1.";
+    let process = format!("[{}] (", std::process::id());
+    assert!(lines.iter().all(|line| line.contains(to) && line.contains(&process)), "{lines:?}");
+    let syns = printed(&["--filter", "tcp[tcpflags] & tcp-syn != 0"]);
+    assert!(syns.len() > 5 && syns.iter().all(|line| line.contains("Flags [S], seq ")), "{syns:?}");
+    assert_eq!(printed(&["-c", "3"]), lines[..3]);
+    // The first may be of a connection whose SYN is in the file before.
+    let data = printed(&["--filter", "ip[2:2] = 53"]);
+    let first_bytes = data.iter().filter(|line| line.contains("seq 1:2, ack ")).count();
+    assert!(data.len() > 5 && first_bytes + 1 >= data.len(), "{data:?}");
+    assert!(data.iter().all(|line| line.contains("length 1  ") && line.contains("send 1, 1 byte: tcp ")), "{data:?}");
+}
+
+#[test]
 fn what_cannot_be_is_wrong_use() {
     for (args, says) in [
         (&["--packets", "--all"][..], "--write"),
         (&["-w", "x", "--all"], "--packets"),
         (&["--packets", "-w", "x", "--all", "--sample", "1/2"], "--packets reports everything and cannot be sampled"),
         (&["--packets", "-w", "-", "--all", "--json"], "standard output"),
+        (&["--packets", "-w", "-", "--all", "-C", "1M"], "standard output is one file"),
+        (&["--packets", "-w", "x", "--all", "-W", "3"], "--rotate-size"),
+        (&["--packets", "-w", "x", "--all", "--filter", "prot 80"], "refused by libpcap"),
+        (&["-c", "3", "--all"], "--packets"),
+        (&["-r", "/nowhere/x.pcapng"], "/nowhere/x.pcapng"),
+        (&["-r", "x", "--all"], "--all"),
     ] {
         let out = tracing(args).output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{args:?}");

@@ -198,6 +198,9 @@ pub fn describe(of: &Subject) -> Document {
         let at = verdict.len().min(1);
         verdict.splice(at..at, missing.into_iter().flatten().map(Clause::caveat));
     }
+    if let Some(fired) = &of.provenance.fired {
+        verdict.insert(0, Clause::finding(view::fired(fired)));
+    }
     let title = of.name.map_or_else(|| "Trace".to_owned(), |name| format!("Trace {name}"));
     Document { title: title.into(), about, verdict, warnings: Vec::new(), sections }
 }

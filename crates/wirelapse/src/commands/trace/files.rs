@@ -49,6 +49,11 @@ impl Files {
         self.0.iter().try_for_each(|(_, path)| ::files::refuse(path, force))
     }
 
+    /// Their names.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|(_, path)| path.as_path())
+    }
+
     /// Opens them, found writable before anything is attached.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::IpAddr;
 
+use anyhow::Context as _;
 use export::ndjson::Ndjson;
 use record::{End, Event, Instant, Lost, Monotonic, Nanos, Send, Sink, SinkError};
 use report::page::trace::{self, Subject, describe};
@@ -12,10 +13,11 @@ use store::Provenance;
 use summary::{Requests, TraceSummary};
 
 use super::files::Opened;
+use super::recorder::{Plan, Recorder};
 use super::request::Request;
 use super::slow::Slow;
 use crate::exit::{is_closed_pipe, message};
-use crate::output::{self, complain};
+use crate::output::{self, complain, note};
 
 /// What is printed with `--min-latency`, in errors.
 const SLOW_LINES: &str = "lines of what is slow";
@@ -59,21 +61,33 @@ pub struct Outputs {
     requests: Option<Requests>,
     /// Decides what the outputs get, with `--min-latency`; the summary gets everything.
     slow: Option<Slow>,
+    /// Holds everything back, with `--until`.
+    recorder: Option<Recorder>,
+    /// Whether the outputs are open.
+    writes: bool,
     /// The first thing that went wrong; who passes events on cannot take it.
     failed: Option<SinkError>,
 }
 
 impl Outputs {
     pub fn open(request: &Request, provenance: &Provenance, files: Vec<Opened>) -> anyhow::Result<Self> {
+        let recorder = request.recorder.clone().map(|plan| {
+            Recorder::begin(plan, provenance.clock, Instant::from_nanos(provenance.start_ns))
+                .context("cannot listen for SIGUSR1")
+        });
+        let recorder = recorder.transpose()?;
+        let writes = recorder.is_none();
         Ok(Self {
             summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),
-            outputs: asked(request, provenance, files)?,
+            outputs: if writes { asked(request, provenance, files)? } else { Vec::new() },
             requests: request.requests.then(|| match request.config.http {
                 true => Requests::with_labels(),
                 false => Requests::default(),
             }),
             slow: request.min_latency.map(|least| Slow::new(least, provenance.clock, !request.json)),
+            recorder,
+            writes,
             failed: None,
         })
     }
@@ -110,6 +124,13 @@ impl Outputs {
     }
 
     fn take(&mut self, event: &Event) {
+        match &mut self.recorder {
+            Some(recorder) => recorder.event(event, timestamping::now()),
+            None => self.pass_on(event),
+        }
+    }
+
+    fn pass_on(&mut self, event: &Event) {
         let kept = self.slow.as_mut().map_or(Ok(true), |slow| slow.keeps(event));
         if let Err(error) = self.summary.event(event) {
             self.failed.get_or_insert(error);
@@ -136,45 +157,107 @@ impl Outputs {
 
     /// The time from which on sends are told of while they wait for their ACK, where they are.
     pub fn tells_waiting(&self) -> Option<Nanos> {
-        self.slow.as_ref().map(Slow::least)
+        self.recorder.as_ref().map_or_else(|| self.slow.as_ref().map(Slow::least), Recorder::longest_send)
     }
 
     /// Tells of sends that wait for their ACK.
     pub fn waiting(&mut self, sends: Vec<Send>) {
+        if let Some(recorder) = &mut self.recorder {
+            return sends.first().map_or((), |send| recorder.waits(send, timestamping::now()));
+        }
         match self.slow.as_mut().map_or(Ok(Vec::new()), |slow| slow.waiting(sends)) {
             Ok(fresh) => fresh.iter().for_each(|send| self.each(|sink| sink.waiting(send))),
             Err(error) => drop(self.failed.get_or_insert(SinkError::new(SLOW_LINES, error))),
         }
     }
 
-    /// After each turn: passes on what has gathered, and says what went wrong.
-    pub fn turn(&mut self, now: Instant<Monotonic>) -> anyhow::Result<()> {
+    /// After each turn: passes on what has gathered, and says what went wrong. `lost` is what was
+    /// missed up to now.
+    pub fn turn(
+        &mut self,
+        request: &Request,
+        now: Instant<Monotonic>,
+        lost: impl FnOnce() -> Lost,
+    ) -> anyhow::Result<()> {
         let mut ended = Vec::new();
         if let Some(requests) = &mut self.requests {
             requests.tick(now, &mut |request| ended.push(request));
         }
         self.take_requests(ended);
+        match &mut self.recorder {
+            Some(recorder) => {
+                recorder.turn(now, lost());
+                self.replay(request, false)?;
+            }
+            None => self.tick(now),
+        }
+        self.failed.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn tick(&mut self, now: Instant<Monotonic>) {
         if let Err(error) = self.summary.tick(now) {
             self.failed.get_or_insert(error);
         }
         self.each(|sink| sink.tick(now));
-        self.failed.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Passes on what a recorder holds, once what it waits for has happened: some of it, or `all`.
+    fn replay(&mut self, request: &Request, all: bool) -> anyhow::Result<()> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        let Some(fired) = recorder.fired().cloned() else { return Ok(()) };
+        let began = recorder.began().0;
+        let earlier = if self.writes { Vec::new() } else { recorder.take_earlier() };
+        let turns = recorder.take(all);
+        if !self.writes {
+            self.writes = true;
+            note(&format!("Recording: {}", fired.finding));
+            self.provenance.start_ns = began.as_nanos();
+            self.provenance.fired = Some(fired);
+            self.summary = trace::figures(began, request.slowest);
+            self.outputs = asked(request, &self.provenance, request.files.open(request.force)?)?;
+        }
+        earlier.iter().for_each(|event| self.pass_on(event));
+        for (at, events) in turns {
+            events.iter().for_each(|event| self.pass_on(event));
+            self.tick(at);
+        }
+        Ok(())
+    }
+
+    /// Whether what was asked for is there: in a recorder, or in an output.
+    pub fn are_over(&self, now: Instant<Monotonic>) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.is_over(now))
+            || self.outputs.iter().any(|output| output.sink.is_over())
     }
 
     /// Ends the outputs and shows the report: that is what was gathered, so it is shown even where
     /// an output failed. `names` are those of hosts, by their addresses.
     pub fn finish(
-        self,
+        mut self,
         request: &Request,
         facts: &mut Facts,
         path: Option<serde_json::Value>,
         names: &HashMap<IpAddr, String>,
     ) -> anyhow::Result<()> {
+        let mut fired = 0;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.turn(timestamping::now(), facts.lost);
+            let Some(what) = recorder.fired() else {
+                return Ok(request.tell(&recorder_waited(request, facts))?);
+            };
+            fired = what.times;
+            facts.lost = facts.lost - recorder.began().1;
+            self.replay(request, true)?;
+            if let Some(of) = &mut self.provenance.fired {
+                of.times = fired;
+            }
+        }
         let figures = self.summary.figures();
         // One end for the run and for what is said of it.
         let at = timestamping::now();
         facts.lasted = at.since(Instant::from_nanos(self.provenance.start_ns)).unwrap_or(Nanos::ZERO);
-        let end = End { at, lost: &facts.lost, coverage: &facts.coverage, figures: &figures, path: path.as_ref() };
+        let end =
+            End { at, lost: &facts.lost, coverage: &facts.coverage, figures: &figures, path: path.as_ref(), fired };
         let (mut failed, mut written) = (Vec::from_iter(self.failed.map(anyhow::Error::from)), Vec::new());
         for output in self.outputs {
             match output.sink.finish(&end) {
@@ -211,6 +294,17 @@ impl Outputs {
             request.tell("")?;
         }
         written.iter().try_for_each(|line| request.tell(line))?;
+        if self.recorder.as_ref().is_some_and(Recorder::was_short) {
+            request.tell(
+                "The memory for what is kept was full: the run begins later than --keep says. Raise --keep-memory.",
+            )?;
+        }
         Ok(())
     }
+}
+
+/// That nothing happened.
+fn recorder_waited(request: &Request, facts: &Facts) -> String {
+    let waited = request.recorder.as_ref().map(Plan::in_words).unwrap_or_default();
+    format!("`{waited}` did not happen in {}: nothing was written.", facts.lasted)
 }

@@ -12,6 +12,7 @@ use trace::{BackendChoice, Config};
 use super::Args;
 use super::files::Files;
 use super::packets::Packets;
+use super::recorder::Plan;
 use crate::criteria::Aimed;
 use crate::exit::BadInput;
 use crate::memory;
@@ -58,6 +59,8 @@ pub struct Request {
     pub files: Files,
     /// What is done with copies of packets, where there are any.
     pub packets: Option<Packets>,
+    /// What a flight recorder does, where it is one.
+    pub recorder: Option<Plan>,
     /// The least time of what is kept and printed, where there is one.
     pub min_latency: Option<Nanos>,
     /// Whether existing files are overwritten.
@@ -80,7 +83,7 @@ impl Request {
         if args.draw && args.sample == Ratio::ALL {
             return Err(bad("--draw needs --sample 1/N to say how many sends to draw"));
         }
-        let whole = [(args.every_packet, "--every-packet"), (args.udp, "--udp"), (args.packets, "--packets")]
+        let whole = [(args.every_packet, "--every-packet"), (args.udp, "--udp"), (args.copies.packets, "--packets")]
             .into_iter()
             .find(|w| w.0);
         if let Some((_, option)) = whole
@@ -105,7 +108,9 @@ impl Request {
             crate::files::check_run(run, args.force)?;
         }
         args.files.refuse(args.force)?;
-        let packets = args.write.as_deref().map(|file| Packets::new(file, args.snap, args.force)).transpose()?;
+        let recorder = args.recorder()?;
+        let run = args.output.output.as_deref().filter(|_| recorder.is_some());
+        let packets = args.copies.packets(run, args.force)?;
         let on_stdout = packets.as_ref().is_some_and(Packets::on_stdout);
         if on_stdout && (args.json.json || args.min_latency.is_some()) {
             return Err(bad(
@@ -156,6 +161,7 @@ impl Request {
             // Lines as they happen and a table cannot share a terminal.
             live: terminal
                 && !args.no_live
+                && recorder.is_none()
                 && !args.json.json
                 && !on_stdout
                 && args.min_latency.is_none()
@@ -164,7 +170,21 @@ impl Request {
             run: args.output.output.clone(),
             files: args.files.clone(),
             packets,
+            recorder,
         })
+    }
+
+    /// What a flight recorder makes once it has something to write.
+    pub fn later_files(&self) -> Vec<PathBuf> {
+        // Packets inside of the run are not: its folder is.
+        let run = self.run.as_deref();
+        let packets = self.packets.as_ref().and_then(Packets::path).filter(|file| file.parent() != run);
+        run.into_iter().chain(packets).chain(self.files.paths()).map(Path::to_owned).collect()
+    }
+
+    /// What is made while the trace goes on, beside its run.
+    pub fn next_files(&self) -> Option<PathBuf> {
+        self.packets.as_ref().filter(|packets| packets.rotates())?.path().map(Path::to_owned)
     }
 
     /// Whether standard output is for packets alone.
@@ -204,8 +224,15 @@ impl Request {
     /// has, and standard error is its own.
     pub fn started(&self, backend: trace::Backend, kernel: trace::Memory) -> Option<String> {
         let (now, most) = (quantity::bytes(kernel.at_once), quantity::bytes(kernel.most()));
+        let waits = self.recorder.as_ref().map_or_else(String::new, |plan| {
+            let memory = quantity::bytes(plan.memory);
+            format!(" The last {} are kept in at most {memory} of memory until `{}`.", plan.keep, plan.in_words())
+        });
         self.command.is_empty().then(|| {
-            format!("Tracing started: {}, by {backend}, with {now} of kernel memory, at most {most}.", self.words)
+            format!(
+                "Tracing started: {}, by {backend}, with {now} of kernel memory, at most {most}.{waits}",
+                self.words
+            )
         })
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 
-use record::{ClockReading, ConnectionId, Event, Nanos, Owner, Send, SeqNumber};
+use record::{ClockReading, ConnectionId, Event, Nanos, Send, SeqNumber};
 use report::line;
 use summary::{Timed, TimedKind};
 
+use super::open::Open;
 use crate::output::harmless;
 
 /// Decides what is slow.
@@ -16,7 +16,7 @@ pub struct Slow {
     clock: ClockReading,
     /// Whether each is a line on standard output.
     prints: bool,
-    open: HashMap<ConnectionId, ((SocketAddr, SocketAddr), Owner)>,
+    open: Open,
     /// The send of each connection that was printed while it waited for its ACK.
     waiting: HashMap<ConnectionId, SeqNumber>,
 }
@@ -24,7 +24,7 @@ pub struct Slow {
 impl Slow {
     /// What takes `least` or longer is slow; `clock` gives the time of day.
     pub fn new(least: Nanos, clock: ClockReading, prints: bool) -> Self {
-        Self { least, clock, prints, open: HashMap::new(), waiting: HashMap::new() }
+        Self { least, clock, prints, open: Open::default(), waiting: HashMap::new() }
     }
 
     /// Whether an event is kept: what says which connections there are, and what is slow. That is
@@ -33,13 +33,9 @@ impl Slow {
     /// # Errors
     /// What standard output says.
     pub fn keeps(&mut self, event: &Event) -> io::Result<bool> {
-        match event {
-            Event::Connection(c) => drop(self.open.insert(c.id, ((c.local, c.remote), c.owner))),
-            Event::Closed { connection, .. } => {
-                self.open.remove(connection);
-                self.waiting.remove(connection);
-            }
-            _ => {}
+        self.open.event(event);
+        if let Event::Closed { connection, .. } = event {
+            self.waiting.remove(connection);
         }
         // What has no legs says which connections there are.
         let timed = record::of_each_kind_with_legs!(event, record => timed(record));
@@ -70,7 +66,7 @@ impl Slow {
     }
 
     fn print(&self, event: &Event, began: Option<u64>) -> io::Result<()> {
-        let of = event.connection_without_ends().and_then(|id| self.open.get(&id));
+        let of = self.open.of_event(event);
         let Some(words) = line::slow(event, of.map(|of| of.0), of.map(|of| of.1)) else { return Ok(()) };
         let at = began.map_or_else(|| "—".into(), |at| self.clock.time_of_day(at));
         let mut out = crate::output::stdout().lock();
