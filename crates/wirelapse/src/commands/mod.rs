@@ -9,6 +9,7 @@ pub mod completions;
 pub mod crr;
 pub mod delay;
 pub mod doctor;
+pub mod extcap;
 pub mod generate;
 pub mod lab;
 pub mod man;
@@ -48,6 +49,7 @@ pub enum Command {
     Delay(Box<delay::Args>),
     Report(report::Args),
     Query(query::Args),
+    Extcap(extcap::Args),
     Lab(lab::Args),
     Study(study::Args),
     Serve(serve::Args),
@@ -78,6 +80,7 @@ impl Command {
             Self::Delay(args) => delay::run(&args),
             Self::Report(args) => report::run(&args),
             Self::Query(args) => query::run(&args),
+            Self::Extcap(args) => extcap::run(&args),
             Self::Lab(args) => lab::run(&args),
             Self::Study(args) => study::run(&args),
             Self::Serve(args) => serve::run(&args),

@@ -120,6 +120,9 @@ fn the_rpm_is_installed_and_leaves_what_rpm_leaves() {
         "wirelapse 0.",
         "./usr/bin/wirelapse\n",
         "./usr/share/man/man1/wirelapse-trace.1.gz\n",
+        "./usr/lib64/wireshark/extcap/wirelapse\n",
+        "./usr/lib64/wireshark/plugins/wirelapse.lua\n",
+        "./usr/share/wireshark/profiles/Wirelapse/colorfilters\n",
         "./etc/wirelapse/agent.toml\n",
     ] {
         assert!(installed.contains(file), "{file}: {said}");

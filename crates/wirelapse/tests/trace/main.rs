@@ -3,6 +3,7 @@
 
 mod compare_hosts;
 mod compare_runs;
+mod extcap;
 mod first_hour;
 mod json_keys;
 #[path = "../scene/mod.rs"]

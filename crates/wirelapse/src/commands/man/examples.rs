@@ -27,6 +27,18 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
         "sudo wirelapse trace --requests -- curl -so /dev/null http://192.0.2.1/",
         "one program from its first byte, request by request",
     ),
+    (
+        "wirelapse-trace",
+        "sudo wirelapse trace --unit nginx --packets -w nginx.pcapng",
+        "every packet of a unit with its process and send, for Wireshark",
+    ),
+    (
+        "wirelapse-trace",
+        "sudo wirelapse trace --unit nginx --packets --until 'send > 40ms' -o slow",
+        "nothing until a send is slow, then what led to it and what follows",
+    ),
+    ("wirelapse-extcap", "wirelapse extcap --extcap-interfaces", "the interface that Wireshark shows"),
+    ("wirelapse-extcap", "wirelapse extcap --extcap-config --extcap-interface wirelapse", "what its dialog asks for"),
     ("wirelapse-top", "sudo wirelapse top --by peer", "which peer waits, live, and for what"),
     ("wirelapse-top", "sudo wirelapse top --once --csv --sort p99", "one table for programs, the slowest first"),
     (
