@@ -64,6 +64,9 @@ pub struct Kept<'a> {
     /// Whether nothing is done any more but to decode what is open and to write files: every other
     /// system call is denied.
     pub decodes: bool,
+    /// Whether maps of BPF programs that are loaded are still read and written. Before Linux 5.19
+    /// that takes `CAP_BPF` where `kernel.unprivileged_bpf_disabled` is set.
+    pub maps: bool,
     /// Whether what is decoded is sent as frames, on a socket that is open.
     pub sends: bool,
 }
@@ -82,6 +85,7 @@ impl Kept<'_> {
         programs: false,
         root: true,
         decodes: false,
+        maps: false,
         sends: false,
     };
 }
@@ -248,7 +252,7 @@ pub fn keep_for_capture<'a>(hardware: bool, files: impl IntoIterator<Item = &'a 
     let folders: Vec<&Path> = files.into_iter().map(folder).collect();
     let hardware = if hardware { CapabilitySet::NET_ADMIN } else { CapabilitySet::empty() };
     let writing = to_reach(&folders, &[]);
-    keep_only(&Kept { capabilities: hardware | writing, written: &folders, ..Kept::NOTHING })
+    keep_only(&Kept { capabilities: hardware | writing, written: &folders, maps: true, ..Kept::NOTHING })
 }
 
 /// Keeps what it takes to decode files that are open, written by nobody knows whom, and to write
@@ -313,7 +317,8 @@ fn is_root_by_another_name(capabilities: CapabilitySet) -> bool {
 pub fn keep_for_trace(run: Option<&Path>, files: &[PathBuf], read: &[PathBuf]) -> Result<(), Error> {
     let written: Vec<&Path> = run.into_iter().chain(files.iter().map(|file| folder(file))).collect();
     let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
-    keep_only(&Kept { capabilities: to_reach(&written, &[]), written: &written, read: &read, ..Kept::NOTHING })
+    let capabilities = to_reach(&written, &[]);
+    keep_only(&Kept { capabilities, written: &written, read: &read, maps: true, ..Kept::NOTHING })
 }
 
 /// Keeps what the process that walks the sockets for a trace needs: to find the network namespaces
@@ -382,6 +387,19 @@ fn for_others(folders: &[&Path]) -> CapabilitySet {
     taken.set(CapabilitySet::DAC_OVERRIDE, !without_rights(file_ids(), || may_write(folders)));
     taken.set(CapabilitySet::CHOWN, files::caller().is_some());
     taken
+}
+
+/// Whether this kernel lets no one without `CAP_BPF` read an open map: tried without it.
+fn maps_take_rights() -> bool {
+    const MAP_LOOKUP_ELEM: libc::c_int = 1;
+    // `map_fd`, `key`, `value` and `flags` of `union bpf_attr` (<linux/bpf.h>).
+    let no_map = [u64::from(u32::MAX), 0, 0, 0];
+    let refused = || {
+        // SAFETY: the kernel reads so many bytes of the array, and finds that they name no map.
+        unsafe { libc::syscall(libc::SYS_bpf, MAP_LOOKUP_ELEM, no_map.as_ptr(), size_of_val(&no_map)) };
+        io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    };
+    without_rights(file_ids(), refused)
 }
 
 /// What a thread finds allowed that opens files as this user and group, without the groups that
@@ -529,7 +547,8 @@ fn leave_root(opened: bool) -> Result<(), Error> {
 
 fn drop_capabilities(kept: &Kept<'_>) -> Result<(), Error> {
     let have = rustix::thread::capabilities(None).map_err(Error::of("read this process's capabilities"))?;
-    let held = kept.capabilities & have.permitted;
+    let maps = if kept.maps && maps_take_rights() { CapabilitySet::BPF } else { CapabilitySet::empty() };
+    let held = (kept.capabilities | maps) & have.permitted;
     // Whoever is not root has programs inherit them, where that was so before.
     let inheritable = if kept.programs { held & have.inheritable } else { CapabilitySet::empty() };
     let sets = rustix::thread::CapabilitySets { effective: held, permitted: held, inheritable };

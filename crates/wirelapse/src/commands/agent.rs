@@ -328,7 +328,13 @@ impl Needs {
         let ports: Vec<u16> = ports.iter().copied().chain(self.connects.then_some(DNS)).collect();
         let read: Vec<&Path> = self.read.iter().map(PathBuf::as_path).collect();
         let written: Vec<&Path> = self.written.iter().map(PathBuf::as_path).collect();
-        Ok(rights::keep_only(&Kept { written: &written, read: &read, connected: Some(&ports), ..Kept::NOTHING })?)
+        Ok(rights::keep_only(&Kept {
+            written: &written,
+            read: &read,
+            connected: Some(&ports),
+            maps: true,
+            ..Kept::NOTHING
+        })?)
     }
 }
 

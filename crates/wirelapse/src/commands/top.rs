@@ -154,7 +154,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria) };
     let rights = tracer.hand_over(limit, |request| service.serve(request))?;
     let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
-    rights::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
+    rights::keep_only(&Kept { read: &read, maps: true, ..Kept::NOTHING })?;
     let mut feed = Feed::new(args.interval, args.resolve);
     let mut state = State::new(args.by.into(), args.sort.into());
     let end = args.end.duration().map(|time| Instant::now() + time);

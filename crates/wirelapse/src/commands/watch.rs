@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if moment != Moment::Every {
         let read = followed(&aimed.target, Path::new("/"));
         let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
-        rights::keep_only(&Kept { read: &read, ..Kept::NOTHING })?;
+        rights::keep_only(&Kept { read: &read, maps: true, ..Kept::NOTHING })?;
     }
     let (begun, duration, every) = (Instant::now(), args.end.duration(), Duration::from(args.every));
     let mut tally = Tally {
