@@ -1,5 +1,6 @@
 //! Compiles the BPF programs, `src/FOLDER/NAME.bpf.c` each, with clang to `OUT_DIR/NAME.bpf.o`, and
-//! makes Rust types of those that they share with user space.
+//! once more for older kernels (`bpf/older.h`) to `OUT_DIR/NAME.older.o`. Makes Rust types of those
+//! that they share with user space.
 
 mod bindings;
 
@@ -17,19 +18,33 @@ fn main() {
     for source in sources() {
         let name = source.file_name().and_then(|name| name.to_str()).expect("file names of sources are ASCII");
         let object = out.join(name).with_extension("o");
-        let built = SkeletonBuilder::new()
-            .source(&source)
-            .obj(&object)
-            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-Isrc/bpf", &paths])
-            .build();
-        if let Err(error) = built {
-            panic!("cannot compile {}: {error:#}\nclang (11 or later) has to be installed", source.display());
+        compile(&source, &object, &[&paths]);
+        let mut objects = vec![object];
+        if !TODAY.contains(&name) {
+            // Kernels before 5.12 take no type information of a section without a variable, as of
+            // the tables that a switch becomes.
+            let older = out.join(name.replace(".bpf.c", ".older.o"));
+            compile(&source, &older, &[&paths, "-DOLDER=1", "-fno-jump-tables"]);
+            objects.push(older);
         }
-        if let Err(problem) = bindings.add(&object) {
-            panic!("{}: {problem}", source.display());
+        for object in objects {
+            if let Err(problem) = bindings.add(&object) {
+                panic!("{}: {problem}", source.display());
+            }
         }
     }
     std::fs::write(out.join("layout.rs"), bindings.to_string()).expect("OUT_DIR can be written to");
+}
+
+/// Sources that are not built for older kernels.
+const TODAY: [&str; 5] =
+    ["baselines.bpf.c", "capabilities.bpf.c", "copies.bpf.c", "packets.bpf.c", "timestamping.bpf.c"];
+
+fn compile(source: &Path, object: &Path, flags: &[&str]) {
+    let arguments = ["-Wall", "-Werror", "-mcpu=v3", "-Isrc/bpf"].iter().chain(flags);
+    if let Err(error) = SkeletonBuilder::new().source(source).obj(object).clang_args(arguments).build() {
+        panic!("cannot compile {}: {error:#}\nclang (11 or later) has to be installed", source.display());
+    }
 }
 
 /// Every BPF source of the crate, in the order of their names.

@@ -5,7 +5,7 @@
 //! them.
 
 use crate::layout::{CHANGE_ARM, CHANGE_DISARM, CHANGE_NOTHING, RawTask};
-use crate::object::{self, compiled};
+use crate::object::{self, compiled_for_today};
 use crate::programs::{At, Programs};
 use crate::{Error, cgroup, refusal, walk};
 
@@ -81,7 +81,7 @@ fn load(baseline: Option<Baseline>) -> Result<Programs, Error> {
         }
         None => Vec::new(),
     };
-    let object = object::open(compiled!("baselines"), "wirelapse")?;
+    let object = object::open(compiled_for_today!("baselines"), "wirelapse")?;
     let what = baseline.map_or("flags", Baseline::program);
     Programs::load(object, plan, &cgroups).map_err(|error| error.of(what))
 }

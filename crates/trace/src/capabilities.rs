@@ -2,9 +2,12 @@
 //! one, and each backend by loading the very programs it uses.
 
 use std::ffi::OsStr;
+use std::sync::OnceLock;
 
-use crate::object::{self, compiled};
+use crate::object::{self, compiled_for_today};
 use crate::probe::Ground;
+use crate::programs::LoadError;
+use crate::refusal::Refusal;
 use crate::sizes::Sizes;
 use crate::{Config, aim, cgroup, privilege, refusal, sends};
 
@@ -40,12 +43,27 @@ pub const BPF_TIMESTAMPING: &str = "bpf_timestamping";
 /// The name of the tracepoints backend as a whole.
 pub const TRACEPOINTS_BACKEND: &str = "tracepoints_backend";
 
+/// What all programs for kernels of today need.
+const TODAY: &str = "try_today";
+
+/// Whether this kernel takes the programs for older kernels alone. Tried once.
+pub(crate) fn older() -> bool {
+    static OLDER: OnceLock<bool> = OnceLock::new();
+    *OLDER.get_or_init(|| matches!(try_one(TODAY), Err(LoadError::Refused(Refusal::Refused { .. }))))
+}
+
 /// Name, program of `bpf/capabilities.bpf.c`, purpose, and what is done without.
-const PROGRAMS: [(&str, &str, &str, &str); 10] = [
+const PROGRAMS: [(&str, &str, &str, &str); 11] = [
     ("ring_buffer", "try_ring_buffer", "hands finished sends to user space", "nothing: tracing needs it (Linux 5.8)"),
     ("sockops", "try_sockops", "sees connections begin and end, per cgroup", "nothing: tracing needs it"),
     ("iter_tcp", "try_iter_tcp", "picks up connections that exist already", "only new connections are followed"),
     ("tp_btf", "try_tp_btf", "follows child processes; stages of the tracepoints backend", "nothing: tracing needs it"),
+    (
+        "bpf_loop",
+        TODAY,
+        "loops of any length in the kernel, storage of sockets in tracepoints (Linux 5.17)",
+        "the same programs as older kernels take them: at most 2,048 sends for one ACK, 24 for one packet",
+    ),
     ("raw_tp", "try_raw_tp", "tracepoints without types", "not used where tp_btf works"),
     ("tp_sendmsg_locked", "try_tp_sendmsg", "the send stage of the tracepoints backend (Linux 6.16)", "fentry"),
     (
@@ -88,14 +106,24 @@ pub fn all() -> Vec<Capability> {
 
 /// Loads one program of the object, and lets it go again.
 fn load_one(name: &str) -> Result<(), String> {
-    let explain = |error: crate::Error| error.to_string();
-    let mut object = object::open(compiled!("capabilities"), "wirelapse").map_err(explain)?;
+    try_one(name).map_err(|error| match error {
+        LoadError::Refused(refusal) => refusal.to_string(),
+        LoadError::Failed(error) => error.to_string(),
+    })
+}
+
+fn try_one(name: &str) -> Result<(), LoadError> {
+    let mut object = object::open(compiled_for_today!("capabilities"), "wirelapse")?;
     for mut program in object.progs_mut() {
         let wanted = program.name() == OsStr::new(name);
         program.set_autoload(wanted);
     }
-    object::set_maps(&mut object, |_, map| map.set_autocreate(name == "try_ring_buffer")).map_err(explain)?;
-    refusal::load(object).map(drop).map_err(|refusal| refusal.to_string())
+    object::set_maps(&mut object, |map, of| match map {
+        "ring" => of.set_autocreate(name == "try_ring_buffer"),
+        "storage" => of.set_autocreate(name == TODAY),
+        _ => Ok(()),
+    })?;
+    Ok(refusal::load(object).map(drop)?)
 }
 
 #[cfg(test)]

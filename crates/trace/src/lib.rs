@@ -26,6 +26,7 @@ mod clock;
 pub mod command;
 mod config;
 mod connects;
+mod cookies;
 mod copies;
 mod decode;
 mod error;

@@ -5,20 +5,44 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut};
 
-use crate::Error;
 use crate::layout::{CHUNK, Plain, RawConfig};
+use crate::programs::{At, LoadError, Planned};
+use crate::refusal::Refusal;
 use crate::sizes::Sizes;
+use crate::{Error, capabilities};
+
+/// What was built of `src/FOLDER/NAME.bpf.c`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compiled {
+    /// The object for kernels of today.
+    pub today: &'static [u8],
+    /// That for older ones.
+    pub older: Option<&'static [u8]>,
+}
 
 /// The object that was built of `src/FOLDER/NAME.bpf.c`.
 macro_rules! compiled {
     ($name:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
+        $crate::object::Compiled {
+            today: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")),
+            older: Some(include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".older.o"))),
+        }
     };
 }
 pub(crate) use compiled;
 
-/// Opens an object. `name` is the prefix by which the kernel lists its maps.
-pub(crate) fn open(bytes: &[u8], name: &str) -> Result<OpenObject, Error> {
+/// That which is built for kernels of today alone.
+macro_rules! compiled_for_today {
+    ($name:literal) => {
+        $crate::object::Compiled { today: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")), older: None }
+    };
+}
+pub(crate) use compiled_for_today;
+
+/// Opens the object that is for this kernel. `name` is the prefix by which the kernel lists its
+/// maps.
+pub(crate) fn open(compiled: Compiled, name: &str) -> Result<OpenObject, Error> {
+    let bytes = compiled.older.filter(|_| capabilities::older()).unwrap_or(compiled.today);
     ObjectBuilder::default()
         .name(name)
         .and_then(|builder| builder.open_memory(bytes))
@@ -27,8 +51,16 @@ pub(crate) fn open(bytes: &[u8], name: &str) -> Result<OpenObject, Error> {
 
 /// Opens an object of programs that are aimed at a target, and sets its sizes and its
 /// configuration.
-pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Sizes) -> Result<OpenObject, Error> {
-    let mut object = open(bytes, name)?;
+pub(crate) fn open_aimed(
+    compiled: Compiled,
+    name: &str,
+    config: &RawConfig,
+    sizes: Sizes,
+) -> Result<OpenObject, LoadError> {
+    if compiled.older.is_none() && capabilities::older() {
+        return Err(Refusal::NotForOlder.into());
+    }
+    let mut object = open(compiled, name)?;
     set_maps(&mut object, |name, map| match name {
         "rows" | "free_rows" => map.set_max_entries(sizes.rows),
         "queues" | "free_queues" => map.set_max_entries(sizes.queues),
@@ -42,6 +74,9 @@ pub(crate) fn open_aimed(bytes: &[u8], name: &str, config: &RawConfig, sizes: Si
     })?;
     Ok(object)
 }
+
+/// On older kernels, where storage of sockets is a table: what a listener's children take over.
+pub(crate) const INHERITED: Planned = ("cloned", At::Section);
 
 /// Does something to each map of an object that is not loaded yet, by its name.
 pub(crate) fn set_maps(

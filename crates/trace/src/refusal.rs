@@ -28,6 +28,8 @@ pub enum Refusal {
         /// What it said.
         words: String,
     },
+    /// The kernel takes none but the programs for older kernels, and these are not among them.
+    NotForOlder,
     /// No other way loads either.
     All(Vec<Self>),
 }
@@ -39,6 +41,9 @@ impl fmt::Display for Refusal {
                 write!(f, "the kernel has no tracepoint {name} (Linux {since} brought it)")
             }
             Self::NotPermitted { words } | Self::Refused { words } => f.write_str(words),
+            Self::NotForOlder => f.write_str(
+                "its programs are for kernels with bpf_loop() and storage of sockets in tracepoints (Linux 5.17), which this one lacks",
+            ),
             Self::All(all) => {
                 for (index, refusal) in all.iter().enumerate() {
                     write!(f, "{}{refusal}", if index > 0 { "; " } else { "" })?;

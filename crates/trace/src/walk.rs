@@ -7,6 +7,7 @@ use libbpf_rs::{Iter, Link};
 
 use crate::Error;
 use crate::namespace::{self, Network};
+use crate::{capabilities, cookies};
 
 /// What a walk does, in errors.
 const ITERATE: &str = "cannot iterate over the sockets";
@@ -55,7 +56,15 @@ impl<'a> Walk<'a> {
     fn begin(&self) -> Result<Option<Iter>, Error> {
         let iterator = self.iterators[self.next / self.networks.len()];
         let network = &self.networks[self.next % self.networks.len()];
-        match network.within(|| Iter::new(iterator).map_err(Error::bpf(ITERATE))) {
+        // Once for all iterators of the walk.
+        let first = self.next < self.networks.len();
+        let begin = || {
+            if first && capabilities::older() {
+                cookies::give()?;
+            }
+            Iter::new(iterator).map_err(Error::bpf(ITERATE))
+        };
+        match network.within(begin) {
             // Only with the least rights (`Config::least_rights`): what is in other network
             // namespaces is not picked up.
             Err(Error::System { source, .. }) if !network.is_own() && source.kind() == ErrorKind::PermissionDenied => {

@@ -8,7 +8,7 @@
 #include "processes.h"
 
 /* Announces it; where the ring buffer is full, the next use tries again. */
-static __always_inline bool announce(struct row *row, __u32 pid, const char comm[16], const struct tcp_sock *tp)
+static OWN_STACK bool announce(struct row *row, __u32 pid, const char comm[16], const struct tcp_sock *tp)
 {
 	const struct sock *sk = (const struct sock *)&tp->inet_conn.icsk_inet.sk;
 	struct connection_record record = { .kind = RECORD_CONNECTION, .pid = pid };

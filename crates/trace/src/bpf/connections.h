@@ -108,7 +108,7 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->down = 0;
 	slot->record.idle = 0;
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
-		name_of(bpf_get_current_task_btf()->group_leader, slot->record.comm);
+		name_of(FIELD(bpf_get_current_task_btf(), group_leader), slot->record.comm);
 	else if (!(config.flags & CONFIG_NO_RECORDS))
 		name_of(bpf_get_current_task_btf(), slot->record.comm);
 	if (!(config.flags & CONFIG_NO_RECORDS))
@@ -210,6 +210,15 @@ static long retransmitted_one(__u32 i, void *context)
 	return 0;
 }
 
+#if OLDER
+__noinline int retransmitted_next(__u32 number, __u32 at, __u32 end)
+{
+	struct retransmitted packet = { .number = number, .at = at, .end = end };
+
+	return retransmitted_one(0, &packet);
+}
+#endif
+
 /* A packet from `seq` on was retransmitted. */
 static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 bytes)
 {
@@ -219,7 +228,7 @@ static __always_inline void stage_retransmit(__u32 number, __u32 seq, __u32 byte
 		.end = seq + bytes,
 	};
 
-	bpf_loop(config.slots, retransmitted_one, &packet, 0);
+	EACH(config.slots, retransmitted_one, &packet, retransmitted_next(packet.number, packet.at++, packet.end));
 }
 
 /* The bytes beyond the last SENDMSG were written without one. */
@@ -341,6 +350,21 @@ static long flush_one(__u32 i, void *context)
 	return 0;
 }
 
+#if OLDER
+__noinline int flush_next(__u32 number, __u32 finishing, __u32 snd_nxt, __u32 timeouts, __u64 now)
+{
+	struct flush flush = {
+		.now = now,
+		.number = number,
+		.finishing = finishing,
+		.snd_nxt = snd_nxt,
+		.timeouts = timeouts,
+	};
+
+	return flush_one(0, &flush);
+}
+#endif
+
 /* Gives up what is still on its way: the connection has ended, or tracing has. */
 static __always_inline void sends_flush(struct queue *queue, __u32 number, const struct tcp_sock *tp, __u64 now, bool finishing)
 {
@@ -355,7 +379,7 @@ static __always_inline void sends_flush(struct queue *queue, __u32 number, const
 
 	buffer_event(queue, tp, sock_of(tp), now);
 	clocks_run(queue, now);
-	bpf_loop(config.slots, flush_one, &flush, 0);
+	EACH(config.slots, flush_one, &flush, flush_next(number, finishing, flush.snd_nxt, turn_ ? 0 : flush.timeouts, now));
 }
 
 /* Lets a connection go. One that no process of the target has used was none of it. */

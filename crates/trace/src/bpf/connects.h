@@ -51,12 +51,7 @@ static __always_inline bool connects_wanted(void)
 }
 
 /* What a listener of the target had dropped when it was found. Not copied to its children. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u32);
-} dropped_before SEC(".maps");
+SOCKET_STORAGE(dropped_before, __u32, 0);
 
 /* A socket of the target listens. */
 static __always_inline void connect_listening(void *socket, const struct sock *sk)
@@ -69,7 +64,7 @@ static __always_inline void connect_listening(void *socket, const struct sock *s
 	if (!connects_wanted())
 		return;
 	bpf_map_update_elem(&listeners, &key, &one, BPF_ANY);
-	before = bpf_sk_storage_get(&dropped_before, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	before = bpf_sk_storage_get(&dropped_before, socket, ZERO_OF(__u32), BPF_SK_STORAGE_GET_F_CREATE);
 	if (before)
 		*before = ending->sk_drops.counter;
 }
@@ -84,7 +79,7 @@ static __noinline void connect_requested(struct bpf_sock_ops *skops, __u32 op)
 
 	if (!connects_wanted())
 		return;
-	key.network = bpf_get_netns_cookie(skops);
+	key.network = OLDER ? 0 : bpf_get_netns_cookie(skops);
 	key.local_port = skops->local_port;
 	key.remote_port = bpf_ntohl(skops->remote_port);
 	/* Each read by itself: the verifier takes no context pointer that was chosen between two.
@@ -134,9 +129,9 @@ static __always_inline void connect_closer(struct setup *connect)
 	if (connect->closer)
 		return;
 	connect->closer = current_pid();
-	if (task->flags & PF_EXITING) {
+	if (FIELD(task, flags) & PF_EXITING) {
 		connect->flags |= CONNECT_EXITING;
-		connect->exit_code = task->exit_code;
+		connect->exit_code = FIELD(task, exit_code);
 	}
 }
 
@@ -165,7 +160,7 @@ static __always_inline void connect_over(struct socket_info *info, const struct 
 }
 
 /* A socket goes, or tracing ends, before its connection is closed; or it is a listener. */
-static __always_inline void connect_gone(struct socket_info *info, const struct row *row, const struct tcp_sock *tp, __u32 *before)
+static OWN_STACK void connect_gone(struct socket_info *info, const struct row *row, const struct tcp_sock *tp, __u32 *before)
 {
 	const struct sock___ending *ending = (const void *)sock_of(tp);
 

@@ -156,7 +156,7 @@ static __always_inline bool sends_over(const struct row *row, __u32 number)
 	})
 
 /* An established connection that is in the target, by its storage or its addresses. */
-static __always_inline void on_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
+static OWN_STACK void on_established(struct bpf_sock_ops *skops, struct bpf_sock *sk, const struct tcp_sock *tp,
 					   bool accepted)
 {
 	struct socket_info *info = info_of(sk);
@@ -174,8 +174,10 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 		struct socket_info fresh = { .row = NO_ROW };
 
 		info = bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!info)
+		if (!info) {
+			STORAGE_FULL();
 			return;
+		}
 	}
 	row = follow(info, tp, bpf_get_socket_cookie(skops), accepted ? OPENING_ACCEPTED : OPENING_CONNECTED, now);
 	if (!row)
@@ -186,7 +188,7 @@ static __always_inline void on_established(struct bpf_sock_ops *skops, struct bp
 
 /* A task of the target connects or listens: remember it, as the connection is established in
  * softirq. */
-static __always_inline void on_owner(struct bpf_sock *sk, const struct sock *view, bool listener)
+static OWN_STACK void on_owner(struct bpf_sock *sk, const struct sock *view, bool listener)
 {
 	struct socket_info fresh = { .row = NO_ROW };
 
@@ -248,7 +250,7 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
  * that. */
 static __always_inline bool may_be_followed(const struct sock *sk)
 {
-	__u8 state = sk->__sk_common.skc_state;
+	__u8 state = FIELD(sk, __sk_common.skc_state);
 
 	if (state != TCP_LISTEN && state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT && state != TCP_SYN_SENT)
 		return false;
@@ -316,8 +318,10 @@ int pass(struct bpf_iter__tcp *ctx)
 			return 0;
 		if (!info)
 			info = bpf_sk_storage_get(&sockets, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!info)
+		if (!info) {
+			STORAGE_FULL();
 			return 0;
+		}
 		if (listener) {
 			connect_listening(tp, sk);
 			return 0;
@@ -366,6 +370,8 @@ int pass(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
+INHERITED(sockets)
+
 /* A socket goes. Its end is reported by its state before, but where a program of others took the
  * callbacks away from it. */
 SEC("tp_btf/tcp_destroy_sock")
@@ -383,5 +389,7 @@ int BPF_PROG(destroyed, struct sock *sk)
 		connect_gone(info, row, tp, bpf_sk_storage_get(&dropped_before, sk, NULL, 0));
 	if (row && tp)
 		connection_over(info, row, tp, bpf_ktime_get_ns(), false);
+	FORGET(sockets, sk);
+	FORGET(dropped_before, sk);
 	return 0;
 }

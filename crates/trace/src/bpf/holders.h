@@ -9,19 +9,19 @@
 static __always_inline struct sock *held_socket(const struct bpf_iter__task_file *ctx, short type, __u16 protocol)
 {
 	struct file *file = ctx->file;
-	struct socket *socket;
+	const struct socket *socket;
 	struct sock *sk;
 	unsigned short family;
 
 	if (!file)
 		return NULL;
-	socket = bpf_sock_from_file(file);
-	if (!socket || socket->type != type)
+	socket = SOCKET_OF(file);
+	if (!socket || FIELD(socket, type) != type)
 		return NULL;
-	sk = socket->sk;
-	if (!sk || sk->sk_protocol != protocol)
+	sk = FIELD(socket, sk);
+	if (!sk || FIELD(sk, sk_protocol) != protocol)
 		return NULL;
-	family = sk->__sk_common.skc_family;
+	family = FIELD(sk, __sk_common.skc_family);
 	return family == AF_INET || family == AF_INET6 ? sk : NULL;
 }
 

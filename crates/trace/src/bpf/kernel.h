@@ -27,6 +27,10 @@ typedef _Bool bool;
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_endian.h>
 
+#ifndef OLDER
+#define OLDER 0
+#endif
+
 /* Shares a type with user space: build/bindings.rs makes a Rust one of what this section of the
  * object is said to hold. The loader skips the section. */
 #define SHARED(type) SHARED_AS(type, __COUNTER__)
@@ -430,21 +434,37 @@ struct bpf_iter__task_file {
 
 #pragma clang attribute pop
 
+/* What SET_FIRST gives where it cannot say who is first. */
+#define NOT_SET 0xffffffffu
+
+#if OLDER
+#include "older.h"
+#else
+#include "today.h"
 void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 /* 6.15 and later */
 int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops, __u64 flags) __ksym __weak;
+#endif
 
 /* A read-only view of kernel memory as any type: faults read as zero. Kernels before 6.2 have no
  * such cast, and only the tracepoints backend runs on them. What it views there is what the
  * verifier knows by that type already, or sk_buff's cb. */
+#if OLDER
+#define VIEW(ptr, type) ((typeof(type) *)(ptr))
+#else
 #define CAST(ptr, type) ((typeof(type) *)bpf_rdonly_cast((ptr), bpf_core_type_id_kernel(type)))
 #define VIEW(ptr, type)                                                                        \
 	__builtin_choose_expr(STAMPS, CAST(ptr, type),                                         \
 			      (bpf_ksym_exists(bpf_rdonly_cast) ? CAST(ptr, type) : (typeof(type) *)(ptr)))
+#endif
 
 /* A TCP socket's own structure: by a helper where there is no cast. */
+#if OLDER
+#define TCP_SOCK(sk) bpf_skc_to_tcp_sock(sk)
+#else
 #define TCP_SOCK(sk) (bpf_ksym_exists(bpf_rdonly_cast) ? CAST(sk, struct tcp_sock) : bpf_skc_to_tcp_sock(sk))
+#endif
 
 static __always_inline bool before(__u32 a, __u32 b)
 {

@@ -32,15 +32,17 @@ struct {
 /* The process of a task in the tracer's pid namespace; 0 where it is not visible from there. */
 static __always_inline __u32 pid_of(const struct task_struct *task)
 {
+	const struct task_struct *leader;
 	const struct pid *pid;
 
 	if (!config.pid_namespace)
-		return task->tgid;
-	pid = task->group_leader->thread_pid;
+		return FIELD(task, tgid);
+	leader = FIELD(task, group_leader);
+	pid = FIELD(leader, thread_pid);
 	for (__u32 level = 1; level < 33; level++) {
 		const struct upid *upid = &pid->numbers[level];
 
-		if (level > pid->level)
+		if (level > FIELD(pid, level))
 			break;
 		/* Read by copying: the verifier follows no pointer that was moved by a variable. */
 		if (BPF_CORE_READ(upid, ns, ns.inum) == config.pid_namespace)
@@ -68,8 +70,8 @@ static __always_inline void name_of(const struct task_struct *task, char to[16])
 	const __u64 *name = (const __u64 *)task->comm;
 	__u64 *words = (__u64 *)to;
 
-	words[0] = name[0];
-	words[1] = name[1];
+	words[0] = NAME_WORD(name, 0);
+	words[1] = NAME_WORD(name, 1);
 }
 
 static __always_inline bool pid_is_target(__u32 pid)

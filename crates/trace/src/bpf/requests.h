@@ -48,7 +48,7 @@ static __always_inline __u64 network_of(const struct sock_common *common)
 {
 	const struct net___cookie *net = (const void *)common->skc_net.net;
 
-	return BPF_CORE_READ(net, net_cookie);
+	return OLDER ? 0 : BPF_CORE_READ(net, net_cookie);
 }
 
 static __always_inline void request_key_of(struct request_key *key, const struct sock_common *common)
@@ -111,7 +111,7 @@ static __always_inline void setup_out(const struct socket_info *info, const stru
 	const struct setup *setup = &info->setup;
 	const struct setup_retries *retries = NULL;
 	__u64 cookie = sk->__sk_common.skc_cookie.counter;
-	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	const struct cgroup *cgroup = cgroup_of(sk);
 
 	if (!record) {
 		COUNT_CONNECT(ring_buffer, 1);

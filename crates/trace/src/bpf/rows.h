@@ -159,7 +159,7 @@ static __always_inline struct row *row_take(struct socket_info *info, const stru
 }
 
 /* Says goodbye to a connection whose sends are given up, and gives its row back. */
-static __always_inline void row_release(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now)
+static OWN_STACK void row_release(struct socket_info *info, struct row *row, const struct tcp_sock *tp, __u64 now)
 {
 	struct closed_record closed = { .kind = RECORD_CLOSED, .cookie = row->cookie };
 	__u32 number = info->row, at;

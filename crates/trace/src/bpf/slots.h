@@ -17,9 +17,10 @@ static __always_inline __u32 fresh(enum pool_of which, __u32 most)
 	struct pool *of = &pools.of[which];
 	__u32 number;
 
-	if (of->fresh >= most)
+	/* On older kernels user space puts all of them into the lists. */
+	if (OLDER || of->fresh >= most)
 		return 0;
-	number = __sync_fetch_and_add(&of->fresh, 1) + 1;
+	number = FETCH_AND_ADD(&of->fresh, 1) + 1;
 	/* Other CPUs may have taken the last ones meanwhile. */
 	return number > most ? 0 : number;
 }
@@ -278,7 +279,7 @@ static __always_inline bool rate_allows(__u64 now)
 		second[0] = now;
 		second[1] = 0;
 	}
-	return __sync_fetch_and_add(&second[1], 1) < config.max_rate;
+	return FETCH_AND_ADD(&second[1], 1) < config.max_rate;
 }
 
 /* Bytes that were written while the connection was looked at are in no record. */
@@ -415,6 +416,15 @@ static long acked_one(__u32 i, void *context)
 	return 0;
 }
 
+#if OLDER
+__noinline int acked_next(__u32 number, __u32 end, __u64 now)
+{
+	struct acked acked = { .number = number, .end = end, .now = now };
+
+	return acked_one(0, &acked);
+}
+#endif
+
 static __always_inline void slots_acked(struct queue *queue, struct acked *acked)
 {
 	struct slot *oldest;
@@ -424,7 +434,7 @@ static __always_inline void slots_acked(struct queue *queue, struct acked *acked
 	/* What came before has mostly left nothing: no call for that. */
 	oldest = slot_at(queue, queue->head);
 	if (oldest && before(oldest->key, acked->end))
-		bpf_loop(config.slots, acked_one, acked, 0);
+		EACH(config.slots, acked_one, acked, acked_next(acked->number, acked->end, acked->now));
 }
 
 /* Everything before `end` is acknowledged, by an ACK that has just come. */

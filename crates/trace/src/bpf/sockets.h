@@ -19,12 +19,7 @@ struct socket_info {
 SHARED(struct socket_info);
 #define NO_ROW 0xffffffffu
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct socket_info);
-} sockets SEC(".maps");
+SOCKET_STORAGE(sockets, struct socket_info, BPF_F_CLONE);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

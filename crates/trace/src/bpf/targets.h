@@ -45,14 +45,15 @@ static __always_inline bool peer_matches(const struct prefix *prefix)
  * looked at. */
 static __always_inline bool addresses_match(const struct sock *sk, bool listener)
 {
-	__u16 local = sk->__sk_common.skc_num, remote = bpf_ntohs(sk->__sk_common.skc_dport);
+	__u16 local = FIELD(sk, __sk_common.skc_num), remote = bpf_ntohs(FIELD(sk, __sk_common.skc_dport));
 
 	if ((config.flags & CONFIG_PORTS) && !port_matches(local) && (listener || !port_matches(remote)))
 		return false;
 	if ((config.flags & CONFIG_PEERS) && !listener) {
-		struct prefix prefix = { .bits = 128 };
+		struct prefix prefix = {};
 
-		address(prefix.address, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
+		prefix.bits = 128;
+		address(prefix.address, FIELD(sk, __sk_common.skc_family), FIELD(sk, __sk_common.skc_daddr), PEER_V6(sk));
 		if (!peer_matches(&prefix))
 			return false;
 	}
@@ -87,8 +88,7 @@ static __noinline __u8 age_of(const struct cgroup *cgroup)
 
 		barrier_var(at);
 		at &= 255;
-		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[at]);
-		id = BPF_CORE_READ(ancestor, kn, id);
+		id = ANCESTOR_ID(cgroup, at, ancestor);
 		age = bpf_map_lookup_elem(&cgroups, &id);
 		if (age)
 			return *age;
@@ -106,13 +106,13 @@ static __always_inline bool by_cgroup(void)
 /* Whether the socket was made in a cgroup of the target or one below it. */
 static __always_inline bool cgroup_matches(const struct sock *sk)
 {
-	return !by_cgroup() || age_of(sk->sk_cgrp_data.cgroup);
+	return !by_cgroup() || age_of(cgroup_of(sk));
 }
 
 /* Whether its cgroup has come since the trace began, and it with it. */
 static __always_inline bool is_of_late_cgroup(const struct sock *sk)
 {
-	return by_cgroup() && age_of(sk->sk_cgrp_data.cgroup) == CGROUP_CAME;
+	return by_cgroup() && age_of(cgroup_of(sk)) == CGROUP_CAME;
 }
 
 /* Whether the current task is in a cgroup of the target or one below it. */

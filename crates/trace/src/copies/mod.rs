@@ -22,7 +22,7 @@ use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_COPY, RECORD_PROCESS, RawCopyConfig, RawCopyInterface, RawCopyLost};
 use crate::layout::{RawCopyPlace, RawUdpInfo};
 use crate::memory::{Memory, storage_of};
-use crate::object::{self, compiled};
+use crate::object::{self, compiled_for_today};
 use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried, Unseen};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
@@ -157,7 +157,7 @@ fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Option<Refusal>)
 }
 
 fn load_with(ground: &Ground<'_>, payload: u32, late: &[Planned]) -> Result<Programs, LoadError> {
-    let mut object = object::open_aimed(compiled!("copies"), "wirelapse_cp", &ground.raw, ground.sizes)?;
+    let mut object = object::open_aimed(compiled_for_today!("copies"), "wirelapse_cp", &ground.raw, ground.sizes)?;
     object::set_maps(&mut object, |name, map| match name {
         ".rodata.copying" => map.set_initial_value(RawCopyConfig { payload }.as_bytes()),
         _ => Ok(()),

@@ -120,7 +120,7 @@ static __always_inline void key_ports(struct series_key *key, const struct sock 
 static __always_inline void owner_name(char to[16])
 {
 	if (histogram_config.flags & HISTOGRAM_PROGRAM)
-		name_of(bpf_get_current_task_btf()->group_leader, to);
+		name_of(FIELD(bpf_get_current_task_btf(), group_leader), to);
 	else
 		current_comm(to);
 }
@@ -156,7 +156,7 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 	for (int i = 0; i < 4; i++)
 		words[i] &= mask[i];
 	if (histogram_config.flags & HISTOGRAM_CGROUP) {
-		const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+		const struct cgroup *cgroup = cgroup_of(sk);
 
 		if (cgroup)
 			key->cgroup = BPF_CORE_READ(cgroup, kn, id);
@@ -253,7 +253,7 @@ __noinline int series_count(__u32 number, __u64 written, __u32 retransmitted, __
 	if (segments)
 		__sync_fetch_and_add(&to->retransmitted, segments);
 	if (row->dropped)
-		__sync_fetch_and_add(&to->dropped, __sync_lock_test_and_set(&row->dropped, 0));
+		__sync_fetch_and_add(&to->dropped, TAKE_ALL(&row->dropped));
 	return 0;
 }
 
@@ -338,12 +338,13 @@ __noinline int block_begin(__u32 entry, __u32 place, __u32 at)
 	if (!histogram || at >= HISTOGRAM_BLOCKS)
 		return 0;
 	if (!bpf_map_pop_elem(&free_blocks, &number)) {
-		there = __sync_val_compare_and_swap(&histogram->blocks[at], 0, number);
+		there = SET_FIRST(&histogram->blocks[at], number, entry, at);
 		if (!there)
 			return number;
 		/* Another CPU was first. */
 		bpf_map_push_elem(&free_blocks, &number, BPF_ANY);
-		return there;
+		if (!OLDER || there != NOT_SET)
+			return there;
 	}
 	histogram = bpf_map_lookup_elem(&histograms, &place);
 	return histogram ? histogram->blocks[at] | BLOCK_OF_OVERFLOW : 0;
@@ -436,7 +437,7 @@ static __always_inline void waits_add(struct series_figures *of, const struct se
 
 /* Adds a finished send of row `number` to its series. What is inferred too roughly is omitted as in
  * sends/settle.rs; the legs are those of `record::Send::leg`, without the NIC's stamp. */
-__noinline int series_add(struct row *row, __u32 number, struct slot *slot)
+TAKES_POINTERS int series_add(struct row *row, __u32 number, struct slot *slot)
 {
 	const struct send_record *send;
 	struct series_figures *of;
@@ -488,7 +489,7 @@ __noinline int series_add(struct row *row, __u32 number, struct slot *slot)
 	if (send->full)
 		__sync_fetch_and_add(&of->waited[REASON_SEND_BUFFER], send->full);
 	if (row->dropped)
-		__sync_fetch_and_add(&of->dropped, __sync_lock_test_and_set(&row->dropped, 0));
+		__sync_fetch_and_add(&of->dropped, TAKE_ALL(&row->dropped));
 	__sync_fetch_and_add(&of->bytes, bytes_up_to(row, number, slot->key));
 	__sync_fetch_and_add(&of->sends, 1);
 	return 0;

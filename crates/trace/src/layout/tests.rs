@@ -27,7 +27,7 @@ fn place(btf: &Btf<'_>, structure: &str, field: &str) -> usize {
 
 #[test]
 fn a_send_is_read_from_where_the_kernel_part_writes_it() {
-    let btf = Btf::from_raw("timestamping", TIMESTAMPING).unwrap().unwrap();
+    let btf = Btf::from_raw("timestamping", TIMESTAMPING.today).unwrap().unwrap();
     let mut bytes = [0u8; size_of::<RawSend>()];
     let mut put = |field: &str, value: &[u8]| {
         let at = place(&btf, "send_record", field);

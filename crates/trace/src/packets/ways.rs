@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::layout::{Plain as _, RawPacketConfig};
-use crate::object::{self, compiled};
+use crate::object::{self, compiled_for_today};
 use crate::probe::{Ground, Missing, Unseen};
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::stamps;
@@ -171,7 +171,7 @@ fn plan(wanted: Wanted, way: &[usize; CHOICES.len()]) -> Vec<Planned> {
 }
 
 fn load_with(ground: &Ground<'_>, wanted: Wanted, plan: Vec<Planned>) -> Result<Programs, LoadError> {
-    let mut object = object::open_aimed(compiled!("packets"), "wirelapse_pk", &ground.raw, ground.sizes)?;
+    let mut object = object::open_aimed(compiled_for_today!("packets"), "wirelapse_pk", &ground.raw, ground.sizes)?;
     let set =
         RawPacketConfig { tai_offset: stamps::tai_offset(), tcp: u32::from(wanted.tcp), udp: u32::from(wanted.udp) };
     object::set_maps(&mut object, |name, map| match name {

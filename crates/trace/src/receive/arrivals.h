@@ -40,7 +40,16 @@ static long find_one(__u32 i, void *context)
 	return step(context, false);
 }
 
-static __always_inline __u32 steps(__u32 number, __u32 first, long (*one)(__u32, void *))
+#if OLDER
+__noinline int step_next(__u32 number, __u32 at, __u32 first, __u32 shift)
+{
+	struct place place = { .number = number, .at = at, .first = first };
+
+	return step(&place, shift);
+}
+#endif
+
+static __always_inline __u32 steps(__u32 number, __u32 first, long (*one)(__u32, void *), bool shift)
 {
 	struct place place = { .number = number, .first = first };
 	struct receive_row *row = receive_row_at(number);
@@ -48,7 +57,8 @@ static __always_inline __u32 steps(__u32 number, __u32 first, long (*one)(__u32,
 	if (!row)
 		return 0;
 	place.at = row->tail;
-	bpf_loop(receive.slots, one, &place, 0);
+	EACH(receive.slots, one, &place,
+	     step_next(number, place.at, first, shift) ? 1 : (place.at--, 0));
 	return place.at;
 }
 
@@ -56,13 +66,13 @@ static __always_inline __u32 steps(__u32 number, __u32 first, long (*one)(__u32,
  * each once and by itself. */
 __noinline __u32 place_of(__u32 number, __u32 first)
 {
-	return steps(number, first, find_one);
+	return steps(number, first, find_one, false);
 }
 
 /* Moves every arrival after the new one up by a place. */
 __noinline int make_room(__u32 number, __u32 first)
 {
-	steps(number, first, shift_one);
+	steps(number, first, shift_one, true);
 	return 0;
 }
 
@@ -75,7 +85,7 @@ struct coming {
 };
 
 /* The next piece of it: up to what is there already, or past that. */
-__noinline int put_piece(struct coming *coming)
+TAKES_POINTERS int put_piece(struct coming *coming)
 {
 	struct receive_row *row;
 	struct arrival *slot;

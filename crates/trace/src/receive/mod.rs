@@ -216,7 +216,7 @@ fn load_with(ground: &Ground<'_>, slots: u32, ready: Option<Planned>) -> Result<
     let set = RawReceiveConfig { tai_offset: stamps::tai_offset(), slots, pad: 0 };
     object::set_maps(&mut object, |name, map| match name {
         ".rodata.receive" => map.set_initial_value(set.as_bytes()),
-        "receive_rows" | "free_receive_rows" => map.set_max_entries(ground.sizes.rows),
+        "receive_rows" | "free_receive_rows" | "walks" => map.set_max_entries(ground.sizes.rows),
         "arrivals" => map.set_max_entries(ground.sizes.rows * slots),
         name if name.starts_with(".rodata") || PRIVATE.contains(&name) || SHARED.contains(&name) => Ok(()),
         _ => map.set_autocreate(false),

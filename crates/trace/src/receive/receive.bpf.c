@@ -172,7 +172,7 @@ int BPF_PROG(copied, struct sock *sk)
 	walk.foreign = followed && followed->cookie == row->cookie && !used_by(followed, walk.pid, tp);
 	bpf_get_current_comm(walk.comm, sizeof(walk.comm));
 	if (row->head != row->tail)
-		bpf_loop(receive.slots, read_one, &walk, 0);
+		read_all(&walk);
 	/* What was read and is in no arrival. */
 	seen = walk.until;
 	next = arrival_at(walk.number, row->head);
@@ -212,7 +212,7 @@ int BPF_PROG(destroyed, struct sock *sk)
 	struct tcp_sock *tp;
 	__u32 *known;
 
-	if (!((struct sock___receive *)sk)->sk_bpf_storage)
+	if (!OLDER && !((struct sock___receive *)sk)->sk_bpf_storage)
 		return 0;
 	known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	if (!known)
@@ -223,7 +223,7 @@ int BPF_PROG(destroyed, struct sock *sk)
 	if (!row || !tp || row->cookie != sk->__sk_common.skc_cookie.counter)
 		return 0;
 	walk_begin(&walk, sk, tp);
-	bpf_loop(receive.slots, read_one, &walk, 0);
+	read_all(&walk);
 	if (before(row->accounted, walk.held)) {
 		struct receive_record record = { .kind = RECORD_RECEIVE };
 
@@ -232,6 +232,7 @@ int BPF_PROG(destroyed, struct sock *sk)
 	}
 	row->cookie = 0;
 	*known = NO_ROW;
+	FORGET(receivers, sk);
 	bpf_map_push_elem(&free_receive_rows, &walk.number, 0);
 	return 0;
 }

@@ -53,12 +53,7 @@ struct {
 } free_receive_rows SEC(".maps");
 
 /* The number of a socket's row; gone with the socket. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u32);
-} receivers SEC(".maps");
+SOCKET_STORAGE(receivers, __u32, 0);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -116,7 +111,7 @@ static __always_inline struct receive_row *row_of(struct sock *sk, __u32 *number
 	__u32 fresh;
 
 	/* One load: nothing is kept in the storage of this socket, so it is not followed. */
-	if (!((struct sock___receive *)sk)->sk_bpf_storage)
+	if (!OLDER && !((struct sock___receive *)sk)->sk_bpf_storage)
 		return NULL;
 	known = bpf_sk_storage_get(&receivers, sk, NULL, 0);
 	if (known) {

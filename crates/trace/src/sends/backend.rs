@@ -1,17 +1,17 @@
 //! Loading the programs that follow sends: by the kernel's timestamp callbacks, or by tracepoints.
 
 use crate::aim;
-use crate::object::{self, compiled};
+use crate::object::{self, Compiled, compiled, compiled_for_today};
 use crate::probe::Ground;
 use crate::programs::{At, LoadError, Planned, Programs};
 use crate::refusal::Refusal;
-use crate::{Backend, Error, histograms};
+use crate::{Backend, Error, capabilities, histograms};
 
 /// The object of the BPF timestamping backend.
-pub(crate) const TIMESTAMPING: &[u8] = compiled!("timestamping");
+pub(crate) const TIMESTAMPING: Compiled = compiled_for_today!("timestamping");
 
 /// The object of the tracepoints backend.
-const TRACEPOINTS: &[u8] = compiled!("tracepoints");
+const TRACEPOINTS: Compiled = compiled!("tracepoints");
 
 /// What both have: programs that follow processes, the end of sockets, and the iterator over them.
 const BOTH: [Planned; 5] = [
@@ -49,7 +49,7 @@ pub(super) const fn sockops(backend: Backend) -> &'static str {
 /// # Errors
 /// [`Error::Refused`] where the kernel does not take them.
 pub(crate) fn load(ground: &Ground<'_>, backend: Backend) -> Result<Programs, Error> {
-    let (bytes, ways): (_, &[&[&'static str]]) = match backend {
+    let (compiled, ways): (_, &[&[&'static str]]) = match backend {
         Backend::Timestamping if ground.config.calls => (TIMESTAMPING, &[&[CALL], &[]]),
         Backend::Timestamping => (TIMESTAMPING, &[&[]]),
         Backend::Tracepoints => (TRACEPOINTS, &WRITES),
@@ -60,16 +60,21 @@ pub(crate) fn load(ground: &Ground<'_>, backend: Backend) -> Result<Programs, Er
     let mut refusals = Vec::new();
     for way in ways {
         let on_tracepoints = stages.iter().chain(*way).map(|&name| (name, At::Section));
+        let inherited = capabilities::older().then_some(object::INHERITED);
         let plan = BOTH
             .into_iter()
             .chain(names)
             .chain(drops)
+            .chain(inherited)
             .chain(on_tracepoints)
             .chain([(sockops(backend), At::Cgroup)])
             .collect();
-        let mut object = object::open_aimed(bytes, "wirelapse", &ground.raw, ground.sizes)?;
-        histograms::set_up(&mut object, ground.config.histograms.as_ref(), ground.sizes)?;
-        match Programs::load(object, plan, ground.cgroups) {
+        let load = || {
+            let mut object = object::open_aimed(compiled, "wirelapse", &ground.raw, ground.sizes)?;
+            histograms::set_up(&mut object, ground.config.histograms.as_ref(), ground.sizes)?;
+            Programs::load(object, plan, ground.cgroups)
+        };
+        match load() {
             Ok(programs) => return Ok(programs),
             Err(LoadError::Refused(refusal)) => refusals.push(refusal),
             Err(LoadError::Failed(error)) => return Err(error),

@@ -24,7 +24,7 @@ use crate::object;
 use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Tried, Unseen};
 use crate::programs::{At, Programs};
 use crate::sizes::Sizes;
-use crate::{Backend, Config, DecodeError, Error, clock, histograms};
+use crate::{Backend, Config, DecodeError, Error, capabilities, clock, histograms};
 use decode::Record;
 use pool::Pool;
 use settle::Settled;
@@ -70,11 +70,15 @@ impl Sends {
     pub fn load(ground: &Ground<'_>, backend: Backend) -> Result<Self, Error> {
         let programs = backend::load(ground, backend)?;
         let object = programs.object();
+        let pool = Pool::new(object)?;
+        if capabilities::older() {
+            pool.fill(object, ground.sizes)?;
+        }
         Ok(Self {
             backend,
             rows: object::map(object, "rows")?,
             free_rows: object::map(object, "free_rows")?,
-            pool: Pool::new(object)?,
+            pool,
             losses: object::map(object, "losses")?,
             processes_full: object::map(object, "pids_full")?,
             sizes: ground.sizes,

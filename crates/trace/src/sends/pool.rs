@@ -7,6 +7,7 @@ use crate::layout::{
     CHUNK, PLACES, POOL_CHUNKS, POOL_DIRECTORIES, POOL_ROWS, Plain, RawPools, RawQueue, RawSend, RawSlot,
 };
 use crate::object;
+use crate::sizes::Sizes;
 
 const TAKE_BACK: &str = "cannot take slots back";
 
@@ -31,6 +32,27 @@ impl Pool {
             free_chunks: object::map(object, "free_chunks")?,
             free_directories: object::map(object, "free_directories")?,
         })
+    }
+
+    /// Puts all numbers into the lists of free ones: on older kernels none is given out otherwise.
+    pub fn fill(&self, object: &Object, sizes: Sizes) -> Result<(), Error> {
+        let free_rows = object::map(object, "free_rows")?;
+        let lists = [
+            (&free_rows, 0, sizes.rows),
+            (&self.free_queues, 1, sizes.queues),
+            (&self.free_chunks, 1, sizes.chunks),
+            (&self.free_directories, 1, sizes.directories),
+        ];
+        for (list, least, count) in lists {
+            // The lowest number is to be given out first.
+            for number in (least..least + count).rev() {
+                list.update(&[], &number.to_ne_bytes(), MapFlags::ANY)
+                    .map_err(Error::bpf("cannot fill a free list"))?;
+            }
+        }
+        let mut pools = RawPools::zeroed();
+        pools.of[POOL_ROWS as usize].fresh = sizes.rows.into();
+        object::write_only(&self.pools, &pools)
     }
 
     /// How many slots connections have now.

@@ -22,7 +22,7 @@ use crate::object::{self, compiled};
 use crate::passes::Passes;
 use crate::programs::{At, Planned, Programs};
 use crate::sizes::Sizes;
-use crate::{Error, Target, clock, privilege, refusal};
+use crate::{Error, Target, capabilities, clock, privilege, refusal};
 
 /// The iterator of the looks.
 const ALL: &str = "read_all";
@@ -67,9 +67,11 @@ impl Watcher {
         };
         // It has no arena.
         let sizes = Sizes::of_ring(1 << 20);
-        let object = object::open_aimed(compiled!("watch"), "wirelapse", &raw, sizes)?;
+        let object =
+            object::open_aimed(compiled!("watch"), "wirelapse", &raw, sizes).map_err(|error| error.of("watch"))?;
         let names = (!target.comms.is_empty()).then_some(aim::RENAMED);
-        let plan = PROGRAMS.into_iter().chain(names).collect();
+        let of_older = [object::INHERITED, ("destroyed", At::Section)].into_iter().filter(|_| capabilities::older());
+        let plan = PROGRAMS.into_iter().chain(names).chain(of_older).collect();
         let mut programs = Programs::load(object, plan, &[]).map_err(|error| error.of("watch"))?;
         let object = programs.object();
         set_lookups(object, target)?;

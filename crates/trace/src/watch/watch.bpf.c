@@ -44,12 +44,7 @@ struct owner {
 };
 
 /* Who opened a socket. Copied from a listener to its children. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct owner);
-} owners SEC(".maps");
+SOCKET_STORAGE(owners, struct owner, BPF_F_CLONE);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -140,6 +135,17 @@ int BPF_PROG(state_set, const struct sock *sk, int from, int to)
 	}
 	return 0;
 }
+
+INHERITED(owners)
+
+#if OLDER
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(destroyed, struct sock *sk)
+{
+	FORGET(owners, sk);
+	return 0;
+}
+#endif
 
 /* The owners of sockets that are there already. */
 SEC("iter/task_file")
