@@ -43,6 +43,7 @@ mod sampling;
 mod send;
 mod sequence;
 mod sink;
+pub mod socket;
 mod stage;
 mod steering;
 pub mod table;

@@ -330,14 +330,24 @@ pub fn keep_for_walks() -> Result<(), Error> {
     keep_only(&Kept { capabilities: WALKS, namespaces: true, processes: true, ..Kept::NOTHING })
 }
 
-/// Keeps what the process needs that walks the sockets and starts `wirelapse trace`: what a trace
-/// attaches its programs with, and makes its run in `folder` with.
+/// The same, and what it takes to find out which process has a socket: the descriptors of the
+/// processes of other users.
+///
+/// # Errors
+/// As [`keep_only`].
+pub fn keep_for_walks_and_owners() -> Result<(), Error> {
+    let capabilities = WALKS | CapabilitySet::DAC_READ_SEARCH;
+    keep_only(&Kept { capabilities, namespaces: true, processes: true, ..Kept::NOTHING })
+}
+
+/// Keeps what the process needs that walks the sockets, finds their owners and starts `wirelapse
+/// trace`: what a trace attaches its programs with, and makes its run in `folder` with.
 ///
 /// # Errors
 /// As [`keep_only`].
 pub fn keep_for_recordings(folder: &Path) -> Result<(), Error> {
     let attaching = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
-    let capabilities = WALKS | attaching | for_others(&[folder]);
+    let capabilities = WALKS | CapabilitySet::DAC_READ_SEARCH | attaching | for_others(&[folder]);
     keep_only(&Kept { capabilities, namespaces: true, processes: true, programs: true, ..Kept::NOTHING })
 }
 

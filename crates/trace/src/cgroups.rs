@@ -83,7 +83,7 @@ impl Target {
     }
 
     /// Its rules for cgroups.
-    fn rules(&self) -> Result<Vec<Rule>, Error> {
+    pub(crate) fn rules(&self) -> Result<Vec<Rule>, Error> {
         if !self.by_cgroup() {
             return Ok(Vec::new());
         }

@@ -1,0 +1,83 @@
+//! Which process has a socket: by the descriptors of every process in `/proc`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use record::Comm;
+use record::socket::SocketOwner;
+
+use crate::process;
+
+/// A look through all descriptors is followed by a rest of this many times what it took.
+const REST: u32 = 50;
+
+/// The owners of sockets by inode, as far as the latest look through `/proc` found them.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    found: HashMap<u32, (u32, u32)>,
+    not_before: Option<Instant>,
+}
+
+impl Owners {
+    /// Looks through the descriptors of all processes, unless that is too short ago for what it
+    /// costs.
+    pub(super) fn look(&mut self) {
+        let began = Instant::now();
+        if self.not_before.is_some_and(|then| began < then) {
+            return;
+        }
+        self.found.clear();
+        for pid in process::all() {
+            let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+            for inode in open.flatten().filter_map(|entry| inode(&fs::read_link(entry.path()).ok()?)) {
+                // A process may have a socket twice.
+                let owner = self.found.entry(inode).or_insert((pid, 0));
+                owner.1 += u32::from(owner.0 != pid);
+            }
+        }
+        self.not_before = Some(Instant::now() + began.elapsed().max(Duration::from_millis(1)) * REST);
+    }
+
+    /// A process that has this socket: the one with the least number.
+    pub(super) fn of(&self, inode: u32) -> Option<SocketOwner> {
+        let &(pid, others) = self.found.get(&inode)?;
+        let mut name = Vec::new();
+        fs::File::open(format!("/proc/{pid}/comm")).ok()?.take(16).read_to_end(&mut name).ok()?;
+        let mut comm = [0; 16];
+        let end = name.iter().position(|byte| *byte == b'\n').unwrap_or(name.len()).min(15);
+        comm[..end].copy_from_slice(&name[..end]);
+        Some(SocketOwner { pid, name: Comm(comm).to_string(), others })
+    }
+
+    /// Lets go of what was found: it is of one moment.
+    pub(super) fn forget(&mut self) {
+        self.found = HashMap::new();
+    }
+}
+
+/// The inode of a descriptor's `socket:[123]`.
+fn inode(target: &std::path::Path) -> Option<u32> {
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn a_socket_of_this_process_is_found_by_its_inode() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let inode = inode(&fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap()).unwrap();
+        let mut owners = Owners::default();
+        owners.look();
+        let owner = owners.of(inode).unwrap();
+        assert_eq!((owner.pid, owner.others), (std::process::id(), 0));
+        assert!(owner.name.starts_with("trace"), "{owner:?}");
+        owners.forget();
+        owners.look();
+        assert_eq!(owners.of(inode), None, "it rests");
+    }
+}
