@@ -1,6 +1,7 @@
 //! The lines of `wirelapse top --json`.
 
 use record::histogram::GroupBy;
+use record::socket::SocketState;
 use record::{Leg, Nanos, WaitReason};
 
 use crate::json::Object;
@@ -20,6 +21,41 @@ pub struct Row<'a> {
     pub quantiles: [Option<Nanos>; 2],
     /// What sends waited for longest.
     pub reason: Option<WaitReason>,
+    /// What is wrong with it, as a word and as people read it.
+    pub trouble: Option<(&'static str, String)>,
+    /// Requests that ended in that time, where they are followed.
+    pub requests: u64,
+    /// Median and 99th percentile of how long they took.
+    pub request_quantiles: [Option<Nanos>; 2],
+    /// Its sockets.
+    pub sockets: Sockets<'a>,
+}
+
+/// The sockets of a row.
+#[derive(Clone, Debug, Default)]
+pub struct Sockets<'a> {
+    /// Time that their figures are of.
+    pub length: Nanos,
+    /// How many are alive, by state.
+    pub states: [u64; SocketState::ALL.len()],
+    /// How many were closed a moment ago.
+    pub closed: u64,
+    /// Bytes sent and received.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Segments retransmitted.
+    pub retransmitted: u64,
+    /// What was dropped at the sockets.
+    pub drops: u64,
+    /// Least and largest smoothed round-trip time.
+    pub rtt: Option<[Nanos; 2]>,
+    /// How long ago the latest byte was.
+    pub quiet: Option<Nanos>,
+    /// The longest accept queue, and how long it may become.
+    pub queue: Option<[u32; 2]>,
+    /// The one process that has all of them.
+    pub owner: Option<&'a (u32, String)>,
 }
 
 /// Adds the line of a row: `{"kind":"row", …}`.
@@ -47,6 +83,17 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
         Some(reason) => object.word("waited_for", reason.name()),
         None => object.number_or_null("waited_for", None::<u64>),
     }
+    match &row.trouble {
+        Some((word, text)) => {
+            object.word("trouble", word);
+            object.text("trouble_text", text);
+        }
+        None => ["trouble", "trouble_text"].into_iter().for_each(|key| object.number_or_null(key, None::<u64>)),
+    }
+    object.number("requests", row.requests);
+    object.number_or_null("request_p50_ns", row.request_quantiles[0].map(|time| time.0));
+    object.number_or_null("request_p99_ns", row.request_quantiles[1].map(|time| time.0));
+    object.object("sockets", |object| sockets(object, &row.sockets));
     object.object("waited_ns", |waited| {
         for (reason, time) in WaitReason::ALL.into_iter().zip(figures.waited) {
             waited.number(reason.name(), time.0);
@@ -54,6 +101,26 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     });
     object.end();
     out.push(b'\n');
+}
+
+fn sockets(object: &mut Object<'_>, sockets: &Sockets<'_>) {
+    object.number("length_ns", sockets.length.0);
+    SocketState::ALL.into_iter().zip(sockets.states).for_each(|(state, n)| object.number(state.name(), n));
+    object.number("closed", sockets.closed);
+    object.number("bytes_sent", sockets.sent);
+    object.number("bytes_received", sockets.received);
+    object.number("retransmitted_segments", sockets.retransmitted);
+    object.number("drops", sockets.drops);
+    object.number_or_null("rtt_least_ns", sockets.rtt.map(|[least, _]| least.0));
+    object.number_or_null("rtt_largest_ns", sockets.rtt.map(|[_, largest]| largest.0));
+    object.number_or_null("quiet_ns", sockets.quiet.map(|quiet| quiet.0));
+    object.number_or_null("accept_queue", sockets.queue.map(|[now, _]| now));
+    object.number_or_null("accept_queue_limit", sockets.queue.map(|[_, most]| most));
+    object.number_or_null("pid", sockets.owner.map(|(pid, _)| *pid));
+    match sockets.owner {
+        Some((_, name)) => object.text("program", name),
+        None => object.number_or_null("program", None::<u64>),
+    }
 }
 
 #[cfg(test)]
@@ -69,10 +136,38 @@ mod tests {
         let mut out = Vec::new();
         let quantiles = [Some(Nanos(5)), None];
         let length = Nanos(9);
-        row(&mut out, &Row { by: GroupBy::Peer, label: "a\"b", length, figures: &figures, quantiles, reason: None });
+        let owner = (9, "c\"d".to_owned());
+        let sockets = Sockets { states: [2, 0, 0, 1, 0, 0], sent: 70, owner: Some(&owner), ..Sockets::default() };
+        let trouble = Some(("no_answer", "no answer for 4 s".to_owned()));
+        let (by, label, figures) = (GroupBy::Peer, "a\"b", &figures);
+        let request_quantiles = [None, Some(Nanos(4))];
+        let written = Row {
+            by,
+            label,
+            length,
+            figures,
+            quantiles,
+            reason: None,
+            trouble,
+            requests: 3,
+            request_quantiles,
+            sockets,
+        };
+        row(&mut out, &written);
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&line["label"], &line["total_n"], &line["total_sum_ns"]), (&"a\"b".into(), &2.into(), &12.into()));
         assert_eq!((&line["p50_ns"], &line["p99_ns"], &line["tcp_n"]), (&5.into(), &().into(), &0.into()));
+        let sockets = &line["sockets"];
+        assert_eq!(
+            (&sockets["established"], &sockets["listening"], &sockets["bytes_sent"]),
+            (&2.into(), &1.into(), &70.into())
+        );
+        assert_eq!(
+            (&sockets["pid"], &sockets["program"], &sockets["quiet_ns"]),
+            (&9.into(), &"c\"d".into(), &().into())
+        );
+        assert_eq!((&line["trouble"], &line["trouble_text"]), (&"no_answer".into(), &"no answer for 4 s".into()));
+        assert_eq!((&line["requests"], &line["request_p99_ns"]), (&3.into(), &4.into()));
         assert_eq!((&line["waited_ns"]["cork"], &line["waited_for"]), (&3.into(), &().into()));
     }
 }

@@ -1,15 +1,18 @@
 //! Series of histograms over the last intervals, put together by what a person asks for: peers,
 //! programs, ports, cgroups or connections.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use record::histogram::{GroupBy, Series, SeriesKey};
 use record::{IpPrefix, Leg, Nanos, WaitReason};
 
+use crate::live::{RequestGroup, SocketFigures, Trouble};
+
 /// The host that the row of a series is of, and what stands around its name; `None` where it is of
 /// no host, or of several.
-fn host(by: GroupBy, key: &SeriesKey) -> Option<GroupHost> {
+pub(crate) fn host(by: GroupBy, key: &SeriesKey) -> Option<GroupHost> {
     let at = key.peer.filter(|_| !key.overflow).and_then(IpPrefix::host)?;
     let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
     match by {
@@ -40,7 +43,7 @@ impl GroupHost {
 }
 
 /// A row: the series with one label, over some intervals.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
     /// What its sends have in common.
     pub label: String,
@@ -50,12 +53,45 @@ pub struct Group {
     pub figures: Series,
     /// Time of the intervals.
     pub length: Nanos,
+    /// Its sockets.
+    pub sockets: SocketFigures,
+    /// The time that the figures of sockets are of.
+    pub sockets_over: Nanos,
+    /// Its requests, where they are followed.
+    pub requests: RequestGroup,
+    /// What is wrong with it, if anything is.
+    pub trouble: Option<Trouble>,
 }
 
 impl Group {
     /// Events a second.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / (self.length.0.max(1) as f64)
+    }
+
+    /// Bytes sent a second. Sends are counted of connections that were too short to be read, and
+    /// sockets at once, so whichever saw more is right.
+    pub fn sent_per_second(&self) -> f64 {
+        self.per_second(self.figures.bytes).max(self.socket_rate(self.sockets.sent))
+    }
+
+    /// Bytes received a second.
+    pub fn received_per_second(&self) -> f64 {
+        self.socket_rate(self.sockets.received)
+    }
+
+    /// Whether its bytes are counted at all: the kernel does not count those of UDP.
+    pub fn counts_bytes(&self) -> bool {
+        self.length > Nanos::ZERO || self.sockets.states.iter().any(|n| *n > 0) && !self.sockets.udp
+    }
+
+    fn socket_rate(&self, count: u64) -> f64 {
+        if self.sockets_over == Nanos::ZERO { 0.0 } else { count as f64 * 1e9 / self.sockets_over.0 as f64 }
+    }
+
+    /// Segments retransmitted.
+    pub fn retransmitted(&self) -> u64 {
+        self.figures.retransmitted_segments.max(self.sockets.retransmitted)
     }
 
     /// A quantile of a leg: the middle of its bucket, at most 4.4 % off.
@@ -94,13 +130,29 @@ pub enum SortBy {
     Tcp,
     /// Retransmitted segments.
     Retransmitted,
+    /// What is wrong, the worst first; then the rate.
+    Trouble,
+    /// Bytes sent.
+    Sent,
+    /// Bytes received.
+    Received,
     /// The label.
     Name,
 }
 
 impl SortBy {
     /// All of them, in the order in which a key goes through them.
-    pub const ALL: [Self; 6] = [Self::Rate, Self::P50, Self::P99, Self::Tcp, Self::Retransmitted, Self::Name];
+    pub const ALL: [Self; 9] = [
+        Self::Rate,
+        Self::P50,
+        Self::P99,
+        Self::Tcp,
+        Self::Retransmitted,
+        Self::Trouble,
+        Self::Sent,
+        Self::Received,
+        Self::Name,
+    ];
 
     /// The word used in output.
     pub const fn name(self) -> &'static str {
@@ -110,6 +162,9 @@ impl SortBy {
             Self::P99 => "p99",
             Self::Tcp => "tcp",
             Self::Retransmitted => "retransmitted",
+            Self::Trouble => "trouble",
+            Self::Sent => "sent",
+            Self::Received => "received",
             Self::Name => "name",
         }
     }
@@ -120,9 +175,13 @@ impl SortBy {
         Self::ALL[(at + 1) % Self::ALL.len()]
     }
 
-    /// Sorts rows; equal ones by their labels.
+    /// Sorts rows; equal ones by how much they send and receive, and those by their labels.
     pub fn sort(self, rows: &mut [Group]) {
-        rows.sort_by(|a, b| self.of(b).total_cmp(&self.of(a)).then_with(|| a.label.cmp(&b.label)));
+        let bytes = |row: &Group| row.sent_per_second() + row.received_per_second();
+        rows.sort_by_cached_key(|row| {
+            let busy = if self == Self::Name { 0.0 } else { bytes(row) };
+            (Reverse(Ordered(self.of(row))), Reverse(Ordered(busy)), row.label.clone())
+        });
     }
 
     fn of(self, row: &Group) -> f64 {
@@ -132,9 +191,30 @@ impl SortBy {
             Self::P50 => time(0.5),
             Self::P99 => time(0.99),
             Self::Tcp => row.shares().map_or(0.0, |shares| shares[0].1),
-            Self::Retransmitted => row.figures.retransmitted_segments as f64,
+            Self::Retransmitted => row.retransmitted() as f64,
+            Self::Trouble => row.trouble.as_ref().map_or(0.0, Trouble::weight),
+            Self::Sent => row.sent_per_second(),
+            Self::Received => row.received_per_second(),
             Self::Name => 0.0,
         }
+    }
+}
+
+/// A figure in the order of its value.
+#[derive(Clone, Copy, PartialEq)]
+struct Ordered(f64);
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
     }
 }
 
@@ -177,20 +257,37 @@ impl SeriesHistory {
 
     /// The rows of the last `intervals` intervals, by label.
     pub fn groups(&self, by: GroupBy, intervals: usize, cgroup: &dyn Fn(u64) -> String) -> Vec<Group> {
+        self.groups_of(by, intervals, cgroup, &|_| true)
+    }
+
+    /// The same of the series that are `taken`.
+    pub(crate) fn groups_of(
+        &self,
+        by: GroupBy,
+        intervals: usize,
+        cgroup: &dyn Fn(u64) -> String,
+        taken: &dyn Fn(&SeriesKey) -> bool,
+    ) -> Vec<Group> {
         let last = self.intervals.iter().rev().take(intervals);
         let length = last.clone().map(|(length, _)| *length).sum();
         let mut groups = BTreeMap::<String, Group>::new();
-        for series in last.flat_map(|(_, changed)| changed) {
+        for series in last.flat_map(|(_, changed)| changed).filter(|series| taken(&series.key)) {
             let label = by.label(&series.key, cgroup);
             let group = groups.entry(label).or_insert_with_key(|label| Group {
                 label: label.clone(),
                 host: host(by, &series.key),
-                figures: Series::default(),
                 length,
+                ..Group::default()
             });
             group.figures.merge(series);
         }
         groups.into_values().collect()
+    }
+
+    /// The labels of all rows of the last `intervals` intervals.
+    pub(crate) fn labels(&self, by: GroupBy, intervals: usize, cgroup: &dyn Fn(u64) -> String) -> HashSet<String> {
+        let last = self.intervals.iter().rev().take(intervals).flat_map(|(_, changed)| changed);
+        last.map(|series| by.label(&series.key, cgroup)).collect()
     }
 
     /// One row in each interval, the oldest first; an interval without sends has none.
@@ -198,7 +295,7 @@ impl SeriesHistory {
         let of_interval = |(length, changed): &(Nanos, Vec<Series>)| {
             let mut figures = Series::default();
             changed.iter().filter(|series| by.label(&series.key, cgroup) == label).for_each(|one| figures.merge(one));
-            Group { label: label.to_owned(), host: None, figures, length: *length }
+            Group { label: label.to_owned(), figures, length: *length, ..Group::default() }
         };
         self.intervals.iter().map(of_interval).collect()
     }
@@ -279,7 +376,7 @@ mod tests {
     fn rows_are_sorted_by_what_is_asked_for() {
         let row = |label: &str, times: &[u64], retransmitted| {
             let figures = Series { retransmitted_segments: retransmitted, ..series("::1", "a", 1, times) };
-            Group { label: label.into(), host: None, figures, length: Nanos(1_000) }
+            Group { label: label.into(), figures, length: Nanos(1_000), ..Group::default() }
         };
         let mut rows = vec![row("b", &[9_000], 0), row("a", &[100, 100], 0), row("c", &[10, 10], 5)];
         let expected = [(SortBy::Rate, "acb"), (SortBy::P50, "bac"), (SortBy::P99, "bac"), (SortBy::Tcp, "abc")];

@@ -31,6 +31,7 @@ mod kind;
 mod labels;
 mod largest;
 mod limits;
+pub mod live;
 mod longest;
 mod machine;
 mod overview;

@@ -30,10 +30,24 @@ fn file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         return (!named.is_empty()).then(|| named.into());
     }
+    let own = own_folder().map(|folder| folder.join("config.toml"));
+    own.into_iter().chain([PathBuf::from("/etc/wirelapse/config.toml")]).find(|path| path.exists())
+}
+
+/// The folder of the user's own settings.
+fn own_folder() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
     let own = std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from).or_else(home);
-    let own = own.map(|dir| dir.join("wirelapse/config.toml"));
-    own.into_iter().chain([PathBuf::from("/etc/wirelapse/config.toml")]).find(|path| path.exists())
+    own.map(|dir| dir.join("wirelapse"))
+}
+
+/// Where other settings are kept: the folder of the file of defaults, whether or not there is such
+/// a file; `None` where `WIRELAPSE_CONFIG` says that nothing is to be read.
+pub fn folder() -> Option<PathBuf> {
+    match std::env::var_os(VARIABLE) {
+        Some(named) => Path::new(&named).parent().map(Path::to_owned).filter(|_| !named.is_empty()),
+        None => own_folder(),
+    }
 }
 
 /// The words of the command line with the defaults of the file between the command and what was

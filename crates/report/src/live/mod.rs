@@ -1,12 +1,18 @@
 //! What a command shows while it goes on, drawn on a `ratatui` frame.
 
+mod columns;
 mod connections;
 mod flows;
+mod help;
 mod legs;
 mod opened;
+#[cfg(test)]
+mod screens;
+mod socket;
 mod spans;
 mod table;
 mod top;
+mod trouble;
 mod watch;
 
 use ratatui::Frame;
@@ -20,8 +26,11 @@ use crate::view::{Facts, sampling};
 use paper::document::Table;
 use paper::{Canvas, Ink};
 
+pub use columns::{Column, Columns, WIDEST};
 pub use opened::{Opened, SlowestSend};
-pub use top::{Top, once, rows, top, visible};
+pub use socket::ShownSocket;
+pub use top::{Top, WHOLE, line, once, rows, top, visible};
+pub use trouble::words;
 pub use watch::watch;
 
 /// Rows that the table of a trace takes of the terminal.

@@ -2,11 +2,14 @@
 //! of them.
 
 use ratatui::text::{Line, Span};
-use record::{Leg, Nanos, Send, WaitReason};
+use record::{Component, Leg, Nanos, Send, WaitReason};
 use summary::Group;
+use summary::live::Trouble;
 
+use super::socket::{self, ShownSocket};
 use super::spans::{bar, left, leg_ink, right};
 use super::style;
+use super::trouble::{short, words};
 use paper::Canvas;
 use paper::Ink;
 
@@ -15,10 +18,14 @@ use paper::Ink;
 pub struct Opened {
     /// Its name.
     pub label: String,
+    /// Its figures of all intervals that rows show; `None` where it is gone.
+    pub row: Option<Group>,
     /// Its figures of each interval, the oldest first.
     pub over_time: Vec<Group>,
     /// The slowest of its sends, the slowest first.
     pub slowest: Vec<SlowestSend>,
+    /// Some of its sockets: those in trouble, then the busiest.
+    pub sockets: Vec<ShownSocket>,
 }
 
 /// One of the slowest sends.
@@ -37,13 +44,54 @@ const BARS_ASCII: [char; 8] = ['.', '.', ':', ':', '-', '=', '+', '#'];
 pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     let heading = |text: &str| Line::from(Span::styled(canvas.cut(text, canvas.width), style(canvas, Ink::Strong)));
     let mut lines = vec![heading(&opened.label)];
-    lines.extend(legs(canvas, opened));
-    lines.push(Line::default());
-    lines.push(heading("Why sends waited in TCP"));
-    lines.extend(reasons(canvas, opened));
-    lines.push(Line::default());
-    lines.push(heading("Slowest sends"));
-    lines.extend(slowest(canvas, opened));
+    let trouble = opened.row.as_ref().and_then(|row| row.trouble.as_ref());
+    lines.extend(trouble.map(|trouble| inked(canvas, &words(trouble), Ink::Warn)));
+    // The first socket is what most rows have alone; where there is room, the others are below.
+    let (first, others) = opened.sockets.split_at(opened.sockets.len().min(1));
+    lines.extend(first.iter().flat_map(|shown| socket::lines(shown, canvas.width)).map(|line| plain(canvas, &line)));
+    if together(opened).sends > 0 {
+        lines.extend(legs(canvas, opened));
+        lines.push(Line::default());
+        lines.push(heading("Why sends waited in TCP"));
+        lines.extend(reasons(canvas, opened));
+        lines.push(Line::default());
+        lines.push(heading("Slowest sends"));
+        lines.extend(slowest(canvas, opened));
+    }
+    lines.extend(requests(canvas, opened));
+    if !others.is_empty() {
+        lines.extend([Line::default(), heading("Other sockets")]);
+    }
+    lines.extend(others.iter().map(|shown| plain(canvas, &socket::line(shown))));
+    lines
+}
+
+fn plain(canvas: &Canvas, text: &str) -> Line<'static> {
+    Line::from(canvas.cut(text, canvas.width))
+}
+
+fn inked(canvas: &Canvas, text: &str, ink: Ink) -> Line<'static> {
+    Line::from(Span::styled(canvas.cut(text, canvas.width), style(canvas, ink)))
+}
+
+/// What requests took, and where that time went, the longest first.
+fn requests(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
+    let Some(asked) = opened.row.as_ref().map(|row| &row.requests).filter(|asked| asked.times.count() > 0) else {
+        return Vec::new();
+    };
+    let quantile = |share| time(asked.quantile(share));
+    let n = quantity::counted(asked.times.count(), "request");
+    let mut lines = vec![Line::default(), inked(canvas, "Requests", Ink::Strong)];
+    lines.push(plain(canvas, &format!("{n}, p50 {}, p99 {}", quantile(0.5), quantile(0.99))));
+    let all: u64 = asked.components.iter().map(|time| time.0).sum();
+    let mut parts: Vec<(Component, Nanos)> = Component::ALL.into_iter().zip(asked.components).collect();
+    parts.retain(|(_, time)| *time > Nanos::ZERO);
+    parts.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    lines.extend(parts.into_iter().take(4).map(|(component, part)| {
+        let share = part.0 as f64 / all.max(1) as f64;
+        let name = short(&Trouble::Requests(component, share));
+        plain(canvas, &format!("{} {}", left(canvas, &name, 22), right(canvas, &quantity::percent(share), 7)))
+    }));
     lines
 }
 

@@ -3,15 +3,16 @@
 use std::net::SocketAddr;
 
 use ratatui::Frame;
-use ratatui::style::Modifier;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use record::histogram::GroupBy;
-use record::{Leg, Nanos, Send};
+use record::{Nanos, Send};
 use summary::{Group, SortBy};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::columns::{self, LEGS};
 use super::spans::{self, left, right};
-use super::{Opened, opened, style};
+use super::{Column, Columns, Opened, help, opened, style};
 use paper::Canvas;
 use paper::Ink;
 use paper::document::{Document, Row, Section, Table};
@@ -30,12 +31,26 @@ pub struct Top<'a> {
     pub sort: SortBy,
     /// Which row is chosen.
     pub selected: usize,
-    /// Only rows with this in their labels; empty for all.
+    /// Whether the order is turned round.
+    pub reversed: bool,
+    /// How many rows there are without the filter.
+    pub in_all: usize,
+    /// Only rows that this takes; empty for all.
     pub filter: &'a str,
     /// Whether the filter is being written.
     pub typing: bool,
+    /// What is wrong with it; empty where nothing is.
+    pub wrong: &'a str,
     /// Whether the figures stand still.
     pub paused: bool,
+    /// Whether rows stay in their places.
+    pub frozen: bool,
+    /// Whether the help is shown.
+    pub help: bool,
+    /// Which columns are shown.
+    pub columns: &'a Columns,
+    /// The column that is chosen in the list of them, where that is shown.
+    pub choosing: Option<usize>,
     /// The share of the bytes that was sampled, in [0, 1].
     pub looked_at: f64,
     /// The CPU time of this program, as a share of one CPU.
@@ -43,16 +58,16 @@ pub struct Top<'a> {
     /// The oldest send of each connection that is stuck, with the ends of its connection where they
     /// are known; the one that waits longest first.
     pub stuck: &'a [(Send, Option<(SocketAddr, SocketAddr)>)],
+    /// What of the sockets could not be read; empty where all was.
+    pub missed: &'a str,
     /// Something to say: a recording, a problem.
     pub message: &'a str,
     /// The row that is open.
     pub opened: Option<&'a Opened>,
 }
 
-/// The head of the bar of legs, where there is room for it.
-const LEGS: &str = "tcp qdisc network";
-/// Below this share rates are estimates.
-const WHOLE: f64 = 0.995;
+/// Below this share of the bytes that was sampled rates are estimates.
+pub const WHOLE: f64 = 0.995;
 
 /// Rows of the table on a screen of this height.
 pub fn visible(height: u16) -> usize {
@@ -66,9 +81,18 @@ pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) {
     let height = usize::from(area.height);
     let mut lines = vec![title(&canvas, top), state(&canvas, top)];
     lines.extend(stuck(&canvas, top));
-    match top.opened {
-        Some(open) => lines.extend(opened::lines(&canvas, open)),
-        None => lines.extend(table(&canvas, top, visible(area.height).saturating_sub(lines.len() - 2).max(1))),
+    let visible = visible(area.height).saturating_sub(lines.len() - 2).max(1);
+    match (top.help, top.choosing, top.opened) {
+        (true, ..) => lines = help::lines(&canvas),
+        (_, Some(chosen), _) => {
+            let marked = |is: bool| {
+                if is && canvas.colour { Style::default().add_modifier(Modifier::REVERSED) } else { Style::default() }
+            };
+            let list = columns::list(&canvas, top.columns, chosen, visible);
+            lines.extend(list.into_iter().map(|(text, is)| Line::from(Span::styled(text, marked(is)))));
+        }
+        (_, _, Some(open)) => lines.extend(opened::lines(&canvas, open)),
+        _ => lines.extend(table(&canvas, top, visible)),
     }
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
@@ -88,17 +112,28 @@ pub fn once(canvas: &Canvas, top: &Top<'_>) -> String {
 
 /// The rows with all columns, as a document of one table.
 pub fn rows(top: &Top<'_>) -> Document {
-    let head = std::iter::once(top.by.name()).chain(COLUMNS.iter().map(|(_, column)| column.name));
+    let all = || Column::ALL.into_iter().filter(|column| *column != Column::Legs);
+    let head = std::iter::once(top.by.name()).chain(all().map(Column::name));
     let mut table = Table::new(words(top).join(" · "), head.chain(LEGS.split(' ')));
     for row in top.rows {
         let shares = row.shares().map(|all| all.map(|(_, share)| quantity::percent(share).to_string()));
-        let cells = COLUMNS.iter().map(|(_, column)| (column.cell)(row, top));
+        let cells = all().map(|column| column.cell(row, top, usize::MAX));
         let shares = shares.unwrap_or([const { String::new() }; 3]);
         table.push(Row::of(std::iter::once(row.label.clone()).chain(cells).chain(shares)));
     }
     let mut section = Section::new("");
     section.table(table);
     Document { sections: vec![section], ..Document::default() }
+}
+
+/// A row in one line, with what it says in each column.
+pub fn line(top: &Top<'_>, row: &Group) -> String {
+    let cell = |column: Column| {
+        let cell = column.cell(row, top, usize::MAX);
+        (!matches!(cell.as_str(), "" | "—")).then(|| format!("{} {cell}", column.name()))
+    };
+    let cells = Column::ALL.into_iter().filter(|column| *column != Column::Legs).filter_map(cell);
+    std::iter::once(row.label.clone()).chain(cells).collect::<Vec<_>>().join(" · ")
 }
 
 fn inked(canvas: &Canvas, text: &str, ink: Ink) -> Span<'static> {
@@ -118,8 +153,9 @@ fn title(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
 
 /// What the rows are and how much they hold.
 fn words(top: &Top<'_>) -> Vec<String> {
-    let seconds = top.rows.first().map_or(Nanos::ZERO, |row| row.length);
-    let mut words = vec![format!("by {}", top.by.name()), format!("sorted by {}", top.sort.name())];
+    let seconds = top.rows.iter().map(|row| row.length.max(row.sockets_over)).max().unwrap_or_default();
+    let order = if top.reversed { " upwards" } else { "" };
+    let mut words = vec![format!("by {}", top.by.name()), format!("sorted by {}{order}", top.sort.name())];
     // Before what a narrow screen has no room for: without it a rate looks whole.
     if top.looked_at < WHOLE {
         words.push(format!("{} of the bytes sampled", quantity::percent(top.looked_at)));
@@ -127,9 +163,15 @@ fn words(top: &Top<'_>) -> Vec<String> {
     if seconds > Nanos::ZERO {
         words.push(format!("last {} s", quantity::count((seconds.0 + 500_000_000) / 1_000_000_000)));
     }
-    words.push(quantity::counted(top.rows.len() as u64, "row"));
+    words.push(match top.in_all > top.rows.len() {
+        true => format!("{} of {}", top.rows.len(), quantity::counted(top.in_all as u64, "row")),
+        false => quantity::counted(top.rows.len() as u64, "row"),
+    });
     if !top.filter.is_empty() && !top.typing {
         words.push(format!("filter: {}", top.filter));
+    }
+    if !top.missed.is_empty() {
+        words.push(format!("missing: {}", top.missed));
     }
     words
 }
@@ -138,6 +180,9 @@ fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     let mut spans = Vec::new();
     if top.paused {
         spans.push(inked(canvas, "PAUSED · ", Ink::Warn));
+    }
+    if top.frozen {
+        spans.push(inked(canvas, "FROZEN · ", Ink::Warn));
     }
     let used: usize = spans.iter().map(|span| span.content.width()).sum();
     spans.push(Span::styled(
@@ -166,16 +211,22 @@ fn stuck(canvas: &Canvas, top: &Top<'_>) -> Option<Line<'static>> {
 /// The keys, or what is written or said instead.
 fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     if top.typing {
-        let text = canvas.cut(&format!("filter: {}_", top.filter), canvas.width);
+        let wrong = if top.wrong.is_empty() { String::new() } else { format!("   {}", top.wrong) };
+        let text = canvas.cut(&format!("filter: {}_{wrong}", top.filter), canvas.width);
         return Line::from(Span::styled(text, style(canvas, Ink::Strong)));
     }
     if !top.message.is_empty() {
         return Line::from(Span::styled(canvas.cut(top.message, canvas.width), style(canvas, Ink::Warn)));
     }
-    let keys: &[(&str, &str)] = match top.opened {
-        Some(_) => &[("Esc", "back"), ("p", "pause"), ("r", "record"), ("q", "quit")],
-        None => &[
+    let keys: &[(&str, &str)] = match (top.help, top.choosing, top.opened) {
+        (true, ..) => &[("any key", "back")],
+        (_, Some(_), _) => &[("Space", "show"), ("+ -", "move"), ("a", "automatic"), ("Enter", "keep")],
+        (_, _, Some(_)) => {
+            &[("Esc", "back"), ("j k", "next"), ("p", "pause"), ("y", "copy"), ("r", "record"), ("q", "quit")]
+        }
+        _ => &[
             ("q", "quit"),
+            ("?", "help"),
             ("Enter", "open"),
             ("s", "sort"),
             ("g", "group"),
@@ -200,75 +251,15 @@ fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A column: its name, its width, and what a row has in it.
-struct Column {
-    name: &'static str,
-    width: usize,
-    cell: fn(&Group, &Top<'_>) -> String,
-}
-
-/// Columns beside the label and the bar, in their order, each with the width of screen from which
-/// on it is shown.
-const COLUMNS: [(usize, Column); 7] = [
-    (0, Column { name: "sends/s", width: 8, cell: |row, top| rate(row.per_second(row.figures.sends), top) }),
-    (92, Column { name: "bytes/s", width: 9, cell: bytes }),
-    (0, Column { name: "p50", width: 8, cell: |row, _| time(row.quantile(Leg::Total, 0.5)) }),
-    (0, Column { name: "p99", width: 8, cell: |row, _| time(row.quantile(Leg::Total, 0.99)) }),
-    (72, Column { name: "retr.", width: 6, cell: |row, _| quantity::count(row.figures.retransmitted_segments) }),
-    (80, Column { name: "drops", width: 6, cell: |row, _| quantity::count(row.figures.dropped_segments) }),
-    (112, Column { name: "waits for", width: 24, cell: reason }),
-];
-
-/// About so much: with a sign where it is an estimate from a sample.
-fn about(text: String, top: &Top<'_>) -> String {
-    if top.looked_at < WHOLE { format!("~{text}") } else { text }
-}
-
-fn rate(per_second: f64, top: &Top<'_>) -> String {
-    let whole = per_second / top.looked_at.max(1e-6);
-    about(if whole < 9.95 { format!("{whole:.1}") } else { short(whole) }, top)
-}
-
-/// A number in at most five characters.
-fn short(n: f64) -> String {
-    match n {
-        ..9_999.5 => format!("{n:.0}"),
-        ..999_500.0 => format!("{:.0}k", n / 1e3),
-        _ => format!("{:.1}M", n / 1e6),
-    }
-}
-
-/// Not of the sample alone.
-fn bytes(row: &Group, _: &Top<'_>) -> String {
-    quantity::bytes_to(row.per_second(row.figures.bytes), 2).to_string()
-}
-
-fn time(time: Option<Nanos>) -> String {
-    time.map_or_else(|| "—".into(), |time| quantity::time_to(time.0 as f64, 2))
-}
-
-fn reason(row: &Group, _: &Top<'_>) -> String {
-    row.chief_reason().map_or_else(|| "—".into(), |(reason, share)| format!("{reason} {}", quantity::percent(share)))
-}
-
 fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
-    let columns: Vec<&Column> = COLUMNS.iter().filter(|(from, _)| canvas.width >= *from).map(|(_, c)| c).collect();
-    let bar = if canvas.width >= 92 { LEGS.len() } else { 10 };
-    let figures: usize = columns.iter().map(|column| column.width + 1).sum();
-    let label = canvas.width.saturating_sub(figures + bar + 3);
+    let (columns, label) = top.columns.fitting(canvas.width);
+    let placed = |column: Column, text: &str| {
+        let width = column.width(canvas.width);
+        if column.is_words() { left(canvas, text, width) } else { right(canvas, text, width) }
+    };
     let mut head = format!("  {}", left(canvas, top.by.name(), label));
-    for column in &columns {
-        head.push_str(&if column.name == "waits for" {
-            format!(" {}", left(canvas, column.name, column.width))
-        } else {
-            format!(" {}", right(canvas, column.name, column.width))
-        });
-    }
-    let mut lines = vec![Line::from(vec![
-        Span::styled(head, style(canvas, Ink::Faint)),
-        Span::raw(" "),
-        Span::styled((if bar < LEGS.len() { "legs" } else { LEGS }).to_owned(), style(canvas, Ink::Faint)),
-    ])];
+    columns.iter().for_each(|column| head.push_str(&format!(" {}", placed(*column, column.name()))));
+    let mut lines = vec![Line::from(Span::styled(head, style(canvas, Ink::Faint)))];
     let first = if top.selected == usize::MAX { 0 } else { (top.selected + 1).saturating_sub(visible) };
     let rows = || top.rows.iter().skip(first).take(visible);
     let labels: Vec<&str> = rows().map(|row| row.label.as_str()).collect();
@@ -276,33 +267,43 @@ fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
     let names = apart(&labels, &|name| canvas.cut(name, label));
     for (at, (row, name)) in (first..).zip(rows().zip(&names)) {
         let chosen = at == top.selected;
-        let mut text = format!("{} {}", if chosen { ">" } else { " " }, left(canvas, name, label));
+        let gone = row.sockets.alive() == 0 && row.sockets.closed > 0;
+        let ink = match () {
+            () if chosen && canvas.colour => Style::default().add_modifier(Modifier::REVERSED),
+            () if gone => style(canvas, Ink::Faint),
+            () => Style::default(),
+        };
+        let mut spans =
+            vec![Span::styled(format!("{} {}", if chosen { ">" } else { " " }, left(canvas, name, label)), ink)];
         for column in &columns {
-            let cell = (column.cell)(row, top);
-            let cell = if column.name == "waits for" {
-                left(canvas, &cell, column.width)
-            } else {
-                right(canvas, &cell, column.width)
-            };
-            text.push(' ');
-            text.push_str(&cell);
+            let width = column.width(canvas.width);
+            spans.push(Span::styled(" ", ink));
+            match column {
+                Column::Legs => spans.extend(bar(canvas, row, width)),
+                Column::Why if !chosen && !gone => {
+                    spans.push(Span::styled(placed(*column, &column.cell(row, top, width)), style(canvas, Ink::Warn)));
+                }
+                _ => spans.push(Span::styled(placed(*column, &column.cell(row, top, width)), ink)),
+            }
         }
-        let mut ink = ratatui::style::Style::default();
-        if chosen && canvas.colour {
-            ink = ink.add_modifier(Modifier::REVERSED);
-        }
-        let mut spans = vec![Span::styled(text, ink), Span::raw(" ")];
-        spans.extend(row.shares().map(|shares| spans::bar(canvas, &shares, bar)).unwrap_or_default());
         lines.push(Line::from(spans));
     }
     if top.rows.is_empty() {
         let text = match top.filter {
-            "" => "  no send has finished yet",
-            _ => "  no row has this in its name",
+            "" => "  there is no socket yet",
+            _ => "  the filter takes no row",
         };
         lines.push(Line::from(Span::styled(canvas.cut(text, canvas.width), style(canvas, Ink::Faint))));
     }
     lines
+}
+
+/// The bar of the legs, and blanks to its width.
+fn bar(canvas: &Canvas, row: &Group, width: usize) -> Vec<Span<'static>> {
+    let mut spans = row.shares().map(|shares| spans::bar(canvas, &shares, width)).unwrap_or_default();
+    let drawn: usize = spans.iter().map(|span| span.content.width()).sum();
+    spans.push(Span::raw(" ".repeat(width.saturating_sub(drawn))));
+    spans
 }
 
 #[cfg(test)]
@@ -310,8 +311,11 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use record::WaitReason;
     use record::histogram::Series;
+    use record::{Leg, WaitReason};
+    use summary::live::Trouble;
+
+    static AUTOMATIC: std::sync::OnceLock<Columns> = std::sync::OnceLock::new();
 
     fn rows(n: usize) -> Vec<Group> {
         let row = |i: usize| {
@@ -321,7 +325,9 @@ mod tests {
             figures.legs.insert(Leg::Network, [Nanos(800_000)].into_iter().collect());
             figures.waited[WaitReason::Nagle as usize] = Nanos(300_000);
             figures.retransmitted_segments = 7;
-            Group { label: format!("192.0.2.{i}"), host: None, figures, length: Nanos::from_millis(10_000) }
+            let length = Nanos::from_millis(10_000);
+            let trouble = Some(Trouble::Waits(WaitReason::Nagle, 1.0));
+            Group { label: format!("192.0.2.{i}"), figures, length, trouble, ..Group::default() }
         };
         (0..n).map(row).collect()
     }
@@ -341,9 +347,17 @@ mod tests {
             by: GroupBy::Peer,
             sort: SortBy::Rate,
             selected,
+            reversed: false,
+            in_all: rows.len(),
             filter: "",
             typing: false,
+            wrong: "",
             paused: false,
+            frozen: false,
+            help: false,
+            columns: AUTOMATIC.get_or_init(Columns::default),
+            choosing: None,
+            missed: "",
             looked_at: 1.0,
             cpu: 0.004,
             stuck: &[],
@@ -382,7 +396,9 @@ mod tests {
                 assert!(screen[3].starts_with("> 192.0.2.0") && screen[3].contains("1.2 ms"), "{text}");
                 assert!(screen[usize::from(height) - 1].starts_with("q quit"), "{text}");
                 assert!(unicode || text.is_ascii(), "{text}");
-                assert!(screen[3].contains(if colour { "███" } else { "tttnnn" }), "{text}");
+                assert!(screen[3].contains("Nagle's algorithm"), "{text}");
+                let bar = if colour { "███" } else { "tttnnn" };
+                assert_eq!(screen[3].contains(bar), width >= 120, "{text}");
             }
         }
         let wide = drawn(200, 20, false, true, &shown(&rows, 0)).join("\n");
@@ -398,7 +414,7 @@ mod tests {
         let narrow = drawn(60, 10, true, true, &shown(&rows, 1));
         let names: Vec<&str> = narrow[3..6].iter().map(|row| row[2..].split_whitespace().next().unwrap()).collect();
         assert_eq!(names, ["…192.0.2.100:40001", "…192.0.2.100:40002", "…192.0.2.100:50003"], "{narrow:?}");
-        let wide = drawn(80, 10, true, true, &shown(&rows, 1)).join("\n");
+        let wide = drawn(100, 10, true, true, &shown(&rows, 1)).join("\n");
         assert!(wide.contains("> :443 → 192.0.2.100:40002"), "{wide}");
     }
 
@@ -422,12 +438,46 @@ mod tests {
         assert!(text.contains("recording") && !text.contains("q quit"), "{text}");
         let narrow = drawn(60, 10, false, true, &Top { message: "", paused: false, ..top });
         assert!(narrow[1].contains("25 % of the bytes sampled"), "{narrow:?}");
-        assert!(narrow[9].starts_with("q quit Enter open") && narrow[9].trim_end().ends_with("r record"), "{narrow:?}");
+        assert!(
+            narrow[9].starts_with("q quit ? help Enter open") && narrow[9].trim_end().ends_with("p pause"),
+            "{narrow:?}"
+        );
         let keys = drawn(40, 10, false, true, &shown(&rows, 0))[9].trim_end().to_owned();
-        assert_eq!(keys, "q quit Enter open s sort g group");
+        assert_eq!(keys, "q quit ? help Enter open s sort g group");
         let top = Top { typing: true, filter: "no\u{1b}[2J", rows: &[], ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
-        assert!(text.contains("filter: no\u{fffd}[2J_") && text.contains("no row has this"), "{text}");
+        assert!(text.contains("filter: no\u{fffd}[2J_") && text.contains("the filter takes no row"), "{text}");
+    }
+
+    #[test]
+    fn help_and_the_list_of_columns_are_whole_in_the_smallest_terminal() {
+        let rows = rows(1);
+        let help = drawn(60, 20, false, true, &Top { help: true, ..shown(&rows, 0) });
+        for key in ["Up Down k j", "/ ", "s S", "y ", "q Ctrl-C", "wait:window"] {
+            assert!(help.iter().any(|line| line.starts_with(key)), "{key}: {help:?}");
+        }
+        assert!(help[19].starts_with("any key back") && !help.join("").contains('…'), "{help:?}");
+        let list = drawn(60, 20, false, true, &Top { choosing: Some(16), ..shown(&rows, 0) });
+        assert!(list.iter().any(|line| line.starts_with("> [x] tcp qdisc network")), "{list:?}");
+        assert!(list[19].starts_with("Space show") && !list[2..].join("").contains('…'), "{list:?}");
+    }
+
+    #[test]
+    fn a_filter_that_is_wrong_says_so_and_rows_are_counted_out_of_all() {
+        let rows = rows(2);
+        let top = Top { typing: true, filter: "por:1", wrong: "there is no field por", ..shown(&rows, 0) };
+        assert!(drawn(80, 10, false, true, &top)[9].starts_with("filter: por:1_   there is no field por"));
+        let top = Top { in_all: 40, filter: "port:1", frozen: true, ..shown(&rows, 0) };
+        let state = drawn(100, 10, false, true, &top)[1].clone();
+        assert!(state.starts_with("FROZEN · by peer") && state.contains("2 of 40 rows · filter: port:1"), "{state}");
+    }
+
+    #[test]
+    fn a_row_in_one_line_leaves_out_what_it_has_not() {
+        let rows = rows(1);
+        let text = line(&shown(&rows, 0), &rows[0]);
+        assert!(text.starts_with("192.0.2.0 · sends/s 1000 · sent/s") && text.contains("why slow Nagle's"), "{text}");
+        assert!(!text.contains('—') && !text.contains("idle"), "{text}");
     }
 
     #[test]

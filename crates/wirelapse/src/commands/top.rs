@@ -1,7 +1,9 @@
 //! `wirelapse top`.
 
 mod feed;
+mod kept;
 mod recording;
+mod redact;
 mod screen;
 mod state;
 
@@ -13,9 +15,9 @@ use anyhow::Context as _;
 use record::histogram::GroupBy;
 use record::{Leg, Nanos, Ratio, Sampling};
 use rights::Kept;
-use summary::SortBy;
+use summary::{Group, SortBy};
 use trace::histograms::{Dimensions, Ports};
-use trace::{Config, Histograms, Target, Tracer};
+use trace::{Config, Histograms, Sockets, Target, Tracer};
 
 use crate::criteria::{Aimed, Criteria, followed};
 use crate::exit::BadInput;
@@ -25,7 +27,7 @@ use crate::options::{For, Json, heading};
 use crate::terminal;
 use feed::Feed;
 use recording::{Recorder, Recording, Service};
-use state::{Asked, State};
+use state::{Asked, State, Typed};
 
 /// Show where the time of TCP sends goes, live: by peer, program, port, cgroup or connection
 ///
@@ -43,6 +45,10 @@ pub struct Args {
     /// Sort rows by this
     #[arg(long, value_enum, default_value_t = Sort::Rate, help_heading = heading::OUTPUT)]
     sort: Sort,
+    /// Show only rows that this expression takes: port:443 proc:nginx peer:10.0.0.0/8 p99:>50ms
+    /// state:connecting wait:window
+    #[arg(long, value_name = "EXPR", default_value = "", hide_default_value = true, help_heading = heading::OUTPUT)]
+    filter: String,
     /// Time between two updates
     #[arg(short = 'i', long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "1s", help_heading = heading::HOW_MUCH)]
     interval: Nanos,
@@ -63,6 +69,9 @@ pub struct Args {
     /// seconds at most
     #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     resolve: bool,
+    /// Show others in place of addresses, programs and cgroups; equal ones stay equal
+    #[arg(long, conflicts_with = "resolve", help_heading = heading::OUTPUT)]
+    redact: bool,
     #[command(flatten)]
     end: For,
     #[command(flatten)]
@@ -109,6 +118,12 @@ enum Sort {
     Tcp,
     /// Retransmitted segments
     Retransmitted,
+    /// What is wrong, the worst first
+    Trouble,
+    /// Bytes sent
+    Sent,
+    /// Bytes received
+    Received,
     /// The name
     Name,
 }
@@ -121,6 +136,9 @@ impl From<Sort> for SortBy {
             Sort::P99 => Self::P99,
             Sort::Tcp => Self::Tcp,
             Sort::Retransmitted => Self::Retransmitted,
+            Sort::Trouble => Self::Trouble,
+            Sort::Sent => Self::Sent,
+            Sort::Received => Self::Received,
             Sort::Name => Self::Name,
         }
     }
@@ -130,6 +148,10 @@ impl From<Sort> for SortBy {
 const SERIES: u32 = 2048;
 /// A series leaves after this time without a send.
 const IDLE: Duration = Duration::from_secs(60);
+/// Received segments of a connection that can wait to be read and be distinguished.
+const ARRIVALS: u32 = 32;
+/// Room for records: ten thousand and more, of which at most a tenth come before they are read.
+const RING: u32 = 4 << 20;
 /// How long one wait for keys takes: what the tracer has is taken as often.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -139,24 +161,34 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let text = "standard output is no terminal: write one table with --once, or lines with --json";
         return Err(BadInput(text.into()).into());
     }
+    let filter = Typed::new(&args.filter).map_err(|error| BadInput(format!("--filter: {error}")))?;
     let interrupt = Interrupt::listen()?;
     let Aimed { target, words } = args.criteria.aim(args.criteria.is_empty())?;
     let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
+    let words = if args.redact { "redacted".into() } else { words };
     let mut read = followed(&target, Path::new("/"));
     read.extend(machine::who::mount());
-    let mut tracer = Tracer::start(&config(args, target))?;
+    let columns = kept::columns();
+    let sockets = Sockets::new(target.clone())?;
+    let config = config(args, target);
+    // Requests are known where what is received can be followed too.
+    let mut tracer = match Tracer::start(&config) {
+        Err(trace::Error::NeedsRoot { lacks }) => return Err(trace::Error::NeedsRoot { lacks }.into()),
+        Err(_) if config.receive => Tracer::start(&Config { receive: false, ..config })?,
+        started => started?,
+    };
     // Walks through the sockets and recordings take rights, which a separate process keeps; what
     // draws and reads keys has none.
     let limit = || {
-        let kept = if on_screen { recording::keep_rights() } else { rights::keep_for_walks() };
+        let kept = if on_screen { recording::keep_rights() } else { rights::keep_for_walks_and_owners() };
         kept.map_err(std::io::Error::other)
     };
-    let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria) };
+    let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria), sockets };
     let rights = tracer.hand_over(limit, |request| service.serve(request))?;
     let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
     rights::keep_only(&Kept { read: &read, maps: true, ..Kept::NOTHING })?;
-    let mut feed = Feed::new(args.interval, args.resolve);
-    let mut state = State::new(args.by.into(), args.sort.into());
+    let mut feed = Feed::new(args.interval, args.resolve, args.redact);
+    let mut state = State { columns, ..State::new(args.by.into(), args.sort.into(), filter) };
     let end = args.end.duration().map(|time| Instant::now() + time);
     let over = |done: bool| done || interrupt.came() || end.is_some_and(|end| Instant::now() >= end);
     if on_screen {
@@ -165,10 +197,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut quit = false;
         while !over(quit) {
             feed.draw_and_take((&mut tracer, &rights), &mut state, &mut screen, &words, &recorder.message)?;
-            for asked in screen.keys(TURN)?.into_iter().filter_map(|key| state.key(key)) {
+            for key in screen.keys(TURN)? {
+                let Some(asked) = state.key(key) else { continue };
                 match asked {
                     Asked::Quit => quit = true,
                     Asked::Record => recorder.start(&rights)?,
+                    Asked::Keep => {
+                        recorder.keep(&rights, &state.columns)?;
+                        feed.redraw();
+                    }
+                    Asked::Copy => {
+                        if let Some(line) = feed.line(&state) {
+                            screen.copy(&line);
+                        }
+                    }
                     Asked::Redraw => feed.redraw(),
                 }
             }
@@ -182,7 +224,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut done = false;
         while !over(done) {
             std::thread::sleep(TURN.min(args.interval.into()));
-            if feed.take(&mut tracer, &mut state)? {
+            if feed.take(&mut tracer, &rights, &mut state)? {
                 feed.ask_names(&rights, &state, hosts::PATIENCE)?;
                 write(args, &feed, &state, &words)?;
                 done = args.once;
@@ -194,6 +236,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn config(args: &Args, target: Target) -> Config {
     let sampling = if args.sample == Ratio::ALL { Sampling::Every } else { Sampling::Windows(args.sample) };
+    // Of a sample, one half of most requests is missing.
+    let (receive, arrivals_per_connection) = (sampling == Sampling::Every, ARRIVALS);
     let dimensions = Dimensions { ports: Ports::All, cgroup: true, program: true, ..Dimensions::default() };
     let histograms = Histograms {
         legs: vec![Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total],
@@ -202,8 +246,16 @@ fn config(args: &Args, target: Target) -> Config {
         idle: Some(IDLE.max(Duration::from(args.interval) * 3)),
         records: true,
     };
-    let mut config =
-        Config { target, sampling, max_rate: Some(args.max_rate), histograms: Some(histograms), ..Config::default() };
+    let mut config = Config {
+        target,
+        sampling,
+        max_rate: Some(args.max_rate),
+        histograms: Some(histograms),
+        receive,
+        arrivals_per_connection,
+        ring_bytes: Some(RING),
+        ..Config::default()
+    };
     config.max_connections = crate::memory::connections(&config);
     config
 }
@@ -211,24 +263,54 @@ fn config(args: &Args, target: Target) -> Config {
 /// Writes the rows as lines of JSON or as a table.
 fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Result<()> {
     let mut out = crate::output::stdout().lock();
-    let rows = feed.rows(state);
+    let (rows, in_all) = feed.rows(state);
     let named = feed.named(rows.clone());
+    let shown = feed.shown(state, (&named, in_all), target, "");
     if args.json.json {
         let mut lines = Vec::new();
         for row in &rows {
             let quantiles = [0.5, 0.99].map(|share| row.quantile(Leg::Total, share));
-            let reason = row.chief_reason().map(|(reason, _)| reason);
-            let (by, label, length) = (state.by, row.label.as_str(), row.length);
-            let figures = &row.figures;
-            export::top::row(&mut lines, &export::top::Row { by, label, length, figures, quantiles, reason });
+            export::top::row(&mut lines, &line(state.by, row, quantiles));
         }
         feed.stuck().iter().for_each(|(send, ends)| export::ndjson::waiting(&mut lines, *ends, send));
         out.write_all(&lines)?;
     } else if args.csv {
-        let document = report::live::rows(&feed.shown(state, &named, target, ""));
+        let document = report::live::rows(&shown);
         out.write_all(paper::csv::text(&[document]).as_bytes())?;
     } else {
-        out.write_all(report::live::once(&terminal::canvas(), &feed.shown(state, &named, target, "")).as_bytes())?;
+        let canvas = terminal::canvas();
+        // Whoever reads a pipe can leave columns out, and cannot ask for more.
+        let width = if terminal::is_terminal() { canvas.width } else { report::live::WIDEST };
+        out.write_all(report::live::once(&paper::Canvas { width, ..canvas }, &shown).as_bytes())?;
     }
     Ok(out.flush()?)
+}
+
+/// A row as a line of JSON has it.
+fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top::Row<'_> {
+    let sockets = &row.sockets;
+    export::top::Row {
+        by,
+        label: &row.label,
+        length: row.length,
+        figures: &row.figures,
+        quantiles,
+        reason: row.chief_reason().map(|(reason, _)| reason),
+        trouble: row.trouble.as_ref().map(|trouble| (trouble.name(), report::live::words(trouble))),
+        requests: row.requests.times.count(),
+        request_quantiles: [0.5, 0.99].map(|share| row.requests.quantile(share)),
+        sockets: export::top::Sockets {
+            length: row.sockets_over,
+            states: sockets.states,
+            closed: sockets.closed,
+            sent: sockets.sent,
+            received: sockets.received,
+            retransmitted: sockets.retransmitted,
+            drops: sockets.drops,
+            rtt: sockets.rtt,
+            quiet: sockets.quiet,
+            queue: sockets.queue,
+            owner: sockets.owner.as_ref().filter(|_| sockets.one_owner),
+        },
+    }
 }

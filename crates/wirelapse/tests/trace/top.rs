@@ -1,7 +1,7 @@
 //! `wirelapse top`: on a pseudo-terminal by its keys, and as text and JSON, against what the test
 //! itself sends.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::ExitStatusExt as _;
@@ -98,11 +98,11 @@ fn keys_choose_sort_group_filter_open_and_quit() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", terminal.child.id())).unwrap();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
     assert_eq!([field("CapEff:"), field("NoNewPrivs:"), field("Seccomp:")], ["0000000000000000", "1", "2"]);
-    press(&mut terminal, "sssss");
+    press(&mut terminal, "ssssssss");
     terminal.until("another order", |row| row.contains("sorted by name"));
     until_peers(&mut terminal, &["127.7.7.1", "127.7.7.2", "127.7.7.3"]);
     press(&mut terminal, "/7.3\r");
-    terminal.until("the filter", |row| row.contains("1 row · filter: 7.3"));
+    terminal.until("the filter", |row| row.contains("1 of 3 rows · filter: 7.3"));
     until_peers(&mut terminal, &["127.7.7.3"]);
     press(&mut terminal, "\r");
     terminal.until("the row, opened", |row| row.starts_with("Slowest sends"));
@@ -168,9 +168,14 @@ fn once_and_json_say_what_was_sent() {
     let values = run(&["--sort", "name", "--csv"]);
     let mut lines = values.lines();
     assert!(lines.next().unwrap().starts_with("# by peer · sorted by name"), "{values}");
-    assert_eq!(lines.next().unwrap(), "peer,sends/s,bytes/s,p50,p99,retr.,drops,waits for,tcp,qdisc,network");
+    let head = "peer,sends/s,sent/s,recv/s,p50,p99,req p50,req p99,why slow,state,owner,rtt,retr.,drops,idle,queue";
+    assert_eq!(lines.next().unwrap(), format!("{head},waits for,tcp,qdisc,network"));
     let rows: Vec<Vec<&str>> = lines.map(|row| row.split(',').collect()).collect();
-    assert!(rows.iter().all(|row| row.len() == 11 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
+    assert!(rows.iter().all(|row| row.len() == 20 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
+    assert!(
+        rows.iter().all(|row| row[9] == "established" && row[10].ends_with(&format!("[{}]", std::process::id()))),
+        "{values}"
+    );
     assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["127.7.7.1", "127.7.7.2", "127.7.7.3"]);
     let before = *traffic.sent.lock().unwrap();
     let lines = run(&["--json", "--sort", "name", "-i", "2s"]);
@@ -209,7 +214,7 @@ fn hosts_have_their_names_where_they_are_asked_for() {
     let mut terminal = Terminal::start(24, 80, &["top", "--port", &port, "--resolve", "-i", "300ms"]);
     terminal.until("the name", |row| row.starts_with("> localhost "));
     press(&mut terminal, "/localh\r");
-    terminal.until("the filter by a name", |row| row.contains("1 row · filter: localh"));
+    terminal.until("the filter by a name", |row| row.contains("1 of 2 rows · filter: localh"));
     press(&mut terminal, "q");
     assert!(ended(&mut terminal).success());
     end.store(true, Ordering::Relaxed);
@@ -228,7 +233,7 @@ fn second_process(of: u32) -> (u32, u64, [String; 2]) {
 }
 
 /// Bits of capabilities.
-const WALKS: u64 = 1 << 19 | 1 << 21; // SYS_PTRACE, SYS_ADMIN
+const WALKS: u64 = 1 << 2 | 1 << 19 | 1 << 21; // DAC_READ_SEARCH, SYS_PTRACE, SYS_ADMIN
 const ATTACHING: u64 = 1 << 12 | 1 << 38 | 1 << 39; // NET_ADMIN, PERFMON, BPF
 const FOR_OTHERS: u64 = 1 | 1 << 1; // CHOWN, DAC_OVERRIDE
 
@@ -277,6 +282,136 @@ fn a_recording_is_made_by_a_process_that_has_what_a_trace_takes_and_no_more() {
     let (_, capabilities, limits) = second_process(lines.id());
     assert_eq!((capabilities, limits), (WALKS, ["1".into(), "2".into()]));
     drop(traffic);
+}
+
+/// Lines of `top --json` until `enough` of them are there, as values.
+fn lines_until(options: &[&str], mut enough: impl FnMut(&serde_json::Value) -> bool) -> serde_json::Value {
+    let command = [&["top", "--json", "-i", "300ms"], options].concat();
+    let mut top = tier::Process::from(tier::wirelapse!(command).stdout(Stdio::piped()).spawn().unwrap());
+    let end = Instant::now() + Duration::from_secs(30);
+    let mut out = BufReader::new(top.stdout.take().unwrap());
+    loop {
+        assert!(Instant::now() < end, "no such line");
+        let mut line = String::new();
+        assert!(out.read_line(&mut line).unwrap() > 0, "top has ended");
+        let row: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if enough(&row) {
+            return row;
+        }
+    }
+}
+
+#[test]
+fn sockets_that_send_nothing_have_rows_and_say_what_is_wrong() {
+    tier::needs!(Need::Root, BTF);
+    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&"127.8.8.8:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    listener.listen(0).unwrap();
+    let at = listener.local_addr().unwrap().as_socket().unwrap();
+    let port = at.port().to_string();
+    // One connection finds room; a further SYN is not answered.
+    let idle = TcpStream::connect(at).unwrap();
+    let attempt = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    attempt.set_nonblocking(true).unwrap();
+    assert!(attempt.connect(&at.into()).is_err());
+    let options = ["--port", &port, "--by", "connection"];
+    let row = lines_until(&options, |row| row["trouble"] == "attempt_unanswered");
+    assert_eq!((&row["sockets"]["connecting"], &row["sends"]), (&1.into(), &0.into()), "{row}");
+    let local = attempt.local_addr().unwrap().as_socket().unwrap().port();
+    assert_eq!(row["label"], format!(":{local} → 127.8.8.8:{port}"));
+    assert_eq!(
+        (&row["sockets"]["pid"], row["sockets"]["program"].is_string()),
+        (&std::process::id().into(), true),
+        "{row}"
+    );
+    let row = lines_until(&options, |row| row["label"] == format!(":{port} listening"));
+    assert_eq!(
+        (&row["sockets"]["accept_queue"], &row["sockets"]["accept_queue_limit"]),
+        (&1.into(), &0.into()),
+        "{row}"
+    );
+    assert_eq!((&row["trouble"], &row["trouble_text"]), (&"accept_queue_full".into(), &"accept queue full".into()));
+    // The same filter leaves this row alone.
+    let filter = ["--port", &port, "--by", "connection", "--filter", "state:established pid:1-"];
+    let output = tier::wirelapse!([&["top", "--once"], &filter[..]].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", tier::text(&output.stderr));
+    assert!(tier::text(&output.stderr).contains("--filter: pid:1- is not the number of a process"));
+    let own = idle.local_addr().unwrap().port();
+    let output = tier::wirelapse!([
+        "top",
+        "--once",
+        "--by",
+        "connection",
+        "--csv",
+        "--filter",
+        &format!("port:{own} -proc:^other$")
+    ]);
+    let output = { output }.output().unwrap();
+    let text = tier::text(&output.stdout);
+    assert!(text.lines().any(|row| row.starts_with(&format!(":{own} → 127.8.8.8:{port},—,0"))), "{text}");
+}
+
+#[test]
+fn bytes_of_short_connections_are_exact() {
+    tier::needs!(Need::Root, BTF);
+    let listener = TcpListener::bind("127.8.8.9:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let port = at.port().to_string();
+    let mut connections = 0_u64;
+    // Without any socket there is no row.
+    let idle = (TcpStream::connect(at).unwrap(), listener.accept().unwrap());
+    let server = std::thread::spawn(move || {
+        for connection in listener.incoming().take(200) {
+            let mut connection = connection.unwrap();
+            connection.read_exact(&mut [0; 100]).unwrap();
+            connection.write_all(&[0; 300]).unwrap();
+            let _ = connection.read(&mut [0]);
+        }
+    });
+    let row = lines_until(&["--peer", "127.8.8.9", "--port", &port], |row| {
+        // Only once top has begun, and all within the ten intervals that a row shows.
+        while connections < 200 {
+            let mut client = TcpStream::connect(at).unwrap();
+            client.write_all(&[0; 100]).unwrap();
+            client.read_exact(&mut [0; 300]).unwrap();
+            connections += 1;
+        }
+        row["sockets"]["bytes_received"].as_u64() == Some(60_000)
+    });
+    assert_eq!((&row["sockets"]["bytes_sent"], &row["sockets"]["closed"]), (&20_000.into(), &200.into()), "{row}");
+    server.join().unwrap();
+    drop(idle);
+}
+
+#[test]
+fn a_slow_program_of_the_peer_is_named_and_its_time_is_shown() {
+    tier::needs!(Need::Root, BTF);
+    // A port below those of clients says which end is the server, whichever is heard first.
+    let ports = (0..).map(|n| 9_000 + (std::process::id() as u16 % 10_000) + n);
+    let listener = ports.into_iter().find_map(|port| TcpListener::bind(("127.8.8.10", port)).ok()).unwrap();
+    let at = listener.local_addr().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut client = TcpStream::connect(at).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let answers = std::thread::spawn(move || {
+        while server.read(&mut [0; 100]).is_ok_and(|read| read > 0) {
+            std::thread::sleep(Duration::from_millis(60));
+            let _ = server.write_all(b"answer");
+        }
+    });
+    let over = Arc::clone(&stop);
+    let asks = std::thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            client.write_all(b"question").unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+        }
+    });
+    let target = ["--peer", "127.8.8.10", "--port", &at.port().to_string()];
+    let row = lines_until(&target, |row| row["trouble"] == "peer_application");
+    stop.store(true, Ordering::Relaxed);
+    assert!(row["request_p50_ns"].as_u64() > Some(55_000_000), "{row}");
+    asks.join().unwrap();
+    answers.join().unwrap();
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! `r`: a run of the same connections, recorded by `wirelapse trace` beside the screen. What starts
-//! it is the process that has rights ([`Recording`]); the one with the screen has none and asks for
-//! it ([`Recorder`]).
+//! What takes rights beside the trace itself: reading the sockets of all network namespaces, the
+//! names of hosts, and `r`: a run of the same connections, recorded by `wirelapse trace` beside the
+//! screen. What does it is the process that has rights ([`Service`]); the one with the screen has
+//! none and asks for it ([`Recorder`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,10 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use machine::programs;
+use record::Nanos;
+use record::socket::SocketChanges;
+use report::live::Columns;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use trace::{Error, Privileged};
+use trace::{Error, Privileged, Sockets};
 
+use super::kept;
 use crate::criteria::Criteria;
 use crate::hosts;
 
@@ -29,6 +34,10 @@ pub enum Request {
     End,
     /// The names of these hosts.
     Names(hosts::Query),
+    /// What has become of the sockets.
+    Sockets,
+    /// To keep these columns for the next time; `None` for as many as there is room for.
+    Keep(Option<Vec<String>>),
 }
 
 /// The reply to it.
@@ -38,12 +47,15 @@ pub enum Reply {
     Message(String),
     /// The names that have come.
     Names(HashMap<IpAddr, String>),
+    /// What has become of the sockets, and the CPU time that this process has used since it began.
+    Sockets(SocketChanges, Nanos),
 }
 
 /// Answers, in that process.
 pub struct Service {
     pub hosts: hosts::Names,
     pub recording: Recording,
+    pub sockets: Sockets,
 }
 
 impl Service {
@@ -52,6 +64,16 @@ impl Service {
             Request::Start => self.recording.start(),
             Request::Tick => self.recording.tick(),
             Request::End => self.recording.end(),
+            Request::Sockets => {
+                let read = self.sockets.read();
+                let failed = |error: Error| SocketChanges { missed: error.to_string(), ..SocketChanges::default() };
+                return Reply::Sockets(read.unwrap_or_else(failed), super::feed::cpu_time());
+            }
+            Request::Keep(columns) => {
+                if let Err(error) = kept::keep(columns.as_deref()) {
+                    self.recording.say(format!("the columns cannot be kept: {error}"));
+                }
+            }
             Request::Names(query) => return Reply::Names(self.hosts.answer(query)),
         }
         Reply::Message(self.recording.message.clone())
@@ -70,6 +92,15 @@ pub fn names(rights: &Rights, query: hosts::Query) -> Result<HashMap<IpAddr, Str
     Ok(if let Reply::Names(names) = reply { names } else { HashMap::new() })
 }
 
+/// What has become of the sockets since this was asked last, and the CPU time of who read them.
+///
+/// # Errors
+/// As [`names`].
+pub fn sockets(rights: &Rights) -> Result<(SocketChanges, Nanos), Error> {
+    let reply = rights.ask(&Request::Sockets)?;
+    Ok(if let Reply::Sockets(changes, cpu) = reply { (changes, cpu) } else { Default::default() })
+}
+
 /// What the screen knows of a recording.
 #[derive(Default)]
 pub struct Recorder {
@@ -84,6 +115,15 @@ impl Recorder {
     /// As [`names`].
     pub fn start(&mut self, rights: &Rights) -> Result<(), Error> {
         self.ask(rights, &Request::Start).map(drop)
+    }
+
+    /// Keeps columns for the next time.
+    ///
+    /// # Errors
+    /// As [`names`].
+    pub fn keep(&mut self, rights: &Rights, columns: &Columns) -> Result<(), Error> {
+        let names = columns.names().map(|names| names.into_iter().map(str::to_owned).collect());
+        self.ask(rights, &Request::Keep(names)).map(drop)
     }
 
     /// Asks how a recording goes; gives whether there is something else to be shown.

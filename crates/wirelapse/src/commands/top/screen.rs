@@ -1,9 +1,10 @@
 //! The terminal of `wirelapse top`: its second screen, with keys as they are pressed, and as it was
 //! when that ends.
 
-use std::io::{self, Stdout, stdout};
+use std::io::{self, Stdout, Write as _, stdout};
 use std::time::Duration;
 
+use base64::Engine as _;
 use paper::Canvas;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
@@ -43,6 +44,13 @@ impl Screen {
             draw(frame, &canvas);
             harmless_cells(frame.buffer_mut());
         });
+    }
+
+    /// Puts text on the clipboard of the terminal, where that has one (OSC 52).
+    pub fn copy(&mut self, text: &str) {
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        // A terminal that went away is no reason to end.
+        let _ = write!(stdout(), "\x1b]52;c;{encoded}\x07").and_then(|()| stdout().flush());
     }
 
     /// Whether the size has changed since the last call.

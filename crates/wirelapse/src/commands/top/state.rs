@@ -1,8 +1,12 @@
 //! What is chosen on the screen of `wirelapse top`, and what each key does to it.
 
+use std::collections::HashMap;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use record::histogram::GroupBy;
-use summary::SortBy;
+use report::live::{Column, Columns};
+use summary::live::{Filter, FilterError};
+use summary::{Group, SortBy};
 
 /// What a key asks of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,8 +14,43 @@ pub enum Asked {
     Quit,
     /// To record a run.
     Record,
+    /// To copy the chosen row.
+    Copy,
+    /// To keep the columns for the next time.
+    Keep,
     /// To show what was changed.
     Redraw,
+}
+
+/// A filter as it is written, and the last state of it that was one.
+#[derive(Clone, Debug, Default)]
+pub struct Typed {
+    pub text: String,
+    pub accepted: Filter,
+    /// What is wrong with the text; empty where nothing is.
+    pub wrong: String,
+}
+
+impl Typed {
+    /// # Errors
+    /// Where the text is no filter.
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { text: text.to_owned(), accepted: text.parse()?, wrong: String::new() })
+    }
+
+    fn read(&mut self) {
+        match self.text.parse() {
+            Ok(filter) => {
+                self.accepted = filter;
+                self.wrong.clear();
+            }
+            Err(error) => self.wrong = FilterError::to_string(&error),
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// What is chosen.
@@ -23,9 +62,18 @@ pub struct State {
     /// change places.
     pub selected: usize,
     pub chosen: Option<String>,
-    pub filter: String,
+    /// Whether the order is turned round.
+    pub reversed: bool,
+    pub filter: Typed,
     pub typing: bool,
     pub paused: bool,
+    /// The labels in the order in which rows stay.
+    pub frozen: Option<Vec<String>>,
+    /// Whether the help is shown.
+    pub help: bool,
+    pub columns: Columns,
+    /// The column that is chosen in the list of them, while that is shown.
+    pub choosing: Option<usize>,
     /// The label of the row that is open.
     pub opened: Option<String>,
     /// The labels of the rows, as shown last.
@@ -35,11 +83,23 @@ pub struct State {
 /// Rows that a page key goes.
 const PAGE: usize = 10;
 /// The longest filter.
-const FILTER: usize = 100;
+const FILTER: usize = 200;
 
 impl State {
-    pub fn new(by: GroupBy, sort: SortBy) -> Self {
-        Self { by, sort, ..Self::default() }
+    pub fn new(by: GroupBy, sort: SortBy, filter: Typed) -> Self {
+        Self { by, sort, filter, ..Self::default() }
+    }
+
+    /// Puts rows in order. While that is frozen, new ones come last.
+    pub fn sort(&self, rows: &mut [Group]) {
+        self.sort.sort(rows);
+        if self.reversed {
+            rows.reverse();
+        }
+        if let Some(frozen) = &self.frozen {
+            let places: HashMap<&str, usize> = frozen.iter().map(String::as_str).zip(0..).collect();
+            rows.sort_by_key(|row| places.get(row.label.as_str()).copied().unwrap_or(usize::MAX));
+        }
     }
 
     /// Takes the labels that are shown now: the chosen row is found again.
@@ -59,23 +119,35 @@ impl State {
         if self.typing {
             return self.typed(key.code);
         }
+        if self.help {
+            self.help = false;
+            return Some(Asked::Redraw);
+        }
+        if let Some(at) = self.choosing {
+            return self.choose_columns(key.code, at);
+        }
         match key.code {
             KeyCode::Char('q') => return Some(Asked::Quit),
             KeyCode::Esc if self.opened.is_some() => self.opened = None,
-            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
+            KeyCode::Esc if !self.filter.text.is_empty() => self.filter.clear(),
             KeyCode::Esc => return Some(Asked::Quit),
             KeyCode::Char('r') => return Some(Asked::Record),
+            KeyCode::Char('y') => return Some(Asked::Copy),
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('?') => self.help = true,
+            KeyCode::Up | KeyCode::Char('k') => self.choose(self.selected.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.choose(self.selected + 1),
             _ if self.opened.is_some() => return None,
             KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('S') => self.reversed = !self.reversed,
+            KeyCode::Char('f') => self.frozen = self.frozen.is_none().then(|| self.labels.clone()),
+            KeyCode::Char('c') => self.choosing = Some(0),
             KeyCode::Char('g') => {
                 self.by = self.by.next();
-                (self.chosen, self.selected) = (None, 0);
+                (self.chosen, self.selected, self.frozen) = (None, 0, None);
             }
             KeyCode::Char('/') => self.typing = true,
             KeyCode::Enter => self.opened = Some(self.labels.get(self.selected)?.clone()),
-            KeyCode::Up | KeyCode::Char('k') => self.choose(self.selected.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.choose(self.selected + 1),
             KeyCode::PageUp => self.choose(self.selected.saturating_sub(PAGE)),
             KeyCode::PageDown => self.choose(self.selected + PAGE),
             KeyCode::Home => self.choose(0),
@@ -88,20 +160,44 @@ impl State {
     fn choose(&mut self, row: usize) {
         self.selected = row.min(self.labels.len().saturating_sub(1));
         self.chosen = self.labels.get(self.selected).cloned();
+        if self.opened.is_some() {
+            self.opened.clone_from(&self.chosen);
+        }
+    }
+
+    /// A key while the columns are chosen.
+    fn choose_columns(&mut self, key: KeyCode, at: usize) -> Option<Asked> {
+        let all = Column::ALL.len();
+        match key {
+            KeyCode::Up | KeyCode::Char('k') => self.choosing = Some(at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.choosing = Some((at + 1).min(all - 1)),
+            KeyCode::Char(' ') => self.columns.toggle(at),
+            KeyCode::Char('+') => self.choosing = Some(self.columns.shift(at, at.saturating_sub(1))),
+            KeyCode::Char('-') => self.choosing = Some(self.columns.shift(at, (at + 1).min(all - 1))),
+            KeyCode::Char('a') => self.columns = Columns::default(),
+            KeyCode::Char('q') => return Some(Asked::Quit),
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('c') => {
+                self.choosing = None;
+                return Some(Asked::Keep);
+            }
+            _ => return None,
+        }
+        Some(Asked::Redraw)
     }
 
     /// A key while the filter is written.
     fn typed(&mut self, key: KeyCode) -> Option<Asked> {
         match key {
-            KeyCode::Enter => self.typing = false,
+            KeyCode::Enter => self.typing = !self.filter.wrong.is_empty(),
             KeyCode::Esc => {
                 self.typing = false;
                 self.filter.clear();
             }
-            KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Char(c) if self.filter.len() < FILTER => self.filter.push(c),
+            KeyCode::Backspace => drop(self.filter.text.pop()),
+            KeyCode::Char(c) if self.filter.text.len() < FILTER => self.filter.text.push(c),
             _ => return None,
         }
+        self.filter.read();
         Some(Asked::Redraw)
     }
 }
@@ -136,7 +232,13 @@ mod tests {
         press(&mut state, "\n");
         assert_eq!(state.opened.as_deref(), Some("x"));
         // Keys of the table do nothing in a row that is open.
-        assert_eq!(press(&mut state, "sg/j"), [None; 4]);
+        assert_eq!(press(&mut state, "sg/f"), [None; 4]);
+        // Its neighbours are walked through.
+        state.show(labels(&["x", "y", "z"]));
+        press(&mut state, "jj");
+        assert_eq!((state.opened.as_deref(), state.selected), (Some("z"), 2));
+        press(&mut state, "k");
+        assert_eq!(state.opened.as_deref(), Some("y"));
         assert_eq!(press(&mut state, "\u{1b}\u{1b}"), [Some(Asked::Redraw), Some(Asked::Quit)]);
     }
 
@@ -144,10 +246,10 @@ mod tests {
     fn letters_are_text_while_the_filter_is_written() {
         let mut state = State::default();
         press(&mut state, "/qrsx\u{8}");
-        assert_eq!((state.filter.as_str(), state.typing), ("qrs", true));
+        assert_eq!((state.filter.text.as_str(), state.typing), ("qrs", true));
         press(&mut state, "\n");
         assert_eq!(press(&mut state, "p\u{1b}q"), [Some(Asked::Redraw), Some(Asked::Redraw), Some(Asked::Quit)]);
-        assert_eq!((state.filter.as_str(), state.typing, state.paused), ("", false, true));
+        assert_eq!((state.filter.text.as_str(), state.typing, state.paused), ("", false, true));
     }
 
     #[test]
@@ -155,9 +257,52 @@ mod tests {
         let mut state = State::default();
         press(&mut state, "gs");
         assert_eq!((state.by, state.sort), (GroupBy::Program, SortBy::P50));
-        press(&mut state, "ggggsssss");
+        press(&mut state, "ggggssssssss");
         assert_eq!((state.by, state.sort), (GroupBy::Peer, SortBy::Rate));
         let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(state.key(control), Some(Asked::Quit));
+    }
+
+    #[test]
+    fn a_filter_that_is_wrong_is_not_left_and_the_last_right_one_stays() {
+        let mut state = State::default();
+        press(&mut state, "/port:443");
+        assert!(state.filter.wrong.is_empty() && !state.filter.accepted.is_empty());
+        press(&mut state, "x\n");
+        assert!(state.typing && state.filter.wrong.contains("is not a port"), "{}", state.filter.wrong);
+        press(&mut state, "\u{8}\n");
+        assert!(!state.typing && state.filter.wrong.is_empty());
+    }
+
+    #[test]
+    fn a_frozen_order_stays_and_new_rows_come_last() {
+        let row = |label: &str, sends| {
+            let figures = record::histogram::Series { sends, ..Default::default() };
+            Group { label: label.into(), figures, ..Group::default() }
+        };
+        let mut state = State::default();
+        state.show(labels(&["a", "b"]));
+        press(&mut state, "f");
+        let mut rows = [row("c", 9), row("b", 5), row("a", 1)];
+        state.sort(&mut rows);
+        assert_eq!(rows.iter().map(|row| row.label.as_str()).collect::<String>(), "abc");
+        press(&mut state, "f");
+        state.sort(&mut rows);
+        assert_eq!(rows.iter().map(|row| row.label.as_str()).collect::<String>(), "cba");
+        press(&mut state, "S");
+        state.sort(&mut rows);
+        assert_eq!(rows.iter().map(|row| row.label.as_str()).collect::<String>(), "abc");
+    }
+
+    #[test]
+    fn any_key_leaves_the_help_and_columns_are_kept() {
+        let mut state = State::default();
+        assert_eq!(press(&mut state, "?q"), [Some(Asked::Redraw), Some(Asked::Redraw)]);
+        assert!(!state.help);
+        let first = state.columns.all()[0].0;
+        assert_eq!(press(&mut state, "c \n"), [Some(Asked::Redraw), Some(Asked::Redraw), Some(Asked::Keep)]);
+        assert_eq!(state.columns.all()[0], (first, false));
+        press(&mut state, "c-\u{1b}");
+        assert_eq!(state.columns.all()[1], (first, false));
     }
 }

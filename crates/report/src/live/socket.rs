@@ -1,0 +1,145 @@
+//! The sockets of a row that is open: what the kernel knows of each.
+
+use record::socket::{SocketState, TcpState};
+use record::{Instant, Monotonic, Nanos};
+use summary::live::Live;
+use unicode_width::UnicodeWidthStr as _;
+
+/// A socket of a row that is open.
+#[derive(Clone, Debug)]
+pub struct ShownSocket {
+    /// The socket.
+    pub live: Live,
+    /// The path of its cgroup; empty where it is not known.
+    pub cgroup: String,
+    /// The time of the latest reading.
+    pub now: Instant<Monotonic>,
+}
+
+/// What is to be said of a socket in lines of this width: its ends and owner first, then its state
+/// in the kernel.
+pub(super) fn lines(shown: &ShownSocket, width: usize) -> Vec<String> {
+    parts(shown).into_iter().flat_map(|parts| wrapped(parts, width)).collect()
+}
+
+/// The same in one line: its ends, state and owner.
+pub(super) fn line(shown: &ShownSocket) -> String {
+    parts(shown).into_iter().take(2).flatten().collect::<Vec<_>>().join(SEPARATOR)
+}
+
+const SEPARATOR: &str = " · ";
+
+/// Parts that stay whole, in as many lines as it takes; all but the first are indented.
+fn wrapped(parts: Vec<String>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.width() + SEPARATOR.width() + part.width() <= width => {
+                line.push_str(SEPARATOR);
+                line.push_str(&part);
+            }
+            Some(_) => lines.push(format!("  {part}")),
+            None => lines.push(part),
+        }
+    }
+    lines
+}
+
+fn parts(shown: &ShownSocket) -> Vec<Vec<String>> {
+    let socket = &shown.live.socket;
+    let time = |time: Nanos| quantity::time_to(time.0 as f64, 2);
+    let ends = match socket.remote.port() {
+        0 => socket.local.to_string(),
+        _ => format!("{} → {}", socket.local, socket.remote),
+    };
+    let state = if shown.live.closed.is_some() { "closed" } else { socket.state.name() };
+    let mut first = vec![format!("{} {ends}", socket.transport.name().to_uppercase()), state.to_owned()];
+    first.extend(shown.live.connecting(shown.now).map(|age| format!("for {}", time(age))));
+    first.extend(shown.live.quiet(shown.now).map(|quiet| format!("last byte {} ago", time(quiet))));
+    let owner = match &socket.owner {
+        Some(owner) if owner.others > 0 => {
+            let others = quantity::counted(owner.others.into(), "other process");
+            format!("{}[{}] and {others}", owner.name, owner.pid).replace("processs", "processes")
+        }
+        Some(owner) => format!("{}[{}]", owner.name, owner.pid),
+        None if socket.inode == 0 => "no process has it".into(),
+        None => "owner not known".into(),
+    };
+    let mut second = vec![owner];
+    second.extend(Some(format!("cgroup {}", shown.cgroup)).filter(|_| !shown.cgroup.is_empty()));
+    second.push(format!("network namespace {}", socket.network));
+    let mut queues = match socket.state {
+        SocketState::Listening => vec![format!("accept queue {} of {}", socket.receive_queue, socket.send_queue)],
+        _ => vec![
+            format!("not yet read {}", quantity::bytes(socket.receive_queue.into())),
+            format!("unacknowledged {}", quantity::bytes(socket.send_queue.into())),
+        ],
+    };
+    if socket.drops > 0 {
+        queues.push(format!("{} dropped", quantity::count(socket.drops.into())));
+    }
+    if socket.buffers != [0; 2] {
+        let [receive, send] = socket.buffers.map(|bytes| quantity::bytes(bytes.into()));
+        queues.push(format!("buffers: receive {receive}, send {send}"));
+    }
+    let mut lines = vec![first, second, queues];
+    if let Some(tcp) = socket.tcp.as_deref().filter(|_| socket.state != SocketState::Listening) {
+        lines.extend(of_tcp(tcp));
+    }
+    lines
+}
+
+fn of_tcp(tcp: &TcpState) -> [Vec<String>; 3] {
+    let time = |time: Nanos| quantity::time_to(time.0 as f64, 2);
+    let rate = |bytes: u64| quantity::bit_rate(bytes as f64 * 8.0);
+    let [window, threshold] = tcp.window;
+    let mut sending = vec![tcp.congestion_control.clone(), format!("cwnd {window}")];
+    // The kernel's TCP_INFINITE_SSTHRESH: nothing was lost yet.
+    sending.extend((threshold < 0x7fff_ffff).then(|| format!("ssthresh {threshold}")));
+    sending.extend(tcp.receive_window.map(|bytes| format!("rwnd {}", quantity::bytes(bytes.into()))));
+    sending.push(format!("mss {}", tcp.segment));
+    // The kernel's "no limit" is all bits.
+    if !matches!(tcp.rates[0], 0 | u64::MAX) {
+        sending.push(format!("pacing {}", rate(tcp.rates[0])));
+    }
+    if tcp.rates[1] > 0 {
+        sending.push(format!("delivery {}", rate(tcp.rates[1])));
+    }
+    let mut times = vec![format!("rtt {} ± {}", time(tcp.rtt[0]), time(tcp.rtt[1]))];
+    times.extend(tcp.least_rtt.map(|least| format!("least {}", time(least))));
+    times.push(format!("rto {}", time(tcp.timeout)));
+    if tcp.timeouts > 0 {
+        times.push(quantity::counted(tcp.timeouts.into(), "timeout"));
+    }
+    times.push(format!("options: {}", tcp.options().join(", ")));
+    let mut bytes = vec![
+        format!("sent {}", quantity::bytes(tcp.sent)),
+        format!("received {}", quantity::bytes(tcp.received)),
+        format!("retransmitted {} of {}", tcp.retransmitted, quantity::counted(tcp.segments.into(), "segment")),
+    ];
+    if tcp.busy > Nanos::ZERO {
+        let share = |part: Nanos| quantity::percent(part.0 as f64 / tcp.busy.0 as f64);
+        let limits = [("receive window", tcp.receive_window_limited), ("send buffer", tcp.send_buffer_limited)];
+        bytes.push(format!("busy {}", time(tcp.busy)));
+        bytes.extend(
+            limits
+                .into_iter()
+                .filter(|(_, part)| *part > Nanos::ZERO)
+                .map(|(name, part)| format!("{name} {}", share(part))),
+        );
+    }
+    [sending, times, bytes]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stay_whole() {
+        let parts = ["one", "two", "three"].map(str::to_owned).to_vec();
+        assert_eq!(wrapped(parts.clone(), 9), ["one · two", "  three"]);
+        assert_eq!(wrapped(parts, 1), ["one", "  two", "  three"]);
+        assert!(wrapped(Vec::new(), 9).is_empty());
+    }
+}

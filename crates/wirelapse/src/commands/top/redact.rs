@@ -1,0 +1,99 @@
+//! `--redact`: what stands in place of addresses and names, so that a screen or a file can be shown
+//! to others. What is equal stays equal; ports, numbers of processes and figures stay as they are.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use record::histogram::Series;
+use record::socket::{Socket, SocketChanges};
+use record::{Comm, Event, IpPrefix};
+
+/// Replaces addresses and names by the order in which they come.
+#[derive(Debug, Default)]
+pub struct Redaction {
+    addresses: HashMap<IpAddr, IpAddr>,
+    programs: HashMap<String, String>,
+}
+
+impl Redaction {
+    /// An address of 10.0.0.0/8 or 2001:db8::/32. Those that say nothing of a network stay:
+    /// loopback and none.
+    fn address(&mut self, address: IpAddr) -> IpAddr {
+        if address.is_loopback() || address.is_unspecified() {
+            return address;
+        }
+        let n = self.addresses.len() as u32 + 1;
+        *self.addresses.entry(address).or_insert_with(|| match address {
+            IpAddr::V4(_) => Ipv4Addr::from_bits(10 << 24 | n & 0x00ff_ffff).into(),
+            IpAddr::V6(_) => Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(n)).into(),
+        })
+    }
+
+    fn end(&mut self, end: SocketAddr) -> SocketAddr {
+        SocketAddr::new(self.address(end.ip()), end.port())
+    }
+
+    fn program(&mut self, name: &str) -> String {
+        let n = self.programs.len() + 1;
+        self.programs.entry(name.to_owned()).or_insert_with(|| format!("program-{n}")).clone()
+    }
+
+    fn comm(&mut self, comm: Comm) -> Comm {
+        self.program(&comm.text()).as_str().into()
+    }
+
+    /// The same of an event: of those that the screen takes.
+    pub fn event(&mut self, event: &mut Event) {
+        match event {
+            Event::Connection(connection) => {
+                connection.local = self.end(connection.local);
+                connection.remote = self.end(connection.remote);
+                connection.owner.comm = self.comm(connection.owner.comm);
+            }
+            Event::Send(send) => send.owner.comm = self.comm(send.owner.comm),
+            Event::Receive(receive) => receive.reader.comm = self.comm(receive.reader.comm),
+            _ => {}
+        }
+    }
+
+    /// The same of a series.
+    pub fn series(&mut self, series: &mut Series) {
+        let key = &mut series.key;
+        key.peer = key.peer.map(|peer| peer.host().map_or(peer, |host| IpPrefix::from(self.address(host))));
+        key.program = key.program.take().map(|name| self.program(&name));
+    }
+
+    /// The same of sockets.
+    pub fn sockets(&mut self, changes: &mut SocketChanges) {
+        changes.changed.iter_mut().chain(&mut changes.closed).for_each(|socket| self.socket(socket));
+    }
+
+    fn socket(&mut self, socket: &mut Socket) {
+        (socket.local, socket.remote) = (self.end(socket.local), self.end(socket.remote));
+        if let Some(owner) = &mut socket.owner {
+            owner.name = self.program(&owner.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::histogram::SeriesKey;
+
+    #[test]
+    fn what_is_equal_stays_equal_and_nothing_else_is_kept() {
+        let mut redaction = Redaction::default();
+        let peer: IpAddr = "192.0.2.1".parse().unwrap();
+        let key = SeriesKey { peer: Some(peer.into()), program: Some("nginx".into()), ..SeriesKey::default() };
+        let mut series = Series::new(key);
+        redaction.series(&mut series);
+        let expected = ("10.0.0.1".to_owned(), Some("program-1".to_owned()));
+        assert_eq!((series.key.peer.unwrap().to_string(), series.key.program), expected);
+        let other = redaction.end("[2001:db8:1::7]:443".parse().unwrap());
+        assert_eq!(other.to_string(), "[2001:db8::2]:443");
+        assert_eq!(redaction.end(SocketAddr::new(peer, 80)).to_string(), "10.0.0.1:80");
+        assert_eq!(redaction.end("127.0.0.1:80".parse().unwrap()).to_string(), "127.0.0.1:80");
+        assert_eq!((redaction.program("curl"), redaction.program("nginx")), ("program-2".into(), "program-1".into()));
+    }
+}
