@@ -55,7 +55,7 @@ fn covered(run: &Run) -> Option<f64> {
     (written > 0.0).then(|| armed / written)
 }
 
-const COLUMNS: [Column; 28] = [
+const COLUMNS: [Column; 29] = [
     Column {
         name: "end",
         doc: "when it ended, UTC; null while it is written or where its writer was killed",
@@ -106,6 +106,7 @@ const COLUMNS: [Column; 28] = [
     Column { name: "requests", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/requests")) },
     Column { name: "packets", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/packets")) },
     Column { name: "datagrams", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/datagrams")) },
+    Column { name: "dns", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/dns")) },
     Column {
         name: "missed",
         doc: "sends, receives, packets, datagrams and attempts to connect that were watched and have no record; null until it is finished",

@@ -4,7 +4,8 @@
 use std::borrow::Borrow as _;
 
 use crate::{
-    Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Head, Packet, PacketCopy, Receive, Request, Send,
+    Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Head, Packet, PacketCopy, Question, Receive,
+    Request, Send,
 };
 
 /// Hands the list of the kinds of record that a trace keeps to the macro that is named in brackets,
@@ -40,6 +41,8 @@ macro_rules! kinds {
             packets: Packet(Box<Packet>) of Packet, later, placed, legs;
             /// A datagram of UDP is done with: handed to the driver, read, dropped, or given up.
             datagrams: Datagram(Box<Datagram>) of Datagram, later, placed, legs;
+            /// A question of DNS is over, and so is the lookup that it is a try of.
+            dns: Question(Box<Question>) of Question, later, placed, moments;
         }
     };
 }

@@ -202,6 +202,16 @@ counters! {
     datagram_reads: Untimed "reads of datagrams with a record that found the ring buffer full",
     /// Received datagrams without a `read` stamp, though they were not dropped.
     datagram_no_read: Untimed "datagrams with a read that was not seen",
+    /// Messages of DNS with a record that found the ring buffer full: the question has no row, or
+    /// seems to have no answer.
+    dns_ring_buffer: Missed "DNS messages with a record that found the ring buffer full",
+    /// Questions beyond those that are kept until they are over, and messages of programs beyond
+    /// those that are followed.
+    dns_full: Missed "DNS messages beyond the questions that are kept at the same time",
+    /// Bytes to or from a port of DNS that are no message of it, or not the beginning of one.
+    dns_unread: Noted "datagrams and pieces of streams on DNS ports that could not be read as DNS",
+    /// Answers to no question that was seen, or to one that was over.
+    dns_without_question: Noted "DNS answers to no question that waited for one",
 }
 
 impl Lost {
@@ -219,7 +229,7 @@ impl Lost {
 
     /// The same of each kind of record, by its name in the singular. Receives without a slot
     /// and packets that were not seen are counted in segments.
-    pub fn unrecorded_by_kind(&self) -> [(&'static str, Vec<(u64, &'static str)>); 6] {
+    pub fn unrecorded_by_kind(&self) -> [(&'static str, Vec<(u64, &'static str)>); 7] {
         let full = "the ring buffer was full";
         [
             ("send", self.unrecorded_sends().to_vec()),
@@ -237,6 +247,7 @@ impl Lost {
             ("datagram", vec![(self.datagram_ring_buffer, full)]),
             ("copied packet", vec![(self.copy_ring_buffer, full)]),
             ("connection attempt", vec![(self.connect_ring_buffer, full)]),
+            ("DNS message", vec![(self.dns_ring_buffer, full), (self.dns_full, "too many questions were open")]),
         ]
     }
 

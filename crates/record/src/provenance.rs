@@ -121,6 +121,8 @@ pub struct Provenance {
     pub packets: Option<Observing>,
     /// Why a flight recorder wrote the run; null where none did.
     pub fired: Option<Fired>,
+    /// How DNS was observed; null where it was not.
+    pub dns: Option<Observing>,
 }
 
 columns! {
@@ -185,6 +187,12 @@ columns! {
     "fired.times" = |p| p.fired.as_ref().map(|fired| fired.times),
         set |p, v| put(&mut p.fired, v, |fired| &mut fired.times),
         null "as `fired.trigger`", "how often it happened until the end of the run; 1 while that is being written";
+    "dns.missing" = |p| p.dns.as_ref().map(|by| by.missing.clone()),
+        set |p, v| put(&mut p.dns, v, |by| &mut by.missing),
+        null "`--no-dns`, or sends are sampled: `dns` is null", "what of DNS cannot be seen on this kernel and why, as a list of sentences";
+    "dns.host_wide" = |p| p.dns.as_ref().map(|by| by.host_wide.clone()),
+        set |p, v| put(&mut p.dns, v, |by| &mut by.host_wide),
+        null "as `dns.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";
 }
 
 /// Puts a field of an observation that need not be there: a value makes it be there.
@@ -235,6 +243,7 @@ impl Provenance {
             http: None,
             packets: None,
             fired: None,
+            dns: None,
         }
     }
 }

@@ -4,8 +4,8 @@ use record::{Component, DatagramLeg, Direction, Figures, Leg, Opening, Outcome, 
 use stats::{Distribution, Quantile};
 
 use crate::{
-    BASES, ConnectFigures, DatagramFigures, Drops, LegFigures, PacketFigures, ReceiveFigures, RequestFigures,
-    TraceSummary,
+    BASES, ConnectFigures, DatagramFigures, Drops, LegFigures, NameFigures, PacketFigures, ReceiveFigures,
+    RequestFigures, TraceSummary,
 };
 
 impl TraceSummary {
@@ -52,6 +52,7 @@ impl TraceSummary {
         all.group("requests", |f| requests(f, self.requests()));
         all.group("packets", |f| packets(f, self.packets()));
         all.group("datagrams", |f| datagrams(f, self.datagrams()));
+        all.group("dns", |f| names(f, self.names()));
         all
     }
 }
@@ -106,6 +107,16 @@ fn connects(f: &mut Figures, connects: &ConnectFigures) {
             f.counted(&format!("{}_by_{}", ending.name(), by.name()), n);
         }
     });
+}
+
+fn names(f: &mut Figures, names: &NameFigures) {
+    f.number("lookups", names.lookups);
+    f.number("questions", names.questions());
+    f.number("retried", names.retried);
+    f.number("failed", names.failed);
+    f.number("unanswered", names.unanswered);
+    f.number("waited_ns", names.waited.0);
+    counted(f, "lookup", &names.took);
 }
 
 fn receives(f: &mut Figures, receives: &ReceiveFigures) {

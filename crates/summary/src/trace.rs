@@ -14,8 +14,8 @@ use crate::kind::TimedKind;
 use crate::sends::LegReading;
 use crate::timed::Timed;
 use crate::{
-    ConnectFigures, DatagramFigures, Limits, PacketFigures, ReceiveFigures, RequestFigures, SendFigures, Slowest,
-    Timeline,
+    ConnectFigures, DatagramFigures, Limits, NameFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures,
+    Slowest, Timeline,
 };
 
 /// A connection is stuck once it has waited for an ACK for so long: no peer delays one as long,
@@ -90,6 +90,7 @@ pub struct TraceSummary {
     clock: [Nanos; 3],
     packets: PacketFigures,
     datagrams: DatagramFigures,
+    names: NameFigures,
     timelines: [Timeline; TimedKind::ALL.len()],
 }
 
@@ -110,6 +111,7 @@ impl TraceSummary {
             clock: [Nanos::ZERO; 3],
             packets: PacketFigures::new(&limits),
             datagrams: DatagramFigures::new(&limits),
+            names: NameFigures::new(limits.slowest),
             timelines: TimedKind::ALL.map(|kind| Timeline::new(kind, start.as_nanos())),
         }
     }
@@ -148,6 +150,7 @@ impl TraceSummary {
                 self.timed(datagram.as_ref());
                 self.datagrams.add(datagram);
             }
+            Event::Question(question) => self.names.add(question),
             Event::Closed { connection, totals } => {
                 if let Some(c) = self.connections.get_mut(connection) {
                     c.totals = Some(*totals);
@@ -237,6 +240,11 @@ impl TraceSummary {
     /// Attempts to set up connections, and how those ended.
     pub fn connects(&self) -> &ConnectFigures {
         &self.connects
+    }
+
+    /// Names that were looked up.
+    pub fn names(&self) -> &NameFigures {
+        &self.names
     }
 
     /// The packets of TCP.

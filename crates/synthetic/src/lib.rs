@@ -255,5 +255,6 @@ pub fn provenance() -> store::Provenance {
         http: None,
         packets: None,
         fired: None,
+        dns: None,
     }
 }

@@ -96,6 +96,9 @@ pub struct Config {
     /// Whether packets are copied, in both directions, with their headers and so many bytes of
     /// payload.
     pub copies: Option<u16>,
+    /// The ports of servers of DNS whose questions and answers are reported: at most
+    /// [`record::Question::MOST_PORTS`].
+    pub dns: Vec<u16>,
     /// Histograms of sends in the kernel, which [`crate::Tracer::snapshot`] reads.
     pub histograms: Option<Histograms>,
     /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN`
@@ -127,6 +130,7 @@ impl Default for Config {
             packets: false,
             udp: false,
             copies: None,
+            dns: Vec::new(),
             histograms: None,
             least_rights: false,
             ring_bytes: None,

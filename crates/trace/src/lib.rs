@@ -6,8 +6,9 @@
 //! the connection's state and the reason why its bytes waited. Two backends: BPF timestamping
 //! (Linux 6.15 and later), and tracepoints. Where asked, every packet of these connections
 //! ([`record::Event::Packet`]) and every datagram of UDP sockets of the target
-//! ([`record::Event::Datagram`]), with drops and their reason; and copies of their packets in both
-//! directions ([`record::Event::Copy`]).
+//! ([`record::Event::Datagram`]), with drops and their reason; copies of their packets in both
+//! directions ([`record::Event::Copy`]); and the names that they ask for
+//! ([`record::Event::Question`]).
 //!
 //! **Does not:** touch the traced programs or their packets, or show anything: views and files are
 //! made elsewhere.
@@ -29,6 +30,7 @@ mod connects;
 mod cookies;
 mod copies;
 mod decode;
+mod dns;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
@@ -62,8 +64,8 @@ pub mod watch;
 
 /// Every probe that can be put beside the sends. A further one is its folder, its module above, and
 /// its entry here.
-static PROBES: [&dyn probe::Probe; 5] =
-    [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings, &copies::Copying];
+static PROBES: [&dyn probe::Probe; 6] =
+    [&connects::Connects, &receive::Receives, &packets::Packets, &http::Beginnings, &copies::Copying, &dns::Names];
 
 pub use cgroups::Named;
 pub use config::{Backend, BackendChoice, Config};

@@ -112,6 +112,8 @@ pub enum Observed {
     Http,
     /// Copies of packets.
     Copies,
+    /// Names that are asked for.
+    Dns,
 }
 
 /// How a probe observes on this machine.
@@ -148,6 +150,8 @@ pub enum Unseen {
     DatagramsReceived,
     /// Packets of connections that have no socket any more.
     AfterClose,
+    /// Names that are asked for.
+    Dns,
 }
 
 impl Unseen {
@@ -164,6 +168,7 @@ impl Unseen {
             Self::DatagramsSent => "stage send of datagrams of connected sockets",
             Self::DatagramsReceived => "stage driver_rx of datagrams",
             Self::AfterClose => "packets of connections without a socket (TIME_WAIT)",
+            Self::Dns => "DNS",
         }
     }
 }

@@ -29,5 +29,6 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         http: None,
         packets: None,
         fired: None,
+        dns: None,
     }
 }

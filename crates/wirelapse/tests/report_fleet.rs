@@ -141,6 +141,7 @@ fn provenance(start_ns: u64) -> Provenance {
         http: None,
         packets: None,
         fired: None,
+        dns: None,
         kept_one_in: None,
         clock_stepped_ns: None,
     }

@@ -12,7 +12,7 @@ use super::exchange::{Answer, Exchange};
 
 /// The longest time that a client lets pass before it asks again: glibc's default is 5 s and its
 /// most 30 s.
-const PATIENCE: u64 = 30_000_000_000;
+pub(super) const PATIENCE: u64 = 30_000_000_000;
 /// The same question within this, while the first is under way, is another program's.
 const RETRY: u64 = 100_000_000;
 /// How long after a question a capture must go on for it to be without an answer: the wait of
@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
     }
 }
 
-fn of_answer(answer: &Answer) -> Answered {
+pub(super) fn of_answer(answer: &Answer) -> Answered {
     match answer.code {
         code::NO_ERROR if answer.records == 0 && !answer.truncated => Answered::NoData,
         code::NO_ERROR => Answered::Found,

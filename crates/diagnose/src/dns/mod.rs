@@ -7,6 +7,7 @@
 mod analysis;
 mod exchange;
 mod findings;
+mod live;
 mod lookup;
 mod servers;
 mod stream;
@@ -26,6 +27,7 @@ use crate::unread;
 pub use analysis::Analysis;
 pub(crate) use analysis::Resolved;
 use exchange::{Answer, Exchange};
+pub use live::Live;
 pub(crate) use lookup::joined;
 use stream::Streams;
 
@@ -93,7 +95,8 @@ impl Totals {
         ])
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
         let Self {
             messages,
             questions,
@@ -166,6 +169,8 @@ struct Met {
 #[derive(Debug)]
 pub struct Dns {
     most: usize,
+    /// The same question from the same port so soon after the first is a copy.
+    copy: u64,
     /// In the order in which they were asked.
     exchanges: Vec<Exchange>,
     seed: [u64; 2],
@@ -186,6 +191,7 @@ impl Dns {
     pub fn new(most: usize, shards: usize, seed: [u64; 2]) -> Self {
         Self {
             most: most.min(MOST.div_ceil(shards)),
+            copy: COPY,
             exchanges: Vec::new(),
             seed,
             by_ends: HashTable::new(),
@@ -232,22 +238,31 @@ impl Dns {
     }
 
     fn message(&mut self, met: Met, span: Span<'_>) {
-        let message = match Message::parse(span) {
-            Ok(message) => message,
-            Err(wire::packet::Fault::Truncated) => return self.totals.truncated += 1,
-            Err(wire::packet::Fault::Malformed) => return self.totals.malformed += 1,
-        };
-        self.totals.messages += 1;
-        if message.opcode != 0 {
-            self.totals.other += 1;
-            return;
-        }
+        let Some(message) = self.parse(span) else { return };
         let asked = if message.is_response { met.source } else { met.destination };
         let protocol = match asked.port() {
             MULTICAST_PORT => Protocol::Mdns,
             LLMNR_PORT => Protocol::Llmnr,
             _ => Protocol::Dns,
         };
+        self.read(met, protocol, message);
+    }
+
+    fn parse(&mut self, span: Span<'_>) -> Option<Message> {
+        match Message::parse(span) {
+            Ok(message) => return Some(message),
+            Err(wire::packet::Fault::Truncated) => self.totals.truncated += 1,
+            Err(wire::packet::Fault::Malformed) => self.totals.malformed += 1,
+        }
+        None
+    }
+
+    fn read(&mut self, met: Met, protocol: Protocol, message: Message) {
+        self.totals.messages += 1;
+        if message.opcode != 0 {
+            self.totals.other += 1;
+            return;
+        }
         match (message.is_response, protocol) {
             (false, Protocol::Mdns) => {
                 // A host that announces its name asks for it too, of type ANY, with the records.
@@ -281,7 +296,7 @@ impl Dns {
         let earlier = earlier.and_then(|i| self.exchanges.get(i as usize));
         let same = |e: &&Exchange| e.client.ip() == client.ip() && *e.name == *question.name && e.kind == question.kind;
         let earlier = earlier.filter(same);
-        if earlier.is_some_and(|e| at.saturating_sub(e.asked) < COPY) {
+        if earlier.is_some_and(|e| at.saturating_sub(e.asked) < self.copy) {
             self.totals.copies += 1;
             return;
         }
@@ -315,6 +330,11 @@ impl Dns {
             self.by_question.insert(question, index);
             return;
         }
+        self.latest_is(&ends, index);
+    }
+
+    /// From here on this is the latest exchange between its ends.
+    fn latest_is(&mut self, ends: &Ends, index: u32) {
         let (exchanges, hash) = (&self.exchanges, ends.hash(self.seed));
         match self.by_ends.find_mut(hash, |(of, i)| *of == hash && ends.is_of(&exchanges[*i as usize])) {
             Some((_, latest)) => *latest = index,

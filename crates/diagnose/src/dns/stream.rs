@@ -39,6 +39,11 @@ impl Streams {
         Self { most: MOST.div_ceil(shards), ..Self::default() }
     }
 
+    /// Whether none is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Takes a segment, and gives each message that ends in it.
     pub(super) fn take(
         &mut self,
@@ -54,6 +59,9 @@ impl Streams {
         }
         let begin = seq.add(u32::from(flags.contains(Flags::SYN)));
         if payload.wire == 0 && !flags.contains(Flags::SYN) {
+            if flags.contains(Flags::FIN) {
+                self.open.remove(&key);
+            }
             return;
         }
         if self.open.len() >= self.most && !self.open.contains_key(&key) {

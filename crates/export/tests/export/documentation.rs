@@ -66,6 +66,7 @@ fn tables() -> Vec<(&'static str, String)> {
         of::<record::Request>(),
         of::<record::Packet>(),
         of::<record::Datagram>(),
+        of::<record::Question>(),
         of::<record::ClosedConnection>(),
         of::<Coverage>(),
         of::<record::Reading>(),
@@ -175,13 +176,18 @@ fn full_provenance() -> record::Provenance {
         http: Some(record::Observing::default()),
         packets: Some(record::Observing::default()),
         fired: Some(record::Fired::default()),
+        dns: Some(record::Observing::default()),
         ..synthetic::provenance()
     }
 }
 
 fn events() -> Vec<Event> {
     // Enough for a drop in each direction.
-    synthetic::trace(1, 1).into_iter().chain(synthetic::others(200, 0)).collect()
+    synthetic::trace(1, 1)
+        .into_iter()
+        .chain(synthetic::others(200, 0))
+        .chain([record::Question::blank().into()])
+        .collect()
 }
 
 #[test]
@@ -211,6 +217,7 @@ fn every_key_of_a_line_is_documented() {
         ("request", "requests"),
         ("packet", "packets"),
         ("datagram", "datagrams"),
+        ("dns", "dns"),
         ("closed", "totals"),
         ("lost", "lost"),
     ];

@@ -60,7 +60,9 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
             | Event::Request(_) => {
                 panic!("there is none in a synthetic trace of sends")
             }
-            Event::Packet(_) | Event::Datagram(_) => panic!("there is none in a synthetic trace of sends"),
+            Event::Packet(_) | Event::Datagram(_) | Event::Question(_) => {
+                panic!("there is none in a synthetic trace of sends")
+            }
             Event::Send(s) => {
                 assert_eq!(line["kind"], "send");
                 for (key, value) in [

@@ -89,6 +89,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
         http: None,
         packets: None,
         fired: None,
+        dns: None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! What keeps connections from working: they are stuck, they fail, or take long to come about.
+//! What keeps connections from working: they are stuck, they fail, or take long to come about, or
+//! the name of the peer is not found.
 
 use std::net::SocketAddr;
 
@@ -7,7 +8,7 @@ use record::{Leg, Nanos, Opening, Outcome, WaitReason};
 use stats::{Distribution, Quantile};
 use summary::{SetUps, TraceSummary};
 
-use super::Facts;
+use super::{Facts, names};
 
 /// This share of the attempts fails, or is retried, where it is the answer to how a program does.
 const MANY: f64 = 0.1;
@@ -38,6 +39,7 @@ pub(crate) fn trouble(summary: &TraceSummary, facts: &Facts) -> Trouble {
     let mut all = Trouble::default();
     all.add(stuck(summary).map(|clause| (true, clause)));
     let (connected, accepted) = [Opening::Connected, Opening::Accepted].map(|way| summary.connects().of(way)).into();
+    all.add(names::trouble(summary, facts));
     all.add(failed(summary, connected, Opening::Connected));
     all.add(failed(summary, accepted, Opening::Accepted));
     all.add(accepted_late(summary, accepted, facts));
@@ -224,7 +226,7 @@ fn retried(summary: &TraceSummary, of: &SetUps, facts: &Facts) -> Option<(bool, 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::view::sentences;
     use record::{
@@ -239,7 +241,7 @@ mod tests {
         Instant::from_nanos(ms * MS)
     }
 
-    fn facts(listen_drops: u64) -> Facts {
+    pub(crate) fn facts(listen_drops: u64) -> Facts {
         Facts {
             target: "port 80".into(),
             backend: "timestamping".into(),
@@ -254,6 +256,7 @@ mod tests {
             http: Vec::new(),
             packets: Vec::new(),
             copies: Vec::new(),
+            dns: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@ mod connections;
 mod fired;
 mod legs;
 mod losses;
+pub(crate) mod names;
 mod others;
 mod packets;
 mod profile;
@@ -80,6 +81,8 @@ pub struct Facts {
     pub packets: Vec<String>,
     /// What has to be known of how packets were copied.
     pub copies: Vec<String>,
+    /// What has to be known of how DNS was observed.
+    pub dns: Vec<String>,
 }
 
 /// The sampling in words.

@@ -42,6 +42,7 @@ fn the_end_of_a_trace_and_the_report_of_its_run_are_the_same_text() {
         http: Vec::new(),
         packets: Vec::new(),
         copies: Vec::new(),
+        dns: Vec::new(),
     };
     let subject = Subject {
         name: Some("run"),

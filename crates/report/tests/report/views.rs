@@ -25,6 +25,7 @@ fn facts() -> Facts {
         http: Vec::new(),
         packets: Vec::new(),
         copies: Vec::new(),
+        dns: Vec::new(),
     }
 }
 

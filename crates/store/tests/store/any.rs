@@ -3,11 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
+use record::dns::Answered;
 use record::{
     Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
     Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Judged,
-    Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Receive, Request,
-    Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, WaitReason, Waits,
+    Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Question, Receive,
+    Request, Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, WaitReason,
+    Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -372,6 +374,45 @@ pub fn datagram() -> impl Strategy<Value = Datagram> {
             segments,
             stamps,
             dropped,
+        },
+    )
+}
+
+pub fn question() -> impl Strategy<Value = Question> {
+    let answered = prop_oneof![Just(Answered::Found), Just(Answered::Failed), Just(Answered::NotKnown)];
+    let times = (number(), prop::option::of(number()), number(), prop::option::of(number()));
+    let text = ("[a-z.]{1,30}", prop::option::of("[A-Z]{3,8}"), prop_oneof!["", "192\\.0\\.2\\.[1-9]"]);
+    (any::<(u64, u32, u32, Option<u32>, [bool; 3])>(), owner(), ends(), times, text, answered).prop_map(
+        |(
+            (lookup, number, tries, cgroup, [over_tcp, truncated, ends_lookup]),
+            owner,
+            (local, server),
+            at,
+            text,
+            answered,
+        )| {
+            let ((asked, took, since_first, until_retry), (name, code, addresses)) = (at, text);
+            Question {
+                lookup,
+                number,
+                tries,
+                owner,
+                cgroup: cgroup.map(u64::from),
+                local,
+                server,
+                over_tcp,
+                name,
+                kind: "AAAA".into(),
+                asked: Instant::from_nanos(asked),
+                took: took.map(Nanos),
+                answered,
+                code,
+                truncated,
+                ends_lookup,
+                since_first: Nanos(since_first),
+                until_retry: until_retry.map(Nanos),
+                addresses,
+            }
         },
     )
 }

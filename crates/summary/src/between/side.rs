@@ -241,6 +241,7 @@ impl Reading {
             | Event::Head(_)
             | Event::Copy(_)
             | Event::Connect(_)
+            | Event::Question(_)
             | Event::Packet(_)
             | Event::Closed { .. } => {}
         }

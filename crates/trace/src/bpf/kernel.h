@@ -65,6 +65,7 @@ struct bpf_sock {
 	__u32 src_ip4;
 	__u32 src_ip6[4];
 	__u32 src_port; /* host byte order */
+	__be16 dst_port;
 };
 struct bpf_sock_addr {
 	__u32 user_family;

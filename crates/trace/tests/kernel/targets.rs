@@ -90,7 +90,8 @@ fn existing_connected_and_accepted_connections_say_how_they_began() {
             | Event::Receive(_)
             | Event::Request(_)
             | Event::Packet(_)
-            | Event::Datagram(_) => {}
+            | Event::Datagram(_)
+            | Event::Question(_) => {}
         }
     }
     opened.sort();

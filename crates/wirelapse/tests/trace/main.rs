@@ -14,6 +14,7 @@ mod top;
 mod trace;
 mod trace_between;
 mod trace_datagrams;
+mod trace_dns;
 mod trace_faults;
 mod trace_http;
 mod trace_live;

@@ -3,6 +3,7 @@
 mod connects;
 mod figures;
 mod labels;
+mod names;
 mod sends;
 mod timeline;
 
@@ -129,6 +130,7 @@ pub(crate) fn read_with(run: &Run, each: &mut dyn FnMut(&Event)) -> Result<Trace
         http: p.http.as_ref().map(view::call_remarks).unwrap_or_default(),
         packets: p.packets.as_ref().map(view::packet_remarks).unwrap_or_default(),
         copies: Vec::new(),
+        dns: p.dns.as_ref().map(view::call_remarks).unwrap_or_default(),
     };
     Ok(Trace { figures: all, facts, warnings })
 }
@@ -187,6 +189,7 @@ pub fn describe(of: &Subject) -> Document {
         .map(|(kind, timeline)| section(of, *kind, timeline))
         .collect();
     sections.insert(1, connects::section(summary, facts));
+    sections.insert(2, names::section(summary, facts, of.slowest));
     sections.push(drops(summary));
     let mut lost = Section::new("What was not seen");
     losses(&mut lost, of.finished.then_some(facts.lost), facts);

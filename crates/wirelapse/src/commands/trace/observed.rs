@@ -18,6 +18,7 @@ pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
         receiving: receiving(tracer),
         http: observing(tracer, Observed::Http),
         packets: packets(tracer),
+        dns: observing(tracer, Observed::Dns),
         ..provenance::of_trace(request.words.clone(), request.config.sampling, tracer)
     }
 }
@@ -39,6 +40,7 @@ pub fn facts(request: &Request, tracer: &Tracer, begun: Instant<Monotonic>, no_n
         http: remarks(observing(tracer, Observed::Http), view::call_remarks),
         packets: remarks(observing(tracer, Observed::Packets), view::packet_remarks),
         copies: remarks(observing(tracer, Observed::Copies), view::call_remarks),
+        dns: remarks(observing(tracer, Observed::Dns), view::call_remarks),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use record::{Nanos, Ratio, Sampling};
+use record::{Nanos, Question, Ratio, Sampling};
 use summary::{Limits, TimedKind};
 use trace::{BackendChoice, Config};
 
@@ -142,6 +142,7 @@ impl Request {
             http: args.http,
             packets: args.every_packet,
             udp: args.udp,
+            dns: dns_ports(args)?,
             copies: packets.as_ref().map(|packets| packets.payload),
             ..Config::default()
         };
@@ -260,6 +261,24 @@ impl Request {
             true => writeln!(crate::output::stderr(), "{line}"),
             false => writeln!(crate::output::stdout(), "{line}"),
         }
+    }
+}
+
+/// The port of DNS.
+const DNS: u16 = 53;
+
+/// The ports of the servers whose answers are looked for.
+fn dns_ports(args: &Args) -> anyhow::Result<Vec<u16>> {
+    let sampled = args.sample != Ratio::ALL || args.max_rate.is_some();
+    if args.no_dns || sampled && args.dns_port.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ports: Vec<u16> = [DNS].into_iter().chain(args.dns_port.iter().copied()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    match ports.len() {
+        ..=Question::MOST_PORTS => Ok(ports),
+        _ => Err(bad(format!("--dns-port can name {} ports beside 53", Question::MOST_PORTS - 1))),
     }
 }
 
