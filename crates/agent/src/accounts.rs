@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use metrics::Labelled;
 use record::ClockReading;
-use record::histogram::{Connections, Series, SeriesKey};
-use record::{IpPrefix, Nanos};
+use record::histogram::{Connections, Names, Series, SeriesKey};
+use record::{IpPrefix, Nanos, Question};
 
 /// The names that a series is published with.
 pub type Labels = Vec<(&'static str, String)>;
@@ -49,6 +49,7 @@ struct Account {
     changed_ns: u64,
     figures: Series,
     connections: Connections,
+    names: Names,
     busy: Busy,
 }
 
@@ -148,6 +149,19 @@ impl Accounts {
         account.connections.merge(more);
     }
 
+    /// Takes a question of DNS of a key.
+    pub fn take_question(
+        &mut self,
+        key: &SeriesKey,
+        question: &Question,
+        now_ns: u64,
+        name: &mut dyn FnMut(&SeriesKey) -> Labels,
+    ) {
+        let account = self.account(key, 0, now_ns, name);
+        account.changed_ns = now_ns;
+        account.names.add(question);
+    }
+
     /// The account that what a key brings is added to: so many sends among it.
     fn account(
         &mut self,
@@ -206,16 +220,20 @@ impl Accounts {
                 since_ns: clock.realtime_ns(account.since_ns),
                 figures: account.figures.clone(),
                 connections: account.connections.clone(),
+                names: account.names.clone(),
             })
             .collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
         let of = &self.overflow;
-        if of.figures != Series::default() || of.connections != Connections::default() {
+        let is_empty =
+            of.figures == Series::default() && of.connections == Connections::default() && of.names == Names::default();
+        if !is_empty {
             all.push(Labelled {
                 labels: vec![(metrics::OVERFLOW, "true".to_owned())],
                 since_ns: clock.realtime_ns(self.overflow.since_ns),
                 figures: self.overflow.figures.clone(),
                 connections: self.overflow.connections.clone(),
+                names: self.overflow.names.clone(),
             });
         }
         all

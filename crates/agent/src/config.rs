@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use record::histogram::SeriesKey;
-use record::{Connect, IpPrefix, Leg, Nanos, Opening, Ratio};
+use record::{Connect, IpPrefix, Leg, Nanos, Opening, Question, Ratio};
 
 pub use read::parse;
 pub use settings::Wrong;
@@ -70,6 +70,8 @@ pub struct Histograms {
     pub program: bool,
     /// Whether attempts to connect, and how connections end, are counted too.
     pub connections: bool,
+    /// The ports of servers of DNS whose questions and answers are counted; none for none.
+    pub dns: Vec<u16>,
     /// The most series that the kernel counts, and the store keeps.
     pub max_series: u32,
     /// How many of these are published by themselves, those with most sends.
@@ -200,6 +202,7 @@ impl Default for Histograms {
             cgroup: true,
             program: false,
             connections: true,
+            dns: Vec::new(),
             max_series: 4096,
             busiest: 80,
             idle: Nanos::from_secs(600),
@@ -222,6 +225,18 @@ impl Histograms {
             cgroup: connect.cgroup.filter(|_| self.cgroup),
             program: self.program.then(|| connect.owner.comm.to_string()),
             overflow: false,
+        }
+    }
+
+    /// The key of the series that a question of DNS is counted in. Its server is kept apart,
+    /// whatever peers are: there are few.
+    pub(crate) fn key_of_question(&self, question: &Question) -> SeriesKey {
+        let server = question.server.ip();
+        SeriesKey {
+            peer: Some(IpPrefix::new(server, if server.is_ipv4() { 32 } else { 128 })),
+            cgroup: question.cgroup.filter(|_| self.cgroup),
+            program: self.program.then(|| question.owner.comm.to_string()),
+            ..SeriesKey::default()
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Keeps histograms, and a sample of sends, as runs.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use record::ClockReading;
 use record::histogram::Series;
@@ -52,6 +53,24 @@ pub struct Keeper {
 }
 
 impl Keeper {
+    /// Looks whether runs can be written, and makes nothing: the directory, or the lowest one above
+    /// it that is there.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn check(settings: &Store) -> Result<(), Error> {
+        use rustix::fs::{Access, access};
+        let above = settings.place.directory().ancestors();
+        let there = above.into_iter().find(|path| path.try_exists().unwrap_or(true)).unwrap_or(Path::new("/"));
+        // A file has no such name below it.
+        let inside = there.join(".");
+        let found = access(&inside, Access::EXEC_OK).and_then(|()| access(&inside, Access::WRITE_OK));
+        found.map_err(|why| Error::File {
+            path: there.to_owned(),
+            why: format!("no runs can be written there: {}", std::io::Error::from(why)),
+        })
+    }
+
     /// Takes up the directory. Runs that an earlier agent was cut short in stay as they are, with
     /// all their finished parts.
     ///

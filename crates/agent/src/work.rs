@@ -306,6 +306,10 @@ impl Agent {
         match event {
             Event::SetUp(connect) => self.count(connect, Connections::set_up, at),
             Event::Connect(connect) => self.count(connect, Connections::over, at),
+            Event::Question(question) => {
+                let (key, naming) = (self.config.histograms.key_of_question(question), &mut self.naming);
+                self.accounts.take_question(&key, question, at.as_nanos(), &mut |key| naming.labels(key));
+            }
             _ => {}
         }
         if let Some(keeper) = &mut self.keeper {

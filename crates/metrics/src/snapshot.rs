@@ -1,6 +1,6 @@
 //! The figures of an agent at one moment, and the metrics that they are.
 
-use record::histogram::{Connections, Series};
+use record::histogram::{Connections, Names, Series};
 use record::{Coverage, EndedBy, Ending, Loss, Lost, Nanos, Opening, Outcome, WaitReason};
 
 use crate::{Family, Kind, Point, Value};
@@ -16,6 +16,8 @@ pub struct Labelled {
     pub figures: Series,
     /// Its connections.
     pub connections: Connections,
+    /// The names that it looked up; its peer is the server.
+    pub names: Names,
 }
 
 /// What the agent itself takes, and what became of what it sent on.
@@ -76,7 +78,7 @@ pub struct Snapshot {
 }
 
 /// A value of a series with the labels of its own.
-type Marked<'a> = ([Option<(&'static str, &'static str)>; 2], Value<'a>);
+type Marked<'a> = ([Option<(&'static str, &'a str)>; 2], Value<'a>);
 
 /// Which end of its connections this host was.
 fn by(opening: Opening) -> [Option<(&'static str, &'static str)>; 2] {
@@ -90,19 +92,21 @@ impl Snapshot {
     pub fn families(&self) -> Vec<Family<'_>> {
         let mut families = self.of_sends();
         families.extend(self.of_connections());
+        families.extend(self.of_names());
         families.extend(self.of_the_agent());
         families
     }
 
     fn of_sends(&self) -> Vec<Family<'_>> {
+        // That of a server of DNS is one of sends only where there are any.
+        let is_of_sends = |one: &&Labelled| one.names.questions == 0 || one.figures.sends > 0 || one.figures.bytes > 0;
+        let of_sends = || self.series.iter().filter(is_of_sends);
         let counter = |name, unit, help, get: fn(&Series) -> u64| Family {
             name,
             unit,
             help,
             kind: Kind::Counter,
-            points: self
-                .series
-                .iter()
+            points: of_sends()
                 .map(|one| Point {
                     labels: &one.labels,
                     more: [None; 2],
@@ -224,6 +228,58 @@ impl Snapshot {
                     };
                     of.ends.iter().map(|(key, n)| (marked(key), Value::Whole(*n))).collect()
                 }),
+            ),
+        ]
+    }
+
+    fn of_names(&self) -> Vec<Family<'_>> {
+        let each = |values: fn(&Names) -> Vec<Marked<'_>>| {
+            let points = self.series.iter().filter(|one| one.names.questions > 0).flat_map(move |one| {
+                let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
+                values(&one.names).into_iter().map(point)
+            });
+            points.collect()
+        };
+        let counter = |name, unit, help, points| Family { name, unit, help, kind: Kind::Counter, points };
+        let histogram = |name, help, points| Family { name, unit: "s", help, kind: Kind::Histogram, points };
+        vec![
+            counter(
+                "wirelapse.dns.questions",
+                "{question}",
+                "Questions sent to servers of DNS; the peer is the server.",
+                each(|of| vec![([None; 2], Value::Whole(of.questions))]),
+            ),
+            counter(
+                "wirelapse.dns.retries",
+                "{question}",
+                "Questions that were asked again, as an earlier one had not brought what was wanted.",
+                each(|of| vec![([None; 2], Value::Whole(of.retries))]),
+            ),
+            counter(
+                "wirelapse.dns.unanswered",
+                "{question}",
+                "Questions that were not answered.",
+                each(|of| vec![([None; 2], Value::Whole(of.unanswered))]),
+            ),
+            counter(
+                "wirelapse.dns.answers",
+                "{answer}",
+                "Answers of servers of DNS, by their response code.",
+                each(|of| {
+                    let of_code =
+                        |(code, n): (_, &u64)| ([Some(("code", String::as_str(code))), None], Value::Whole(*n));
+                    of.answers.iter().map(of_code).collect()
+                }),
+            ),
+            histogram(
+                "wirelapse.dns.answer.duration",
+                "From a question to its answer.",
+                each(|of| vec![([None; 2], Value::Histogram(&of.took))]),
+            ),
+            histogram(
+                "wirelapse.dns.lookup.duration",
+                "From the first question of a lookup to the answer that it ended with, retries included.",
+                each(|of| vec![([None; 2], Value::Histogram(&of.lookups))]),
             ),
         ]
     }
@@ -412,6 +468,14 @@ pub(crate) mod tests {
                 ends: [((Ending::Reset, EndedBy::Peer), 4)].into(),
                 ..Connections::default()
             },
+            names: Names {
+                questions: 3,
+                retries: 1,
+                unanswered: 1,
+                answers: [("NOERROR".to_owned(), 2)].into(),
+                took: [Nanos(1_000_000)].into_iter().collect(),
+                lookups: [Nanos(500_000_000)].into_iter().collect(),
+            },
         };
         let peer = |address: &str| ("network.peer.address", address.to_owned());
         Snapshot {
@@ -474,6 +538,12 @@ pub(crate) mod tests {
                 "wirelapse_connection_handshake_duration_seconds",
                 "wirelapse_connection_accept_duration_seconds",
                 "wirelapse_connection_ends_total",
+                "wirelapse_dns_questions_total",
+                "wirelapse_dns_retries_total",
+                "wirelapse_dns_unanswered_total",
+                "wirelapse_dns_answers_total",
+                "wirelapse_dns_answer_duration_seconds",
+                "wirelapse_dns_lookup_duration_seconds",
                 "wirelapse_lost_total",
                 "wirelapse_target_cgroups",
                 "wirelapse_target_started_total",

@@ -8,6 +8,7 @@
 mod bounds;
 mod connections;
 mod group;
+mod names;
 mod series;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,16 @@ use crate::Nanos;
 pub use bounds::{HIGHEST, LOWEST, UPPER_BOUNDS_NS, bucket_of, upper_bound_ns};
 pub use connections::Connections;
 pub use group::{GroupBy, OVERFLOW};
+pub use names::Names;
 pub use series::{Series, SeriesKey};
+
+/// Adds counts by their keys.
+fn add<K: Clone + Ord>(counts: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (key, n) in more {
+        let count = counts.entry(key.clone()).or_default();
+        *count = count.saturating_add(*n);
+    }
+}
 
 /// The schema of the bounds, as Prometheus numbers them, and the scale, as OpenTelemetry does.
 pub const SCHEMA: i32 = 3;

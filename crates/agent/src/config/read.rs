@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use record::histogram::bucket_of;
-use record::{Leg, Nanos, Ratio};
+use record::{Leg, Nanos, Question, Ratio};
 use settings::{Table, Value, Wrong};
 
 use super::{Config, Histograms, Otlp, Place, Port, Prometheus, Store, Target, Tls};
@@ -116,6 +116,9 @@ fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), W
             *by = value.flag()?;
         }
     }
+    if let Some(value) = keys.take("dns") {
+        histograms.dns = dns_ports(value)?;
+    }
     if let Some(most) = keys.take("max_series") {
         histograms.max_series = most.whole(1..=65_536)?;
     }
@@ -126,6 +129,16 @@ fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), W
         histograms.idle = idle.duration(LEAST)?;
     }
     Ok(())
+}
+
+/// Ports of servers of DNS.
+fn dns_ports(value: Value<'_>) -> Result<Vec<u16>, Wrong> {
+    let at = value.at();
+    let ports = value.list_or_one();
+    if ports.len() > Question::MOST_PORTS {
+        return Err(at.wrong(format!("at most {} ports can be named", Question::MOST_PORTS)));
+    }
+    ports.iter().map(|port| port.whole(1..=u16::MAX.into()).map(|port| port as u16)).collect()
 }
 
 fn stages(value: Value<'_>) -> Result<Vec<Leg>, Wrong> {
@@ -291,6 +304,7 @@ port = "listening"
 max_series = 100
 busiest = 50
 idle = "5m"
+dns = [53, 5353]
 [prometheus]
 listen = "127.0.0.1:9999"
 buckets = ["1s", "125ms", "1ms", "1001us"]
@@ -320,6 +334,7 @@ sample = "1/1000"
         // A millisecond is below 2^(-79/8) s.
         assert_eq!((prometheus.listen.port(), &prometheus.buckets[..]), (9999, &[-79, -24, 0][..]));
         assert_eq!((config.histograms.max_series, config.histograms.busiest), (100, 50));
+        assert_eq!(config.histograms.dns, [53, 5353]);
         let otlp = config.otlp.as_ref().unwrap();
         assert_eq!((otlp.endpoint.as_str(), config.otlp_port()), ("http://127.0.0.1:4318/v1/metrics", Some(4318)));
         assert!(!format!("{config:?}").contains("Bearer"), "a secret in a message");
@@ -355,6 +370,8 @@ sample = "1/1000"
             ),
             ("[histograms]\nmax_series = 0\n", "c.toml:2:14: a whole number from 1 to 65536 is needed here"),
             ("[histograms]\nidle = \"0\"\n", "c.toml:2:8: \"0\" is too short: at least 1s"),
+            ("[histograms]\ndns = 70000\n", "c.toml:2:7: a whole number from 1 to 65535 is needed here"),
+            ("[histograms]\ndns = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n", "c.toml:2:7: at most 8 ports can be named"),
             ("[prometheus]\nlisten = \"9956\"\n", "c.toml:2:10: \"9956\" is not an address with a port"),
             ("[prometheus]\ntls = { key = \"a\" }\n", "c.toml:2:1: tls needs both"),
             ("[otlp]\ninterval = \"5s\"\n", "c.toml:1:2: [otlp] needs endpoint"),

@@ -97,6 +97,10 @@ fn hosts() -> Vec<Host> {
         let name = "wirelapse_connection_accept_duration_seconds";
         vec![Series::Durations { name, stage: None, a_minute: 300, us: [us; 2] }]
     };
+    let asked = |questions, unanswered| {
+        let of = |name, by| Series::Number(name, vec![PEER], grows(by));
+        vec![of("wirelapse_dns_questions_total", questions), of("wirelapse_dns_unanswered_total", unanswered)]
+    };
     let overflow = |share: f64| {
         let label = vec![("otel_metric_overflow", "true")];
         vec![sends(1_000.0 * (1.0 - share)), Series::Number("wirelapse_sends_total", label, grows(1_000.0 * share))]
@@ -129,6 +133,10 @@ fn hosts() -> Vec<Host> {
         ),
         host("slow-to-accept", "WirelapseAcceptQueue", true, accepted(2_000_000)),
         host("accepts", "WirelapseAcceptQueue", false, accepted(1_000)),
+        host("dns-lossy", "WirelapseDnsUnanswered", true, asked(100.0, 5.0)),
+        host("dns", "WirelapseDnsUnanswered", false, asked(100.0, 0.2)),
+        // A restart of a server that is hardly asked.
+        host("dns-rare", "WirelapseDnsUnanswered", false, asked(0.5, 0.1)),
         host("qdisc", "WirelapseQdiscQueue", true, queued(100_000)),
         host("short-qdisc", "WirelapseQdiscQueue", false, queued(500)),
         host("overflow", "WirelapseOverflow", true, overflow(0.2)),
@@ -138,6 +146,8 @@ fn hosts() -> Vec<Host> {
         host("few-missed", "WirelapseMissedSends", false, vec![sends(7_800.0), lost("slots_full", grows(20.0))]),
         host("no-room", "WirelapseMissedConnections", true, vec![lost("connections_full", grows_lately(3.0))]),
         host("had-no-room", "WirelapseMissedConnections", false, vec![lost("connections_full", stays(70.0))]),
+        host("unread", "WirelapseMissedRecords", true, vec![lost("dns_ring_buffer", grows_lately(3.0))]),
+        host("was-unread", "WirelapseMissedRecords", false, vec![lost("dns_ring_buffer", stays(70.0))]),
         host("gone", "WirelapseTargetGone", true, vec![target("wirelapse_target_cgroups", stays(0.0))]),
         host("there", "WirelapseTargetGone", false, vec![target("wirelapse_target_cgroups", stays(2.0))]),
         host(

@@ -10,11 +10,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallInstant, SystemTime, UNIX_EPOCH};
 
 use agent::{Agent, Observed};
+use record::dns::Answered;
 use record::histogram::{Series, SeriesKey};
 use record::table::Record as _;
 use record::{
     Connect, ConnectStamps, Coverage, EndedBy, Ending, Event, Instant, IpPrefix, Leg, Lost, Nanos, Opening, Outcome,
-    Provenance, WaitReason,
+    Provenance, Question, WaitReason,
 };
 
 /// Durations that each look adds to each series, in order: from 100 µs to 100 ms, evenly by ratio.
@@ -91,7 +92,17 @@ fn connections(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
         };
         let set_up = |connect: &Connect| Event::SetUp(Box::new(connect.clone()));
         let events = [set_up(&established), set_up(&accepted)];
-        events.into_iter().chain([accepted, refused].map(|connect| Event::Connect(Box::new(connect))))
+        let question = Question {
+            server: "10.0.0.53:53".parse().unwrap(),
+            cgroup: Some(1),
+            took: Some(Nanos(2_000_000)),
+            answered: Answered::Found,
+            code: Some("NOERROR".into()),
+            ends_lookup: true,
+            ..Question::blank()
+        };
+        let over = [accepted, refused].map(|connect| Event::Connect(Box::new(connect)));
+        events.into_iter().chain(over).chain([question.into()])
     })
 }
 

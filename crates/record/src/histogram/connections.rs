@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Histogram;
+use super::{Histogram, add};
 use crate::{Connect, EndedBy, Ending, Opening, Outcome};
 
 /// Figures of connections whose set-up was seen; they only grow. A connection that was there before
@@ -63,13 +63,6 @@ impl Connections {
             self.handshakes.entry(*opening).or_default().merge(handshakes);
         }
         self.accept_waits.merge(&other.accept_waits);
-    }
-}
-
-fn add<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
-    for (key, n) in more {
-        let count = counts.entry(*key).or_default();
-        *count = count.saturating_add(*n);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ::agent::config::{Config, Place, Port, Prometheus};
 use ::agent::endpoint::Endpoint;
+use ::agent::keeping::Keeper;
 use ::agent::naming::Naming;
 use ::agent::{Agent, Now, Observed, Rule};
 use anyhow::Context as _;
@@ -60,6 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Endpoint::check(endpoint)?;
             open_endpoint(endpoint).iter().for_each(|warning| complain!("{warning}"));
         }
+        config.store.as_ref().map_or(Ok(()), Keeper::check)?;
         let mut out = crate::output::stdout().lock();
         writeln!(out, "{} is right.", harmless(&args.config.display().to_string()))?;
         for line in described(&config) {
@@ -217,6 +219,7 @@ fn traced(config: &Config, target: Target) -> trace::Config {
             records: config.store.as_ref().is_some_and(|store| store.sample.is_some()),
         }),
         connects: of.connections,
+        dns: of.dns.clone(),
         least_rights: true,
         ..trace::Config::default()
     };

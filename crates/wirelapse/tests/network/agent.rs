@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{ChildStderr, Stdio};
@@ -54,6 +54,12 @@ fn a_check_reads_the_files_that_are_named_and_warns_of_an_open_endpoint() {
     let tls = format!("[prometheus]\ntls = {{ certificate = \"{0}\", key = \"{0}\" }}\n", token.display());
     let (status, said) = check(tls);
     assert!(status != Some(0) && said.contains(&token.display().to_string()), "{said}");
+    // A store below a file, and one that is still to be made: nothing is made.
+    let below = |path: &Path| format!("[store]\nurl = \"{}/runs/a\"\n", path.display());
+    let (status, said) = check(below(&token));
+    assert!(status != Some(0) && said.contains("no runs can be written there: Not a directory"), "{said}");
+    assert_eq!(check(below(dir.path())), (Some(0), String::new()));
+    assert!(!dir.path().join("runs").exists());
 }
 
 /// What the endpoint answers.
@@ -314,4 +320,67 @@ fn attempts_to_connect_are_counted_by_what_came_of_them() {
     // SAFETY: signals a process that this test started and has not waited for.
     assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
     assert!(agent.output().status.success());
+}
+
+/// A question for an address (RFC 1035, section 4), or its answer.
+fn dns(id: u16, name: &str, answers: bool) -> Vec<u8> {
+    let mut bytes = id.to_be_bytes().to_vec();
+    bytes.extend([if answers { 0x81 } else { 1 }, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8]);
+    bytes.extend(name.as_bytes());
+    bytes.extend([0, 0, 1, 0, 1]);
+    bytes
+}
+
+#[test]
+fn questions_of_dns_are_counted_with_their_answers_and_retries() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    const LOOKUPS: u16 = 10;
+    const LOST: u16 = 3;
+    let dir = tempfile::tempdir().unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let toml = format!("[prometheus]\nlisten = \"127.0.0.1:0\"\n[histograms]\ndns = [{port}]\ncgroup = false\n");
+    let (mut agent, address, _said) = agent_of(dir.path(), &toml);
+
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(("127.0.0.1", port)).unwrap();
+    let mut bytes = [0; 600];
+    for id in 0..LOOKUPS {
+        let name = format!("name-{id}");
+        client.send(&dns(id, &name, false)).unwrap();
+        let (mut n, mut from) = server.recv_from(&mut bytes).unwrap();
+        if id < LOST {
+            // As with a resolver that waited for its time-out.
+            std::thread::sleep(Duration::from_millis(200));
+            client.send(&bytes[..n]).unwrap();
+            (n, from) = server.recv_from(&mut bytes).unwrap();
+        }
+        assert_eq!(&bytes[..n], dns(id, &name, false));
+        server.send_to(&dns(id, &name, true), from).unwrap();
+        client.recv(&mut bytes).unwrap();
+    }
+    let mut figures = String::new();
+    tier::until("all questions", || {
+        figures = scrape(&address);
+        sum(&figures, "wirelapse_dns_questions_total") == u64::from(LOOKUPS + LOST)
+    });
+    for (metric, n) in [("retries", LOST), ("unanswered", LOST), ("answers", LOOKUPS)] {
+        assert_eq!(sum(&figures, &format!("wirelapse_dns_{metric}_total")), u64::from(n), "{metric}: {figures}");
+    }
+    for metric in ["answer", "lookup"] {
+        let metric = format!("wirelapse_dns_{metric}_duration_seconds_count");
+        assert_eq!(sum(&figures, &metric), u64::from(LOOKUPS), "{figures}");
+    }
+    let one = "wirelapse_dns_answers_total{network_peer_address=\"127.0.0.1\",code=\"NOERROR\"}";
+    assert!(figures.contains(one), "{figures}");
+    // What took as long as the time-out is among the lookups, and not among the answers.
+    let within = |metric: &str| {
+        let bucket = format!("wirelapse_dns_{metric}_duration_seconds_bucket");
+        let mut lines = figures.lines().filter(|line| line.starts_with(&bucket) && line.contains("le=\"0.125\""));
+        lines.next().unwrap().rsplit_once(' ').unwrap().1.parse::<u16>().unwrap()
+    };
+    assert_eq!((within("answer"), within("lookup")), (LOOKUPS, LOOKUPS - LOST), "{figures}");
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
+    assert!(agent.wait().unwrap().success());
 }
