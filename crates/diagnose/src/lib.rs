@@ -21,6 +21,7 @@ mod anomalies;
 mod between;
 mod checksums;
 mod claims;
+pub mod conditions;
 mod connection;
 mod distance;
 mod distribution;

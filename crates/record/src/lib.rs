@@ -41,6 +41,7 @@ pub mod quic;
 mod receive;
 mod request;
 mod sampling;
+pub mod script;
 mod send;
 mod sequence;
 mod sink;

@@ -3,6 +3,7 @@
 mod bytes;
 mod causes;
 mod classes;
+mod conditions;
 mod conversation;
 mod damage;
 mod dns;

@@ -1,0 +1,102 @@
+//! The conditions of a connection: what its programs wrote and waited for, and its path and hosts.
+
+use diagnose::conditions::{Basis, Conditions};
+use record::Nanos;
+use record::conversation::Way;
+use record::script::Step;
+
+use crate::conversation::{By, MS, Script};
+
+fn step(after: u64, think: u64, bytes: u64) -> Step {
+    Step { after, think: Nanos(think), bytes }
+}
+
+/// A question in two writes, of which the second waits for a delayed ACK, and an answer after
+/// 30 ms of thinking, over 10 ms.
+fn exchange() -> Script {
+    let mut s = Script::new();
+    let t = s.open(MS, 10 * MS);
+    s.data(t, By::Client, 4);
+    s.client.expects = s.server.next;
+    s.ack(t + 50 * MS, By::Server);
+    s.data(t + 50 * MS + 20_000, By::Client, 100);
+    s.server.expects = s.client.next;
+    s.data(t + 90 * MS + 20_000, By::Server, 200);
+    s.ack(t + 90 * MS + 40_000, By::Client);
+    s
+}
+
+#[test]
+fn what_an_ack_let_go_was_written_at_once_and_an_answer_thinks_without_the_path() {
+    let c = Conditions::of(&exchange().report());
+    assert_eq!(c.missing, Vec::<String>::new());
+    assert_eq!(c.script.client, [step(0, 0, 4), step(0, 0, 100)]);
+    let [answer] = c.script.server[..] else { panic!("{:?}", c.script.server) };
+    assert_eq!((answer.after, answer.bytes), (104, 200));
+    assert!(answer.think.0.abs_diff(30 * MS) < MS, "{answer:?}");
+    assert!(c.round_trip.value.0.abs_diff(10 * MS) < MS, "{:?}", c.round_trip);
+    assert_eq!((c.mtu.value, c.mtu.basis), (1_500, Basis::Seen));
+    assert!(c.script.ends() && c.lanes.iter().all(|lane| lane.rate.is_none()));
+}
+
+#[test]
+fn a_pause_between_writes_is_the_programs() {
+    let mut s = Script::new();
+    let t = s.open(MS, 10 * MS);
+    for i in 0..3 {
+        s.data(t + i * 300 * MS, By::Client, 100);
+        s.ack(t + i * 300 * MS + 10 * MS, By::Server);
+    }
+    let c = Conditions::of(&s.report());
+    assert_eq!(c.script.client, [step(0, 0, 100), step(0, 300 * MS, 100), step(0, 300 * MS, 100)]);
+    assert!(c.script.server.is_empty());
+}
+
+#[test]
+fn full_segments_that_follow_one_another_are_one_write() {
+    let mut s = Script::new();
+    let t = s.open(MS, 10 * MS);
+    let full = u32::from(s.client.mss) - 12;
+    for i in 0..10 {
+        s.send(t + i * 1_000, By::Client, wire::Flags::ACK, full);
+    }
+    s.ack(t + 10 * MS, By::Server);
+    s.data(t + 10 * MS + 20_000, By::Client, 5);
+    s.ack(t + 20 * MS, By::Server);
+    let c = Conditions::of(&s.report());
+    assert_eq!(c.script.client, [step(0, 0, u64::from(full) * 10 + 5)]);
+    let window = &c.hosts[Way::ToServer as usize].initial_window;
+    assert_eq!((window.value, window.basis), (10, Basis::Seen));
+}
+
+#[test]
+fn small_segments_that_overtake_an_ack_show_nodelay() {
+    let mut s = Script::new();
+    let t = s.open(MS, 10 * MS);
+    for i in 0..4 {
+        s.data(t + i * MS, By::Client, 10);
+    }
+    s.ack(t + 14 * MS, By::Server);
+    let c = Conditions::of(&s.report());
+    let [client, server] = &c.hosts;
+    assert_eq!((client.nodelay.value, client.nodelay.basis), (true, Basis::Seen));
+    assert_eq!((server.nodelay.value, server.nodelay.basis), (false, Basis::Assumed));
+}
+
+#[test]
+fn without_a_handshake_or_a_direction_there_is_no_twin() {
+    let mut late = exchange();
+    late.segments.drain(..3);
+    assert!(Conditions::of(&late.report()).missing.iter().any(|why| why.contains("handshake")));
+    let mut half = exchange();
+    let client = half.client.address;
+    half.segments.retain(|segment| segment.source == client);
+    assert!(Conditions::of(&half.report()).missing.iter().any(|why| why.contains("one direction")));
+}
+
+#[test]
+fn conditions_read_back_from_their_json() {
+    let c = Conditions::of(&exchange().report());
+    let text = serde_json::to_string(&c).unwrap();
+    assert_eq!(serde_json::from_str::<Conditions>(&text).unwrap(), c);
+}
