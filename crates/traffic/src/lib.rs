@@ -2,10 +2,11 @@
 //!
 //! **Does:** bulk transfers over the iperf3 protocol ([`stream`]), request and response with one
 //! connection or a connection each ([`rr`]), datagrams ([`udp`]), latency under load ([`load`]),
-//! responsiveness as the IETF draft defines it ([`responsiveness`]), and the [`Server`] that
-//! answers all of them on one port. [`kept`] writes what came of them as runs, and [`between`]
-//! compares two of these. Each workload is a plain configuration and a `run` that blocks, in the
-//! network namespace of the calling thread; the threads it starts inherit that.
+//! responsiveness as the IETF draft defines it ([`responsiveness`]), the programs of a recorded
+//! connection ([`script`]), and the [`Server`] that answers the others on one port. [`kept`] writes
+//! what came of them as runs, and [`between`] compares two of these. Each workload is a plain
+//! configuration and a `run` that blocks, in the network namespace of the calling thread; the
+//! threads it starts inherit that.
 //!
 //! **Does not:** capture packets, change a sysctl or a route, or decide what a figure means. It
 //! says what it did on the socket and what the kernel said of it.
@@ -30,6 +31,7 @@ mod progress;
 pub mod responsiveness;
 pub mod rr;
 mod sample;
+pub mod script;
 mod sending;
 pub mod server;
 pub mod stream;

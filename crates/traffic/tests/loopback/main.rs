@@ -6,4 +6,5 @@ mod iperf3_program;
 mod kept;
 mod load;
 mod own_workloads;
+mod script;
 mod tls;
