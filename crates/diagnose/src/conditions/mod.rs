@@ -200,7 +200,7 @@ impl Conditions {
         quantity::share(of.into(), self.duration_ns.0.into())
     }
 
-    /// What was found of a kind.
+    /// The costliest finding of this type.
     pub fn cause(&self, kind: FindingKind) -> Option<&Cause> {
         self.causes.iter().find(|cause| cause.kind == kind.name())
     }
