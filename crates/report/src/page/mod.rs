@@ -1,5 +1,6 @@
 //! What is said of each kind of run, as documents. One file each.
 
+pub mod advice;
 pub mod capture;
 pub mod comparison;
 pub mod delay;

@@ -1,6 +1,7 @@
 //! The subcommands: one file each, with `Args` and `run`, and a folder where one takes several
 //! files.
 
+pub mod advise;
 pub mod agent;
 pub mod analyze;
 pub mod capture;
@@ -43,6 +44,7 @@ pub enum Command {
     Watch(watch::Args),
     Probe(probe::Args),
     Analyze(analyze::Args),
+    Advise(advise::Args),
     Compare(compare::Args),
     Capture(Box<capture::Args>),
     Generate(Box<generate::Args>),
@@ -74,6 +76,7 @@ impl Command {
             Self::Watch(args) => watch::run(&args),
             Self::Probe(args) => probe::run(&args),
             Self::Analyze(args) => analyze::run(&args),
+            Self::Advise(args) => advise::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Capture(args) => capture::run(&args),
             Self::Generate(args) => generate::run(&args),

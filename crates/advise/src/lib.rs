@@ -1,0 +1,30 @@
+//! From the conditions of a slow connection to the setting that speeds it up, tried in a lab twin.
+//!
+//! **Does:** builds a [`Twin`] of a connection from its [`diagnose::conditions`]: a path of the
+//! same delay, rate, queue and loss, hosts with the same options and buffers, and two programs that
+//! write the same bytes after the same questions and pauses. Runs it as it was seen and says how
+//! well it agrees with the original ([`Fit`]); where it does, tries every remedy ([`remedies`])
+//! that has a reason to be tried, in randomised blocks, and ranks them by what they were worth.
+//!
+//! **Does not:** change the machine that it runs on: every setting is one of the twin's hosts. Nor
+//! advise with a twin that is unlike the original.
+//!
+//! **Guarantees:** the same seed gives the same order of trials and the same losses. Every trial
+//! ends within a bound, and nothing of a twin outlives its process.
+
+mod advice;
+mod candidates;
+mod error;
+mod fit;
+pub mod remedies;
+mod trial;
+mod trials;
+mod twin;
+
+pub use advice::{Advice, After, Effect, Outcome, Refused, WORTHWHILE, Written};
+pub use candidates::{Candidate, NotTried, candidates};
+pub use error::Error;
+pub use fit::{Fit, Fitted, MOST_APART, MOST_POINTS, fit};
+pub use trial::{Trial, run};
+pub use trials::{Goal, Limits, Progress, Tried, compare};
+pub use twin::{End, Twin};
