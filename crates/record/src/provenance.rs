@@ -189,7 +189,7 @@ columns! {
         null "as `fired.trigger`", "how often it happened until the end of the run; 1 while that is being written";
     "dns.missing" = |p| p.dns.as_ref().map(|by| by.missing.clone()),
         set |p, v| put(&mut p.dns, v, |by| &mut by.missing),
-        null "`--no-dns`, or sends are sampled: `dns` is null", "what of DNS cannot be seen on this kernel and why, as a list of sentences";
+        null "no lookups were asked for: `dns` is null", "what of DNS cannot be seen on this kernel and why, as a list of sentences";
     "dns.host_wide" = |p| p.dns.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.dns, v, |by| &mut by.host_wide),
         null "as `dns.missing`", "what reaches beyond the target, and its cost there, as a list of sentences";

@@ -61,12 +61,15 @@ pub struct Args {
     /// Also trace UDP sockets, each datagram in both directions
     #[arg(long, help_heading = heading::WHAT)]
     udp: bool,
-    /// Another port of DNS servers, beside 53
+    /// Look for DNS questions and answers of the traced, at the cost of a program that runs for each
+    /// packet of this machine: the default with CMD
+    #[arg(long, help_heading = heading::WHAT)]
+    dns: bool,
+    /// The same, and another port of DNS servers, beside 53
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = heading::WHAT)]
     dns_port: Vec<u16>,
-    /// Do not look for DNS questions and answers of the traced: the default with --sample and
-    /// --max-rate, unless --dns-port is given
-    #[arg(long, conflicts_with = "dns_port", help_heading = heading::WHAT)]
+    /// Do not look for DNS questions and answers of CMD
+    #[arg(long, conflicts_with_all = ["dns", "dns_port"], help_heading = heading::WHAT)]
     no_dns: bool,
     #[command(flatten)]
     copies: packets::Options,

@@ -246,6 +246,9 @@ fn bytes_of(event: &Event) -> usize {
         Event::Packet(_) => size_of::<record::Packet>(),
         Event::Datagram(_) => size_of::<record::Datagram>(),
         Event::Head(_) => size_of::<record::Head>(),
+        Event::Question(of) => {
+            size_of::<record::Question>() + of.name.capacity() + of.kind.capacity() + of.addresses.capacity()
+        }
         Event::Connection(of) => of.congestion_control.capacity(),
         Event::Send(_) | Event::Receive(_) | Event::Closed { .. } => return size_of::<Event>(),
     };

@@ -270,7 +270,10 @@ const DNS: u16 = 53;
 /// The ports of the servers whose answers are looked for.
 fn dns_ports(args: &Args) -> anyhow::Result<Vec<u16>> {
     let sampled = args.sample != Ratio::ALL || args.max_rate.is_some();
-    if args.no_dns || sampled && args.dns_port.is_empty() {
+    // It costs every packet of the machine a little, which somebody who runs a command has asked
+    // for, and somebody who watches a host has not.
+    let by_itself = !args.command.is_empty() && !sampled && !args.no_dns;
+    if !by_itself && !args.dns && args.dns_port.is_empty() {
         return Ok(Vec::new());
     }
     let mut ports: Vec<u16> = [DNS].into_iter().chain(args.dns_port.iter().copied()).collect();
