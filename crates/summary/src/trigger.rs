@@ -42,7 +42,7 @@ enum Cause {
     ConnectFailed,
     /// A connection was reset.
     Reset,
-    /// Bytes were sent again.
+    /// Bytes were retransmitted.
     Retransmission,
     /// The same, because the retransmission timer had run out.
     RetransmissionTimeout,
@@ -146,7 +146,8 @@ impl Trigger {
         }
     }
 
-    /// How long a send may wait for its ACK before it has happened: a send that hangs has no record.
+    /// How long a send may wait for its ACK before it has happened: a send that hangs has no
+    /// record.
     pub fn longest_send(&self) -> Option<Nanos> {
         match self.cause {
             Cause::Longer { kinds: [TimedKind::Sends], leg: None, than } => Some(than),

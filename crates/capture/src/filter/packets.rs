@@ -27,8 +27,8 @@ impl PacketFilter {
         Program::for_wire(link, expression, u32::MAX).map(Self)
     }
 
-    /// Whether a packet is one of those that are wanted. Of its `length` bytes these are there: what
-    /// looks at others is not fulfilled.
+    /// Whether a packet is one of those that are wanted. Of its `length` bytes these are there:
+    /// what looks at others is not fulfilled.
     pub fn passes(&self, bytes: &[u8], length: u32) -> bool {
         run(&self.0.0, bytes, length).is_some_and(|kept| kept > 0)
     }

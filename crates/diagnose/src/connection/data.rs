@@ -46,8 +46,8 @@ impl Connection {
                 && s.flags.contains(Flags::ACK)
                 && established
             {
-                // One that has filled the window and not received the update that passed the capture
-                // asks for it.
+                // One that has filled the window and not received the update that passed the
+                // capture asks for it.
                 let missed_update = h.has_filled() && self.unaware_for(way, s) > lag;
                 let h = &mut self.halves[way];
                 return if peer_window_zero || missed_update {
@@ -289,8 +289,8 @@ impl Connection {
     /// Looks at new data that comes after a pause.
     #[inline(always)]
     pub(super) fn after_pause(&mut self, way: Way, s: &Segment, now: u64, lag: u64) {
-        // What waits for a closed or a full window is no pause of the sender's, and probes of it are
-        // no new beginning.
+        // What waits for a closed or a full window is no pause of the sender's, and probes of it
+        // are no new beginning.
         let closed = self.halves[!way].window.is_closed();
         let h = &mut self.halves[way];
         if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed || h.has_filled() {

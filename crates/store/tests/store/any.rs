@@ -382,7 +382,7 @@ pub fn question() -> impl Strategy<Value = Question> {
     let answered = prop_oneof![Just(Answered::Found), Just(Answered::Failed), Just(Answered::NotKnown)];
     let times = (number(), prop::option::of(number()), number(), prop::option::of(number()));
     let text = ("[a-z.]{1,30}", prop::option::of("[A-Z]{3,8}"), prop_oneof!["", "192\\.0\\.2\\.[1-9]"]);
-    (any::<(u64, u32, u32, Option<u32>, [bool; 3])>(), owner(), ends(), times, text, answered).prop_map(
+    (any::<(u32, u32, u32, Option<u32>, [bool; 3])>(), owner(), ends(), times, text, answered).prop_map(
         |(
             (lookup, number, tries, cgroup, [over_tcp, truncated, ends_lookup]),
             owner,
@@ -393,7 +393,7 @@ pub fn question() -> impl Strategy<Value = Question> {
         )| {
             let ((asked, took, since_first, until_retry), (name, code, addresses)) = (at, text);
             Question {
-                lookup,
+                lookup: lookup.into(),
                 number,
                 tries,
                 owner,

@@ -289,8 +289,9 @@ fn small_queues() {
     let sends = traffic::in_namespace(Some("rate 10mbit burst 3kb limit 4mb"), || {
         let (mut client, server) = pair();
         // At four times the link's rate, the limit (1 ms of this rate, or two packets) is below the
-        // windows: which of them is met first is then not chance.
+        // windows, the receiver's too: which of them is met first is then not chance.
         set(&client, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 5_000_000);
+        set(&server, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 4 << 20);
         let trace = start(&server);
         let reader = traffic::drain(server);
         for _ in 0..500 {

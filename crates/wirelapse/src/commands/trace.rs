@@ -61,8 +61,8 @@ pub struct Args {
     /// Also trace UDP sockets, each datagram in both directions
     #[arg(long, help_heading = heading::WHAT)]
     udp: bool,
-    /// Look for DNS questions and answers of the traced, at the cost of a program that runs for each
-    /// packet of this machine: the default with CMD
+    /// Look for DNS questions and answers of the traced, at the cost of a program that runs for
+    /// each packet of this machine: the default with CMD
     #[arg(long, help_heading = heading::WHAT)]
     dns: bool,
     /// The same, and another port of DNS servers, beside 53

@@ -63,6 +63,16 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     ("wirelapse-watch", "sudo wirelapse watch srtt --by peer --for 10s", "the smoothed round-trip time by peer"),
     ("wirelapse-probe", "wirelapse probe tcp example.com:443", "what a new connection meets on the path"),
+    (
+        "wirelapse-advise",
+        "sudo wirelapse advise slow.pcapng",
+        "the setting that makes the slowest connection faster, tried",
+    ),
+    (
+        "wirelapse-advise",
+        "sudo wirelapse advise slow.pcapng#3 --goal latency --only-this-host",
+        "what shortens the answers of connection 3, set on this host alone",
+    ),
     ("wirelapse-analyze", "wirelapse analyze slow.pcapng", "what limited each connection, and what would help"),
     ("wirelapse-analyze", "wirelapse analyze slow.pcapng --json", "verdicts for programs"),
     ("wirelapse-compare", "wirelapse compare before after", "what differs between two runs, and in which leg"),

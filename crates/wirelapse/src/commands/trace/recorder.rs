@@ -200,7 +200,7 @@ impl Recorder {
         self.gone
     }
 
-    /// Whether less than was asked for was kept, for want of memory.
+    /// Whether less than was asked for was kept, since memory was short.
     pub fn was_short(&self) -> bool {
         self.short
     }
@@ -221,8 +221,8 @@ impl Recorder {
         earlier.into_iter().flat_map(events).collect()
     }
 
-    /// What is passed on next, with the end of its turn: for so long as it is not too much for once,
-    /// or all of it.
+    /// What is passed on next, with the end of its turn: for so long as it is not too much for
+    /// once, or all of it.
     pub fn take(&mut self, all: bool) -> Vec<(Instant<Monotonic>, Vec<Event>)> {
         let most = self.kept.back().map_or(0, |last| 2 * last.events.len()).max(AT_ONCE);
         let (mut taken, mut events) = (Vec::new(), 0);
