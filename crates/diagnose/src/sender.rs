@@ -221,7 +221,8 @@ mod tests {
         let mut sender = Sender::default();
         for tick in 0..6u32 {
             let at = u64::from(tick) * 1_000_000;
-            [0, 500_000].map(|later| sender.pass(100 + tick, at + later, 10, 15));
+            sender.pass(100 + tick, at, 10, 15);
+            sender.pass(100 + tick, at + 500_000, 10, 15);
             sender.echoed(100 + tick, at + 960_000, 10_000, true);
             assert_eq!(sender.echoed(100 + tick, at + 990_000, 10_000, true), None, "the second ACK is under way");
         }

@@ -151,7 +151,7 @@ mod tests {
     const SERVER: &str = "10.0.0.53:53";
 
     fn message(id: u16, answers: Option<(u8, bool)>) -> Vec<u8> {
-        let (flags, truncated) = answers.map_or((0, false), |(code, cut)| (0x80_u8 | u8::from(cut) << 1, cut));
+        let (flags, truncated) = answers.map_or((0, false), |(_, cut)| (0x80_u8 | u8::from(cut) << 1, cut));
         let found = answers.is_some_and(|(code, _)| code == 0) && !truncated;
         let mut bytes = id.to_be_bytes().to_vec();
         bytes.extend([flags | 1, answers.map_or(0, |(code, _)| code), 0, 1, 0, found.into(), 0, 0, 0, 0]);
