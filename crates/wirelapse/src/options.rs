@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use ::capture::output::Rotation;
 use anyhow::Context as _;
 use quantity::parse;
 use record::Nanos;
@@ -196,6 +197,27 @@ impl Measure {
     /// The width of an interval.
     pub fn interval(&self) -> Nanos {
         self.interval
+    }
+}
+
+/// When to start a new file of frames.
+#[derive(clap::Args)]
+pub struct Rotate {
+    /// Start a new file after this many bytes (compressed or not)
+    #[arg(short = 'C', long, value_name = "BYTES", value_parser = parse::bytes, requires = "write", help_heading = heading::OUTPUT)]
+    rotate_size: Option<u64>,
+    /// Start a new file after this time
+    #[arg(short = 'G', long, value_name = "TIME", value_parser = parse::duration_above_zero, requires = "write", help_heading = heading::OUTPUT)]
+    rotate_time: Option<Nanos>,
+    /// Start a new file after this many frames
+    #[arg(long, value_name = "N", value_parser = parse::count, requires = "write", help_heading = heading::OUTPUT)]
+    rotate_count: Option<u64>,
+}
+
+impl Rotate {
+    /// With so many files kept.
+    pub fn keeping(&self, keep: Option<u32>) -> Rotation {
+        Rotation { bytes: self.rotate_size, time: self.rotate_time, frames: self.rotate_count, keep }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ::capture::output::{Output, OutputError, Rotation, Settings};
+use ::capture::output::{Output, OutputError, Settings};
 use ::capture::{About, Counts, Direction, Error, Fanout, Options, Receiver, Stamps, Technique};
 use clap_complete::engine::ArgValueCandidates;
 use paper::document::{Cell, Clause, Column, Document, Section, Table};
@@ -13,7 +13,7 @@ use record::{Nanos, Realtime};
 
 use crate::commands::completions::values;
 use crate::interrupt::Interrupt;
-use crate::options::{self, heading};
+use crate::options::{self, Rotate, heading};
 use crate::output::{json_event, say, shows_progress};
 use crate::terminal;
 
@@ -53,15 +53,8 @@ pub struct Args {
     count: Option<u64>,
     #[arg(long = "for", value_name = "TIME", value_parser = parse::seconds_above_zero, help = options::FOR, help_heading = heading::HOW_MUCH)]
     duration: Option<Nanos>,
-    /// Start a new file after this many bytes (compressed or not)
-    #[arg(short = 'C', long, value_name = "BYTES", value_parser = parse::bytes, requires = "write", help_heading = heading::OUTPUT)]
-    rotate_size: Option<u64>,
-    /// Start a new file after this time
-    #[arg(short = 'G', long, value_name = "TIME", value_parser = parse::duration_above_zero, requires = "write", help_heading = heading::OUTPUT)]
-    rotate_time: Option<Nanos>,
-    /// Start a new file after this many frames
-    #[arg(long, value_name = "N", value_parser = parse::count, requires = "write", help_heading = heading::OUTPUT)]
-    rotate_count: Option<u64>,
+    #[command(flatten)]
+    rotate: Rotate,
     /// Keep this many files, and remove the oldest
     #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::OUTPUT)]
     keep: Option<u32>,
@@ -135,12 +128,7 @@ impl Args {
     fn settings(&self, path: PathBuf) -> Settings {
         Settings {
             path,
-            rotation: Rotation {
-                bytes: self.rotate_size,
-                time: self.rotate_time,
-                frames: self.rotate_count,
-                keep: self.keep,
-            },
+            rotation: self.rotate.keeping(self.keep),
             compress: self.zstd,
             force: self.force,
             application: format!("wirelapse {}", env!("CARGO_PKG_VERSION")),

@@ -17,7 +17,7 @@ use wire::LinkType;
 use ::files::Readers;
 
 use crate::exit::BadInput;
-use crate::options::heading;
+use crate::options::{Rotate, heading};
 use crate::output::ReaderGone;
 use crate::{output, terminal};
 
@@ -44,15 +44,8 @@ pub struct Options {
     /// and the report goes to standard error
     #[arg(short, long, value_name = "FILE", requires = "packets", help_heading = heading::OUTPUT)]
     pub write: Option<PathBuf>,
-    /// Start a new file after this many bytes (compressed or not)
-    #[arg(short = 'C', long, value_name = "BYTES", value_parser = parse::bytes, requires = "write", help_heading = heading::OUTPUT)]
-    rotate_size: Option<u64>,
-    /// Start a new file after this time
-    #[arg(short = 'G', long, value_name = "TIME", value_parser = parse::duration_above_zero, requires = "write", help_heading = heading::OUTPUT)]
-    rotate_time: Option<Nanos>,
-    /// Start a new file after this many packets
-    #[arg(long, value_name = "N", value_parser = parse::count, requires = "write", help_heading = heading::OUTPUT)]
-    rotate_count: Option<u64>,
+    #[command(flatten)]
+    rotate: Rotate,
     /// Keep this many files of packets, and remove the oldest
     #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::OUTPUT)]
     rotate_keep: Option<u32>,
@@ -81,15 +74,9 @@ impl Options {
                 return Err(bad("--packets needs a file for the packets: -w FILE (--write), or -w - for a pipe"));
             }
         };
-        let rotation = Rotation {
-            bytes: self.rotate_size,
-            time: self.rotate_time,
-            frames: self.rotate_count,
-            keep: self.rotate_keep,
-        };
         let packets = Packets {
             file: (file != Path::new("-")).then_some(file),
-            rotation,
+            rotation: self.rotate.keeping(self.rotate_keep),
             compress: self.zstd,
             payload: self.snap,
             most: self.count,
