@@ -144,9 +144,7 @@ impl Accounts {
         now_ns: u64,
         name: &mut dyn FnMut(&SeriesKey) -> Labels,
     ) {
-        let account = self.account(key, 0, now_ns, name);
-        account.changed_ns = now_ns;
-        account.connections.merge(more);
+        self.changed(key, now_ns, name).connections.merge(more);
     }
 
     /// Takes a question of DNS of a key.
@@ -157,9 +155,14 @@ impl Accounts {
         now_ns: u64,
         name: &mut dyn FnMut(&SeriesKey) -> Labels,
     ) {
+        self.changed(key, now_ns, name).names.add(question);
+    }
+
+    /// The account of a key about which something beside sends became known.
+    fn changed(&mut self, key: &SeriesKey, now_ns: u64, name: &mut dyn FnMut(&SeriesKey) -> Labels) -> &mut Account {
         let account = self.account(key, 0, now_ns, name);
         account.changed_ns = now_ns;
-        account.names.add(question);
+        account
     }
 
     /// The account that what a key brings is added to: so many sends among it.

@@ -292,7 +292,8 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
     // connection lay idle.
     let noticeable = (duration.0 / 20).min((rest / 10 * 3).max(100_000_000));
     let costly = findings.iter().find(|f| f.cost_ns.0 >= noticeable.max(1) && f.kind != FindingKind::SenderApplication);
-    let share = quantity::percent(quantity::share(limits.of(largest).0.into(), duration.0.into()));
+    let share_of = |limit: Limit| quantity::percent(quantity::share(limits.of(limit).0.into(), duration.0.into()));
+    let (share, leading) = (share_of(largest), limits.leading());
     let limited = if duration.0 == 0 {
         "over within one tick of the capture's clock".to_owned()
     } else if largest == Limit::Application {
@@ -300,12 +301,8 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
         let side = format!("{side}: {}", quantity::percent(quantity::share(most.0.into(), duration.0.into())));
         let slowed = costly.map_or(": TCP was not the limit", |_| "");
         format!("{} of the {duration} ({side}){slowed}", took(largest, &share))
-    } else if largest == Limit::Unknown && limits.of(limits.leading()[0]) > limits.of(Limit::Unknown) {
-        let parts = limits.leading().map(|limit| {
-            let share = quantity::share(limits.of(limit).0.into(), duration.0.into());
-            took(limit, &quantity::percent(share))
-        });
-        let parts = parts.join(" and ");
+    } else if largest == Limit::Unknown && limits.of(leading[0]) > limits.of(Limit::Unknown) {
+        let parts = leading.map(|limit| took(limit, &share_of(limit))).join(" and ");
         format!("of the {duration}, {parts}; which was more is not known, since {share} cannot be told from here")
     } else if largest == Limit::Unknown {
         let why = case.unclear().map_or(String::new(), |why| format!(": {}", why.reason()));

@@ -1,7 +1,7 @@
 //! The lines of `wirelapse top --json`.
 
 use record::histogram::GroupBy;
-use record::socket::SocketState;
+use record::socket::{SocketFigures, SocketState};
 use record::{Leg, Nanos, WaitReason};
 
 use crate::json::Object;
@@ -28,34 +28,9 @@ pub struct Row<'a> {
     /// Median and 99th percentile of how long they took.
     pub request_quantiles: [Option<Nanos>; 2],
     /// Its sockets.
-    pub sockets: Sockets<'a>,
-}
-
-/// The sockets of a row.
-#[derive(Clone, Debug, Default)]
-pub struct Sockets<'a> {
+    pub sockets: &'a SocketFigures,
     /// Time that their figures are of.
-    pub length: Nanos,
-    /// How many are alive, by state.
-    pub states: [u64; SocketState::ALL.len()],
-    /// How many were closed a moment ago.
-    pub closed: u64,
-    /// Bytes sent and received.
-    pub sent: u64,
-    /// Bytes received.
-    pub received: u64,
-    /// Segments retransmitted.
-    pub retransmitted: u64,
-    /// What was dropped at the sockets.
-    pub drops: u64,
-    /// Least and largest smoothed round-trip time.
-    pub rtt: Option<[Nanos; 2]>,
-    /// How long ago the latest byte was.
-    pub quiet: Option<Nanos>,
-    /// The longest accept queue, and how long it may become.
-    pub queue: Option<[u32; 2]>,
-    /// The one process that has all of them.
-    pub owner: Option<&'a (u32, String)>,
+    pub sockets_over: Nanos,
 }
 
 /// Adds the line of a row: `{"kind":"row", …}`.
@@ -93,7 +68,7 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     object.number("requests", row.requests);
     object.number_or_null("request_p50_ns", row.request_quantiles[0].map(|time| time.0));
     object.number_or_null("request_p99_ns", row.request_quantiles[1].map(|time| time.0));
-    object.object("sockets", |object| sockets(object, &row.sockets));
+    object.object("sockets", |object| sockets(object, row.sockets, row.sockets_over));
     object.object("waited_ns", |waited| {
         for (reason, time) in WaitReason::ALL.into_iter().zip(figures.waited) {
             waited.number(reason.name(), time.0);
@@ -103,8 +78,8 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     out.push(b'\n');
 }
 
-fn sockets(object: &mut Object<'_>, sockets: &Sockets<'_>) {
-    object.number("length_ns", sockets.length.0);
+fn sockets(object: &mut Object<'_>, sockets: &SocketFigures, length: Nanos) {
+    object.number("length_ns", length.0);
     SocketState::ALL.into_iter().zip(sockets.states).for_each(|(state, n)| object.number(state.name(), n));
     object.number("closed", sockets.closed);
     object.number("bytes_sent", sockets.sent);
@@ -116,8 +91,9 @@ fn sockets(object: &mut Object<'_>, sockets: &Sockets<'_>) {
     object.number_or_null("quiet_ns", sockets.quiet.map(|quiet| quiet.0));
     object.number_or_null("accept_queue", sockets.queue.map(|[now, _]| now));
     object.number_or_null("accept_queue_limit", sockets.queue.map(|[_, most]| most));
-    object.number_or_null("pid", sockets.owner.map(|(pid, _)| *pid));
-    match sockets.owner {
+    let owner = sockets.owner.as_ref().filter(|_| sockets.one_owner);
+    object.number_or_null("pid", owner.map(|(pid, _)| *pid));
+    match owner {
         Some((_, name)) => object.text("program", name),
         None => object.number_or_null("program", None::<u64>),
     }
@@ -136,8 +112,9 @@ mod tests {
         let mut out = Vec::new();
         let quantiles = [Some(Nanos(5)), None];
         let length = Nanos(9);
-        let owner = (9, "c\"d".to_owned());
-        let sockets = Sockets { states: [2, 0, 0, 1, 0, 0], sent: 70, owner: Some(&owner), ..Sockets::default() };
+        let owner = Some((9, "c\"d".to_owned()));
+        let sockets =
+            SocketFigures { states: [2, 0, 0, 1, 0, 0], sent: 70, owner, one_owner: true, ..Default::default() };
         let trouble = Some(("no_answer", "no answer for 4 s".to_owned()));
         let (by, label, figures) = (GroupBy::Peer, "a\"b", &figures);
         let request_quantiles = [None, Some(Nanos(4))];
@@ -151,7 +128,8 @@ mod tests {
             trouble,
             requests: 3,
             request_quantiles,
-            sockets,
+            sockets: &sockets,
+            sockets_over: Nanos(0),
         };
         row(&mut out, &written);
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();

@@ -84,6 +84,50 @@ pub struct SocketOwner {
     pub others: u32,
 }
 
+/// Figures of some sockets together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketFigures {
+    /// Sockets that are alive, by their state, in the order of [`SocketState::ALL`].
+    pub states: [u64; SocketState::ALL.len()],
+    /// Sockets that were closed a moment ago.
+    pub closed: u64,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Segments retransmitted.
+    pub retransmitted: u64,
+    /// What was dropped at the sockets.
+    pub drops: u64,
+    /// The least smoothed round-trip time and the largest.
+    pub rtt: Option<[Nanos; 2]>,
+    /// How long the latest byte of any of them is ago.
+    pub quiet: Option<Nanos>,
+    /// The longest accept queue, and how long it may become.
+    pub queue: Option<[u32; 2]>,
+    /// A process that has one of them: its number and its name.
+    pub owner: Option<(u32, String)>,
+    /// Whether all sockets are of that process.
+    pub one_owner: bool,
+    /// Whether they speak UDP, all of them.
+    pub udp: bool,
+    /// The cookies of those that count most: of sockets in trouble, then of the busiest.
+    pub cookies: Vec<u64>,
+}
+
+impl SocketFigures {
+    /// Sockets that are alive.
+    pub fn alive(&self) -> u64 {
+        self.states.iter().sum()
+    }
+
+    /// The state that most of them are in.
+    pub fn state(&self) -> Option<SocketState> {
+        let (n, state) = self.states.iter().zip(SocketState::ALL).max_by_key(|(n, _)| **n)?;
+        (*n > 0).then_some(state)
+    }
+}
+
 /// The kernel's `struct tcp_info` of a socket, as far as something here shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpState {

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use record::histogram::{GroupBy, Series, SeriesKey};
+use record::socket::SocketFigures;
 use record::{IpPrefix, Leg, Nanos, WaitReason};
 
-use crate::live::{RequestGroup, SocketFigures, Trouble};
+use crate::live::{RequestGroup, Trouble};
 
 /// The host that the row of a series is of, and what stands around its name; `None` where it is of
 /// no host, or of several.

@@ -10,5 +10,5 @@ mod trouble;
 pub use filter::{Field, Filter, FilterError};
 pub use requests::{RequestGroup, RequestHistory};
 pub use rows::{Names, rows};
-pub use sockets::{Live, SocketFigures, SocketHistory};
+pub use sockets::{Live, SocketHistory};
 pub use trouble::Trouble;

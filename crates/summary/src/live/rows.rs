@@ -64,7 +64,7 @@ pub fn rows(
             host: host(by, &first),
             ..Group::default()
         });
-        group.sockets = sockets.figures(some);
+        (group.sockets, group.trouble) = sockets.figures(some);
     }
     requests.each(|key, asked| {
         if lets_through(key)
@@ -124,7 +124,7 @@ const SLOW_REQUEST: Nanos = Nanos::from_millis(20);
 /// The share of the time that what it waited for has by then.
 const MUCH: f64 = 0.3;
 
-/// The worst of what is wrong with a row.
+/// The worst of what is wrong with a row, whose sockets have said what is with them.
 fn trouble(row: &Group) -> Option<Trouble> {
     let slow = |time: Option<Nanos>, from| time.is_some_and(|time| time >= from);
     let in_tcp = row.shares().map_or(0.0, |shares| shares[0].1);
@@ -136,7 +136,7 @@ fn trouble(row: &Group) -> Option<Trouble> {
         row.requests.chief().filter(|(_, share)| *share >= MUCH && slow(row.requests.quantile(0.99), SLOW_REQUEST));
     let drops = row.figures.dropped_segments;
     let all = [
-        row.sockets.trouble,
+        row.trouble,
         reason.map(|(reason, share)| Trouble::Waits(reason, share)),
         request.map(|(component, share)| Trouble::Requests(component, share)),
         (drops > 0).then_some(Trouble::HostDrops(drops)),

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use record::histogram::SeriesKey;
-use record::socket::{Socket, SocketChanges, SocketState, TcpState, Transport};
+use record::socket::{Socket, SocketChanges, SocketFigures, SocketState, TcpState, Transport};
 use record::{Instant, Monotonic, Nanos};
 
 use super::Trouble;
@@ -195,52 +195,6 @@ fn is_full(listener: &Socket) -> bool {
     listener.receive_queue > listener.send_queue
 }
 
-/// The sockets of a row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SocketFigures {
-    /// Sockets that are alive, by their state, in the order of [`SocketState::ALL`].
-    pub states: [u64; SocketState::ALL.len()],
-    /// Sockets that were closed a moment ago.
-    pub closed: u64,
-    /// Bytes that were sent in the time of the row, and received.
-    pub sent: u64,
-    /// Bytes received.
-    pub received: u64,
-    /// Segments retransmitted.
-    pub retransmitted: u64,
-    /// What was dropped at the sockets.
-    pub drops: u64,
-    /// The least smoothed round-trip time and the largest.
-    pub rtt: Option<[Nanos; 2]>,
-    /// How long the latest byte of any of them is ago.
-    pub quiet: Option<Nanos>,
-    /// The longest accept queue, and how long it may become.
-    pub queue: Option<[u32; 2]>,
-    /// A process that has one of them, and how many further programs do.
-    pub owner: Option<(u32, String)>,
-    /// Whether all sockets are of that process.
-    pub one_owner: bool,
-    /// Whether they speak UDP, all of them.
-    pub udp: bool,
-    /// The worst of what is wrong with any of them.
-    pub trouble: Option<Trouble>,
-    /// The cookies of those that count most: of sockets in trouble, then of the busiest.
-    pub cookies: Vec<u64>,
-}
-
-impl SocketFigures {
-    /// Sockets that are alive.
-    pub fn alive(&self) -> u64 {
-        self.states.iter().sum()
-    }
-
-    /// The state that most of them are in.
-    pub fn state(&self) -> Option<SocketState> {
-        let (n, state) = self.states.iter().zip(SocketState::ALL).max_by_key(|(n, _)| **n)?;
-        (*n > 0).then_some(state)
-    }
-}
-
 /// The sockets of the last seconds.
 #[derive(Debug)]
 pub struct SocketHistory {
@@ -363,11 +317,11 @@ impl SocketHistory {
         }
     }
 
-    /// The figures of some of them together.
-    pub fn figures<'a>(&'a self, some: impl IntoIterator<Item = &'a Live>) -> SocketFigures {
+    /// The figures of some of them together, and the worst of what is wrong with any.
+    pub fn figures<'a>(&'a self, some: impl IntoIterator<Item = &'a Live>) -> (SocketFigures, Option<Trouble>) {
         let (start, now) = (self.start().max(self.began.unwrap_or(self.read)), self.read);
         let mut all = SocketFigures { one_owner: true, udp: true, ..SocketFigures::default() };
-        let mut ranked = Vec::new();
+        let (mut worst, mut ranked) = (None, Vec::new());
         for live in some {
             let (socket, counts) = (&live.socket, live.since(start));
             match live.closed {
@@ -398,14 +352,14 @@ impl SocketHistory {
             }
             let trouble = live.trouble(start, now);
             let weight = trouble.as_ref().map_or(0.0, Trouble::weight);
-            if weight > all.trouble.as_ref().map_or(0.0, Trouble::weight) {
-                all.trouble = trouble;
+            if weight > worst.as_ref().map_or(0.0, Trouble::weight) {
+                worst = trouble;
             }
             ranked.push((weight, counts.sent + counts.received, socket.cookie));
         }
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         all.cookies = ranked.into_iter().take(SHOWN).map(|(_, _, cookie)| cookie).collect();
-        all
+        (all, worst)
     }
 }
 
@@ -456,19 +410,19 @@ pub(super) mod tests {
     fn rates_are_of_what_was_sent_since_the_first_reading() {
         let mut history = history();
         history.add(read(0, vec![socket(1, SocketState::Established, 5_000)]));
-        assert_eq!(history.figures(history.all()).sent, 0);
+        assert_eq!(history.figures(history.all()).0.sent, 0);
         // The second was opened and sent 300 bytes meanwhile.
         history.add(read(
             1_000,
             vec![socket(1, SocketState::Established, 7_000), socket(2, SocketState::Established, 300)],
         ));
-        let figures = history.figures(history.all());
+        let (figures, _) = history.figures(history.all());
         assert_eq!((figures.sent, history.length(), figures.alive()), (2_300, Nanos::from_millis(1_000), 2));
         // What is older than the time that rows show is not of it any more.
         history.add(read(10_500, vec![socket(1, SocketState::Established, 7_010)]));
-        assert_eq!(history.figures(history.all()).sent, 2_310);
+        assert_eq!(history.figures(history.all()).0.sent, 2_310);
         history.add(read(11_500, Vec::new()));
-        assert_eq!(history.figures(history.all()).sent, 10);
+        assert_eq!(history.figures(history.all()).0.sent, 10);
     }
 
     #[test]
@@ -480,7 +434,7 @@ pub(super) mod tests {
         history.add(SocketChanges { closed: vec![closed], ..read(1_000, Vec::new()) });
         let owner = || SocketOwner { pid: 3, name: "ab".into(), others: 0 };
         history.name(5, owner);
-        let figures = history.figures(history.all());
+        let (figures, _) = history.figures(history.all());
         assert_eq!((figures.sent, figures.alive(), figures.closed, figures.owner), (80, 0, 1, Some((3, "ab".into()))));
         history.add(read(11_100, Vec::new()));
         assert_eq!(history.all().count(), 0);
@@ -495,7 +449,7 @@ pub(super) mod tests {
         history.add(SocketChanges { closed: vec![last], gone: vec![1], ..read(500, Vec::new()) });
         let live = history.get(1).unwrap();
         assert_eq!((live.socket.owner.as_ref().unwrap().pid, live.socket.cgroup), (9, Some(7)));
-        assert_eq!(history.figures([live]).sent, 10);
+        assert_eq!(history.figures([live]).0.sent, 10);
     }
 
     fn trouble(mut change: impl FnMut(&mut Socket), state: SocketState) -> Option<Trouble> {
@@ -505,7 +459,7 @@ pub(super) mod tests {
         change(&mut socket);
         history.add(read(1_000, vec![socket]));
         history.add(read(4_000, Vec::new()));
-        history.figures(history.all()).trouble
+        history.figures(history.all()).1
     }
 
     #[test]
@@ -544,13 +498,13 @@ pub(super) mod tests {
         };
         history.add(read(0, vec![with(3_000, 3_000)]));
         history.add(read(2_000, vec![with(2_900, 3_000)]));
-        assert_eq!(history.figures(history.all()).trouble, Some(Trouble::ReadsSlowly));
+        assert_eq!(history.figures(history.all()).1, Some(Trouble::ReadsSlowly));
         // As much came as was read, then more than nothing was.
         history.add(read(3_000, vec![with(2_900, 3_500)]));
-        assert_eq!(history.figures(history.all()).trouble, Some(Trouble::ReadsSlowly));
+        assert_eq!(history.figures(history.all()).1, Some(Trouble::ReadsSlowly));
         history.add(read(4_000, vec![with(3_400, 4_000)]));
         history.add(read(5_500, Vec::new()));
-        assert_eq!(history.figures(history.all()).trouble, Some(Trouble::NotRead(Nanos::from_millis(2_500))));
+        assert_eq!(history.figures(history.all()).1, Some(Trouble::NotRead(Nanos::from_millis(2_500))));
     }
 
     #[test]

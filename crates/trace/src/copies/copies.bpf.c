@@ -9,6 +9,7 @@
  * A connection that TCP only remembers (TIME_WAIT) has no socket, and no program of a cgroup runs
  * for it. Its packets come by two tracepoints: kfree_skb, since TCP is done with a packet that no
  * socket takes (6.11 says for whom it was), and net_dev_queue (6.13 says for whom TCP answers). */
+#include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #include "../bpf/packet.h"
 #define STAMPS 0
@@ -32,16 +33,6 @@ struct sk_buff___copies {
 	__u8 ip_summed : 2;
 };
 #pragma clang attribute pop
-
-/* A context: its offsets are ABI (include/uapi/linux/bpf.h) and are not relocated. */
-struct __sk_buff {
-	__u32 len;
-	__u32 before_sk[41];
-	union {
-		struct bpf_sock *sk;
-		__u64 : 64;
-	} __attribute__((aligned(8)));
-};
 
 /* include/linux/skbuff.h */
 enum { CHECKSUM_PARTIAL = 3 };

@@ -4,6 +4,7 @@
  * cgroup_skb (4.10): IP is about to hand a packet to the packet scheduler, or a socket has got one.
  * A connected TCP socket knows the port of its server, so nearly all packets of a machine are done
  * with after that comparison; a datagram is looked at where its socket is of the target. */
+#include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #define STAMPS 0
 #include "../bpf/sockets.h"
@@ -13,16 +14,6 @@
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 const volatile struct dns_config asking SEC(".rodata.asking");
-
-/* A context: its offsets are ABI (include/uapi/linux/bpf.h) and are not relocated. */
-struct __sk_buff {
-	__u32 len;
-	__u32 before_sk[41];
-	union {
-		struct bpf_sock *sk;
-		__u64 : 64;
-	} __attribute__((aligned(8)));
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -7,22 +7,13 @@
  * says.
  *
  * No byte of a query (after `?`) is handed to user space, nor of what follows the first line. */
+#include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #define STAMPS 0
 #include "../bpf/sockets.h"
 #include "head_record.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* A context: its offsets are ABI (include/uapi/linux/bpf.h) and are not relocated. */
-struct __sk_buff {
-	__u32 len;
-	__u32 before_sk[41];
-	union {
-		struct bpf_sock *sk;
-		__u64 : 64;
-	} __attribute__((aligned(8)));
-};
 
 /* Records with room for their bytes. */
 struct line {

@@ -288,7 +288,6 @@ fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Resul
 
 /// A row as a line of JSON has it.
 fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top::Row<'_> {
-    let sockets = &row.sockets;
     export::top::Row {
         by,
         label: &row.label,
@@ -299,18 +298,7 @@ fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top:
         trouble: row.trouble.as_ref().map(|trouble| (trouble.name(), report::live::words(trouble))),
         requests: row.requests.times.count(),
         request_quantiles: [0.5, 0.99].map(|share| row.requests.quantile(share)),
-        sockets: export::top::Sockets {
-            length: row.sockets_over,
-            states: sockets.states,
-            closed: sockets.closed,
-            sent: sockets.sent,
-            received: sockets.received,
-            retransmitted: sockets.retransmitted,
-            drops: sockets.drops,
-            rtt: sockets.rtt,
-            quiet: sockets.quiet,
-            queue: sockets.queue,
-            owner: sockets.owner.as_ref().filter(|_| sockets.one_owner),
-        },
+        sockets: &row.sockets,
+        sockets_over: row.sockets_over,
     }
 }

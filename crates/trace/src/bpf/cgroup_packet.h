@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Packets as programs of a cgroup (cgroup_skb, 4.10) see them. */
+#pragma once
+#include "kernel.h"
+
+/* A context: its offsets are ABI (include/uapi/linux/bpf.h) and are not relocated. */
+struct __sk_buff {
+	__u32 len;
+	__u32 before_sk[41];
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
