@@ -152,7 +152,10 @@ impl Handshake {
         let first = self.first();
         let opens = s.flags.contains(Flags::SYN) && {
             let again = s.source == first.source && s.seq == first.seq && s.flags == first.flags;
-            let answer = s.destination == first.source && s.flags.contains(Flags::ACK) && s.ack == first.seq.add(1);
+            let answer = s.destination == first.source
+                && s.flags.contains(Flags::ACK)
+                && s.ack == first.seq.add(1)
+                && self.answer().is_none_or(|seq| seq == s.seq);
             !again && !answer
         };
         if opens {
@@ -200,6 +203,13 @@ impl Handshake {
             Self::One(syn) => syn.whole(),
             Self::Several(packets) => packets[0],
         }
+    }
+
+    /// The sequence number of the first SYN that answered.
+    fn answer(&self) -> Option<SeqNumber> {
+        let Self::Several(packets) = self else { return None };
+        let is_one = |s: &&Segment| s.source != packets[0].source && s.flags.contains(Flags::SYN);
+        packets.iter().find(is_one).map(|s| s.seq)
     }
 
     fn len(&self) -> usize {
