@@ -6,6 +6,7 @@
 //! in the capture, between the same two hosts, show that the path is full. One that is alone shows
 //! it too, where it repairs losses as fast as it carried data while a queue stood.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -90,10 +91,7 @@ impl Paths {
             }
         }
         let several = all.into_iter().filter(|(_, of)| of.len() > 1);
-        let together = |of: Vec<&Connection>| {
-            let series: Vec<Series> = of.into_iter().filter_map(|c| c.series(&c.settled())).collect();
-            Together::of(&series)
-        };
+        let together = |of: Vec<&Connection>| Together::of(|| of.iter().filter_map(|c| c.series(&c.settled())));
         Self(several.map(|(hosts, of)| (hosts, together(of))).collect())
     }
 
@@ -104,51 +102,58 @@ impl Paths {
         let budget = &mut budgets[series.way];
         match self.0.get(&hosts(c, series.way)) {
             Some(path) => path.settle(&series, budget),
-            None => Together::of(std::slice::from_ref(&series)).settle(&series, budget),
+            None => Together::of(|| std::iter::once(&series)).settle(&series, budget),
         }
     }
 }
 
 impl Together {
-    fn of(all: &[Series]) -> Self {
-        // What each begins and ends to add in a nanosecond.
-        let mut steps: Vec<(u64, [f64; 3])> = Vec::new();
-        for (from, to, part) in all.iter().flat_map(Series::pieces).filter(|(from, to, _)| from < to) {
-            let length = (to - from) as f64;
-            let bytes = part.bytes.max(0) as f64 / length;
-            let queued = (part.of(Limit::PathRate) as f64 / length).min(1.0);
-            let rates = [bytes, queued, f64::from(u8::from(part.bytes > 0))];
-            steps.push((from, rates));
-            steps.push((to, rates.map(|r| -r)));
-        }
-        steps.sort_by_key(|step| step.0);
-        let mut sums: Vec<Sum> = Vec::new();
-        let (mut sum, mut rates) = (Sum::default(), [0.0; 3]);
-        for (at, change) in steps {
-            let time = if sums.is_empty() { 0.0 } else { (at - sum.at) as f64 };
-            sum = Sum {
-                at,
-                bytes: sum.bytes + rates[0] * time,
-                queued: sum.queued + rates[1] * time,
-                sending: sum.sending + rates[2] * time,
-            };
-            match sums.last_mut() {
-                Some(last) if last.at == at => *last = sum,
-                _ => sums.push(sum),
+    /// Of the series that `all` gives, each time that it is called: to hold those of a thousand
+    /// connections beside what they add up to would take as much room again.
+    fn of<S: Borrow<Series>, All: Iterator<Item = S>>(all: impl Fn() -> All) -> Self {
+        // What begins and ends at a time adds so much in a nanosecond. Pieces of connections begin
+        // and end together, so that these are few.
+        let mut steps: HashMap<u64, [f64; 3]> = HashMap::new();
+        let (mut queued, mut other, mut connections) = (0, 0, 0);
+        for own in all() {
+            let own = own.borrow();
+            for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
+                let length = (to - from) as f64;
+                let bytes = part.bytes.max(0) as f64 / length;
+                let in_queue = (part.of(Limit::PathRate) as f64 / length).min(1.0);
+                let rates = [bytes, in_queue, f64::from(u8::from(part.bytes > 0))];
+                for (at, sign) in [(from, 1.0), (to, -1.0)] {
+                    let step = steps.entry(at).or_default();
+                    step.iter_mut().zip(rates).for_each(|(step, rate)| *step += sign * rate);
+                }
             }
+            queued += own.time(Limit::PathRate);
+            other +=
+                [Limit::SlowStart, Limit::CongestionWindow, Limit::Unknown].map(|l| own.time(l)).iter().sum::<u64>();
+            connections += 1;
+        }
+        let mut steps: Vec<_> = steps.into_iter().collect();
+        steps.sort_unstable_by_key(|step| step.0);
+        let mut sums: Vec<Sum> = Vec::with_capacity(steps.len());
+        let mut rates = [0.0; 3];
+        for (at, change) in steps {
+            let before = sums.last().copied().unwrap_or(Sum { at, ..Sum::default() });
+            let time = (at - before.at) as f64;
+            sums.push(Sum {
+                at,
+                bytes: before.bytes + rates[0] * time,
+                queued: before.queued + rates[1] * time,
+                sending: before.sending + rates[2] * time,
+            });
             rates.iter_mut().zip(change).for_each(|(rate, change)| *rate += change);
         }
         // Round trips that vary look like a queue now and then. Where one was seen for less than
         // half as long as none, what went over the path meanwhile is just what it carries
         // otherwise.
-        let time =
-            |limits: &[Limit]| -> u64 { all.iter().flat_map(|s| limits.iter().map(|limit| s.time(*limit))).sum() };
-        let queued = time(&[Limit::PathRate]);
-        let other = time(&[Limit::SlowStart, Limit::CongestionWindow, Limit::Unknown]);
         let most = if queued >= other / 2 { most(&sums) } else { 0.0 };
         let mut together = Self { most, sums, divided: 0.0 };
-        if all.len() > 1 {
-            together.divided = all.iter().map(|own| together.divided_with(own)).fold(0.0, f64::max);
+        if connections > 1 {
+            together.divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
         }
         together
     }
@@ -202,7 +207,7 @@ impl Together {
         let queue_drops = own.time(Limit::PathRate) >= own.time(Limit::LossRecovery) / 3;
         for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
             let all = self.until(to).less(&self.until(from));
-            self.settle_piece(&all, part, queue_drops, budget);
+            self.settle_piece(&all, &part, queue_drops, budget);
         }
     }
 
@@ -286,7 +291,7 @@ mod tests {
         let mut budget = Budget::default();
         let own = all[0].pieces().map(|(.., part)| part);
         own.for_each(|part| LIMITS.into_iter().for_each(|limit| budget.add(limit, part.of(limit))));
-        Together::of(all).settle(&all[0], &mut budget);
+        Together::of(|| all.iter()).settle(&all[0], &mut budget);
         (budget.of(Limit::PathRate).0 + 50 * MS) / (100 * MS)
     }
 
