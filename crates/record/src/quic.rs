@@ -333,13 +333,13 @@ kinds! {
     /// `diagnose/src/quic/findings/`.
     QuicFindingKind:
     Unanswered = "quic_unanswered", "QUIC that was not answered",
-        "the client sent its hello again, and nothing came back for a second or more after the last time, or until it went on with TCP, in a capture that holds other packets to this client; a TCP connection of the same client to the same server that followed is what it fell back to";
+        "the client sent its hello again for a second or more, and nothing came back; or for less, and nothing came back for a second or more after the last time, or until it went on with TCP, in a capture that holds other packets to this client; a TCP connection of the same client to the same server that followed is what it fell back to";
     Unreachable = "quic_unreachable", "QUIC that was refused by ICMP",
         "ICMP said that nobody listens at the server, or that it may not be reached";
     Failed = "quic_failed", "a QUIC handshake that failed",
         "one side closed the connection with an error, in an Initial packet";
     Probes = "quic_probes", "a lost beginning of QUIC",
-        "the client sent its hello again before the server answered (probe time-outs)";
+        "the client sent its hello again before the server answered (probe time-outs), and the server's first answer does not acknowledge the first one, or is not its first one";
     Version = "quic_version", "a round trip more because of the version",
         "the server did not speak the client's version and named others, and the client began again";
     Retry = "quic_retry", "a round trip more because of a Retry",

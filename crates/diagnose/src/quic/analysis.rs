@@ -9,7 +9,7 @@ use record::dns::names;
 use record::quic::{Outcome, QuicConnection, QuicFinding};
 use wire::packet::quic::{error_name, version_name};
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Lost};
 use super::{Quic, Totals, findings};
 use crate::dns::Dns;
 use crate::drawn::{Begun, packets_of};
@@ -241,8 +241,12 @@ impl<'a> Case<'a> {
         let Some(hello) = c.answered.map(&mut until) else { return };
         row.hello_ns = Some(Nanos(hello));
         let spun = c.spin.trips().map_or(u64::MAX, |_| c.spin.shortest[Way::ToServer as usize]);
-        let trip = Some(c.apart.min(spun)).filter(|trip| *trip != u64::MAX);
-        row.server_wait_ns = trip.map(|trip| Nanos(hello.saturating_sub(trip).saturating_sub(c.probes_waited)));
+        let trip = Some(c.apart.min(spun)).filter(|trip| *trip != u64::MAX).or_else(|| c.confirmed());
+        let repairs = if c.lost == Some(Lost::Nothing) { 0 } else { c.probes_waited };
+        row.server_wait_ns = trip.map(|trip| Nanos(hello.saturating_sub(trip).saturating_sub(repairs)));
+        if row.to_server_ns.is_none_or(|shortest| trip.is_some_and(|trip| trip < shortest.0)) {
+            row.to_server_ns = trip.map(Nanos);
+        }
         let (Some(done), Some(flight)) = (c.done, c.flight_end.or(c.flight)) else { return };
         let (flight, client) = (until(flight), until(c.word.unwrap_or(done)));
         (row.flight_ns, row.client_ns) = (Some(Nanos(flight)), Some(Nanos(client)));
@@ -269,7 +273,10 @@ impl<'a> Case<'a> {
         }
         // A client that goes on with TCP, and sends no hello after that, has given up.
         let gave_up = after >= GIVEN_UP || self.fell_back.is_some_and(|tcp| tcp.is_answered && tcp.start >= c.last.at);
-        if is_silent && is_heard && c.probes > 0 && gave_up {
+        // One that sends its hello again shows that it had no answer, also where the capture holds
+        // no other packet to it.
+        let shows_silence = c.probes_waited >= GIVEN_UP;
+        if is_silent && (shows_silence || is_heard && c.probes > 0 && gave_up) {
             return (Outcome::Unanswered, missing);
         }
         let why = match (missing, is_silent, c.probes) {

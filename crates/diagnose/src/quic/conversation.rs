@@ -20,6 +20,9 @@ const SENT: usize = 16;
 const MOVES: usize = 16;
 /// The same Initial again within this time is no probe: a client waits for a round trip at least.
 const PROBE: u64 = 5_000_000;
+/// The numbers that a server's first Initial packet may have: they begin with 0 (RFC 9000, section
+/// 12.3), or with 1 where 0 was left out.
+const FIRST_NUMBER: u64 = 1;
 
 /// Why Initial packets could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +51,10 @@ pub(super) struct Opening {
     /// The version and the connection ID that these are of.
     version: u32,
     id: Id,
-    /// By side: TLS, the largest number of an Initial packet, and when the latest left.
+    /// By side: TLS, the first and the largest number of an Initial packet, and when the latest
+    /// left.
     crypto: [Crypto; 2],
+    first: [Option<u64>; 2],
     largest: [Option<u64>; 2],
     sent: [Vec<(u64, u64)>; 2],
 }
@@ -57,8 +62,8 @@ pub(super) struct Opening {
 impl Opening {
     pub(super) fn new(version: u32, id: Id) -> Option<Box<Self>> {
         let keys = InitialKeys::new(version, &id)?;
-        let (crypto, largest, sent) = Default::default();
-        Some(Box::new(Self { keys, version, id, crypto, largest, sent }))
+        let (crypto, first, largest, sent) = Default::default();
+        Some(Box::new(Self { keys, version, id, crypto, first, largest, sent }))
     }
 
     /// Whether a packet is the client's, protected with these keys.
@@ -76,6 +81,19 @@ struct Said {
     has_ack: bool,
     /// It is not a copy of an earlier packet, or overtaken by a later one.
     is_new: bool,
+}
+
+/// What was lost when a client sent its hello again, by the numbers of the packets and the server's
+/// first ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Nothing: the server had the first hello, and this is its first answer. It, or the path, took
+    /// longer than the client's time-out.
+    Nothing,
+    /// The hello.
+    Hello,
+    /// An earlier answer.
+    Answer,
 }
 
 /// A connection.
@@ -128,6 +146,8 @@ pub(super) struct Conversation {
     pub(super) probes: u64,
     pub(super) last_probe: Option<Moment>,
     pub(super) probes_waited: u64,
+    /// What was lost before the server's first ACK; `None` where that does not show it.
+    pub(super) lost: Option<Lost>,
     pub(super) close: Option<(Side, u64, bool, Moment)>,
     pub(super) unreachable: Option<Moment>,
     pub(super) missing: Option<Missing>,
@@ -136,6 +156,8 @@ pub(super) struct Conversation {
     pub(super) to_client: u64,
     /// One to the server that is none of its hello: of a Retry, or an ACK before it.
     pub(super) apart: u64,
+    /// A server sent protected packets before the client's first one.
+    has_early_data: bool,
     pub(super) limit: Limit,
     pub(super) spin: Spin,
     pub(super) flows: [Flow; 2],
@@ -192,12 +214,14 @@ impl Conversation {
             probes: 0,
             last_probe: None,
             probes_waited: 0,
+            lost: None,
             close: None,
             unreachable: None,
             missing: None,
             to_server: u64::MAX,
             to_client: u64::MAX,
             apart: u64::MAX,
+            has_early_data: false,
             limit: Limit::default(),
             spin: Spin::default(),
             flows: [Flow::default(); 2],
@@ -336,6 +360,7 @@ impl Conversation {
                     if self.done.is_some() {
                         self.data.get_or_insert(d.now);
                     }
+                    self.has_early_data |= self.done.is_none();
                 }
                 _ => {}
             }
@@ -392,6 +417,7 @@ impl Conversation {
         }
         said.is_new = opening.largest[i].is_none_or(|largest| opened.number > largest);
         if said.is_new {
+            opening.first[i].get_or_insert(opened.number);
             opening.largest[i] = Some(opened.number);
             let sent = &mut opening.sent[i];
             if sent.len() == SENT {
@@ -405,8 +431,16 @@ impl Conversation {
                     said.has_crypto = true;
                     said.fresh += opening.crypto[i].take(offset, data);
                 }
-                Frame::Ack { largest, .. } if said.is_new => {
+                Frame::Ack { largest, least, .. } if said.is_new => {
                     said.has_ack = true;
+                    if let (Side::Server, None, Some(hello)) = (side, self.lost, opening.first[0]) {
+                        let is_first = opening.first[1].is_some_and(|number| number <= FIRST_NUMBER);
+                        self.lost = Some(match (least <= hello, is_first) {
+                            (false, _) => Lost::Hello,
+                            (true, true) => Lost::Nothing,
+                            (true, false) => Lost::Answer,
+                        });
+                    }
                     let of = opening.sent[1 - i].iter().find(|(number, _)| *number == largest);
                     let trip = of.map_or(u64::MAX, |(_, at)| now.at.saturating_sub(*at));
                     match side {
@@ -434,6 +468,14 @@ impl Conversation {
             _ => {}
         }
         said
+    }
+
+    /// From the client's last word of the handshake to the server's confirmation of it, which
+    /// follows at once (RFC 9001, section 4.1.2): a round trip, where the server has sent nothing
+    /// protected before that this could be.
+    pub(super) fn confirmed(&self) -> Option<u64> {
+        let (done, data) = (self.done.filter(|_| !self.has_early_data)?, self.data?);
+        Some(data.at.saturating_sub(done.at))
     }
 
     /// The client goes on from another address.

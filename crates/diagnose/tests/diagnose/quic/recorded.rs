@@ -222,3 +222,19 @@ fn a_name_is_joined_to_its_connection_and_to_what_it_fell_back_from() {
     assert_eq!((fell_back.attempts_ns, fell_back.name_ns), (Nanos(2_058_714_000), Nanos(36_197_000)), "{fell_back:#?}");
     assert_eq!(fell_back.parts().into_iter().map(|(_, took)| took).sum::<Nanos>(), fell_back.took_ns);
 }
+
+/// The first 30 packets at a client whose time-out ended before an answer could come: the path takes
+/// 200 ms there and back, or the server waited 600 ms before it answered (40 ms there and back). It
+/// sent its hello again, and the first answer acknowledges the first one.
+#[test]
+fn a_hello_that_was_sent_again_in_vain_was_not_lost() {
+    let at = |name: &str| {
+        read(&std::fs::read(format!("{}/tests/captures/quic_{name}.pcap.zst", env!("CARGO_MANIFEST_DIR"))).unwrap())
+    };
+    let far = at("far");
+    assert_eq!((far.only().probes, far.kinds()), (1, vec![]), "{far:#?}");
+    assert!(far.only().server_wait_ns.is_some_and(|wait| wait < Nanos(10_000_000)), "{far:#?}");
+    let slow = at("slow_hello");
+    assert_eq!((slow.only().probes, slow.kinds()), (2, vec![Kind::Server]), "{slow:#?}");
+    assert!(slow.findings[0].cost_ns.0.abs_diff(604_000_000) < 5_000_000, "{slow:#?}");
+}

@@ -16,6 +16,8 @@ pub enum Frame<'a> {
         largest: u64,
         /// The smallest of those that came without a gap before it.
         from: u64,
+        /// The smallest of all.
+        least: u64,
     },
     /// A piece of TLS.
     Crypto {
@@ -76,15 +78,20 @@ fn ack(rest: &[u8], counts_ecn: bool) -> Option<(Frame<'_>, &[u8])> {
     let (_delay, rest) = number(rest)?;
     let (ranges, rest) = number(rest)?;
     let (first, mut rest) = number(rest)?;
+    let from = largest.checked_sub(first)?;
+    let mut least = from;
     // Each takes two bytes at least, so that there are no more turns than bytes.
     for _ in 0..ranges {
-        let (_gap, behind) = number(rest)?;
-        (_, rest) = number(behind)?;
+        let (gap, behind) = number(rest)?;
+        let (length, behind) = number(behind)?;
+        // RFC 9000, section 19.3.1.
+        least = least.checked_sub(gap)?.checked_sub(2)?.checked_sub(length)?;
+        rest = behind;
     }
     for _ in 0..if counts_ecn { 3 } else { 0 } {
         (_, rest) = number(rest)?;
     }
-    Some((Frame::Ack { largest, from: largest.checked_sub(first)? }, rest))
+    Some((Frame::Ack { largest, from, least }, rest))
 }
 
 fn crypto(rest: &[u8]) -> Option<(Frame<'_>, &[u8])> {
@@ -125,8 +132,8 @@ mod tests {
             [
                 Frame::Padding(3),
                 Frame::Ping,
-                Frame::Ack { largest: 9, from: 7 },
-                Frame::Ack { largest: 9, from: 0 },
+                Frame::Ack { largest: 9, from: 7, least: 1 },
+                Frame::Ack { largest: 9, from: 0, least: 0 },
                 Frame::Crypto { offset: 32, data: &[7, 8] },
                 Frame::Close { code: 0x128, by_application: false },
                 Frame::Close { code: 5, by_application: true },

@@ -224,7 +224,10 @@ mod tests {
             let hello = bytes(
                 "020000560303eefce7f7b37ba1d1632e96677825ddf73988cfc79825df566dc5430b9a045a1200130100002e00330024001d00209d3c940d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00020304",
             );
-            assert_eq!(frames, [Frame::Ack { largest: 0, from: 0 }, Frame::Crypto { offset: 0, data: &hello }]);
+            assert_eq!(
+                frames,
+                [Frame::Ack { largest: 0, from: 0, least: 0 }, Frame::Crypto { offset: 0, data: &hello }]
+            );
             assert_eq!(opened.number, 1);
             // Neither the client's keys, nor those of another connection or version, nor a packet
             // with one bit changed.
