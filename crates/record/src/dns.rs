@@ -274,7 +274,7 @@ kinds! {
         "ICMP came in answer to a question: nothing listens on the server's port, or it cannot be reached";
     Failed = "dns_failed", "a name server that refuses or fails",
         "answers with an error (SERVFAIL, REFUSED, …) other than that the name does not exist";
-    Slow = "dns_slow", "a slow name server",
+    Slow = "dns_slow", "slow answers of DNS",
         "the median of a server's answers is 100 ms or more, or 20 ms or more and four times that of another one; or a single answer took 500 ms and ten times its median";
     Truncated = "dns_truncated", "answers too large for UDP",
         "an answer was cut short for UDP, so that the question was asked over TCP";

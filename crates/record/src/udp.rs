@@ -342,7 +342,7 @@ kinds! {
     /// `diagnose/src/udp/findings/`.
     UdpFindingKind:
     Unanswered = "udp_unanswered", "requests by UDP that nobody answers",
-        "the client sent the same datagram again and nothing came back for 5 s or more after the last time, in a capture that holds packets to this client";
+        "the client sent the same datagram again and nothing came back for 5 s or more after the last time, in a capture that holds packets to this client; or, among answered ones, a request was followed by another after at least twice the longest time that an answer took";
     Retries = "udp_retries", "requests by UDP that are answered on a later try",
         "the client sent the same datagram again 100 ms or more later, and the answer came after that";
     Slow = "udp_slow", "a server that is slow to answer by UDP",

@@ -75,9 +75,12 @@ impl<'a> Case<'a> {
             Some(Exchange { answer: Some(answer), .. }) => (of_answer(answer), None),
             Some(_) => (Answered::Failed, None),
             None => {
+                // Its last socket was closed when an answer came to it.
+                let is_over = tries.last().is_some_and(|e| e.refused().is_some());
                 let after = tries.last().map_or(0, |e| latest.saturating_sub(e.asked));
                 // A client that sends the same message again shows that it had no answer.
                 let unseen = match (has_answers || tries.iter().any(|e| e.repeats), after) {
+                    _ if is_over => None,
                     (false, _) => Some(Unseen::OneDirection),
                     (true, ..GIVEN_UP) => Some(Unseen::Ends(after)),
                     (true, _) => None,

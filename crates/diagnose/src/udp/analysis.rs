@@ -128,6 +128,8 @@ impl Begun for Case<'_> {
         let answers = turns.map(|turns| [turns.late, turns.slowest]).into_iter().flatten().flatten();
         let mut packets: Vec<u64> = answers.flat_map(|a| [a.asked.packet, a.answered.packet]).collect();
         packets.extend(self.given_up.into_iter().flat_map(|open| &open.packets));
+        let passed = turns.and_then(|turns| turns.passed()).into_iter();
+        packets.extend(passed.flat_map(|(_, from, to)| [from.packet, to.packet]));
         for (_, numbers) in &self.streams {
             packets.extend(numbers.after_loss().into_iter().flatten().chain(numbers.jittery).map(|m| m.packet));
             packets.extend(numbers.pause().into_iter().flat_map(|(pause, _)| [pause.from.packet, pause.to.packet]));
@@ -182,7 +184,8 @@ impl<'a> Case<'a> {
         row.shape = shape(c, protocol.map(|(name, _)| name), &self.streams);
         if row.shape != Shape::BothWays && row.quic.is_none() {
             let turns = &c.turns;
-            (row.requests, row.answered, row.repeated) = (turns.requests, turns.answered, turns.repeated);
+            let passed = turns.passed().map_or(0, |(count, ..)| count);
+            (row.requests, row.answered, row.repeated) = (turns.requests + passed, turns.answered, turns.repeated);
             (row.answer_min_ns, row.answer_median_ns) = (turns.times.min(), turns.times.quantile(0.5));
             row.answer_max_ns = turns.times.max();
         }
@@ -281,7 +284,10 @@ fn verdict(row: &UdpConversation, streams: &[(UdpStream, &Numbers)], given_up: O
             ),
         };
         let jitter = stream.jitter_ns.map(|jitter| format!(", jitter {jitter}")).unwrap_or_default();
-        parts.push(format!("{} {}: {lost}{jitter}", stream.numbering.words(), stream.way.words()));
+        let counted =
+            |n: u64, what: &str| if n > 0 { format!(", {} {what}", quantity::count(n)) } else { String::new() };
+        let (again, late) = (counted(stream.duplicated, "came again"), counted(stream.reordered, "out of order"));
+        parts.push(format!("{} {}: {lost}{again}{late}{jitter}", stream.numbering.words(), stream.way.words()));
     }
     parts.join("; ")
 }

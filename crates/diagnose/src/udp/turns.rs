@@ -11,6 +11,10 @@ use crate::tls::Moment;
 const AGAIN: u64 = 100_000_000;
 /// Tries of a request whose packets are kept.
 const TRIES: usize = 8;
+/// What a client waits for an answer is known after so many.
+const ENOUGH: u64 = 8;
+/// A client that goes on sooner than this after its request may not have waited, ns.
+const WAITS: u64 = 5_000_000;
 
 /// A request that no answer has come to yet.
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub(super) struct Open {
     digest: u64,
     /// How often the same datagram came.
     pub(super) tries: u64,
+    /// It is made of one datagram, as far as is known.
+    is_single: bool,
     pub(super) packets: Vec<u64>,
 }
 
@@ -52,6 +58,12 @@ pub(super) struct Turns {
     pub(super) late: Option<Answered>,
     /// Answers that came after several tries.
     pub(super) later_tries: u64,
+    /// Answers to a single datagram.
+    singles: u64,
+    /// Datagrams after which the client waited for at least twice as long as any answer had taken,
+    /// and then sent another one; and the longest of these waits.
+    passed: u64,
+    longest_passed: Option<(Moment, Moment)>,
     /// Datagrams of the server before the first request.
     pub(super) unasked: u64,
 }
@@ -69,7 +81,7 @@ impl Turns {
         let Some(open) = &mut self.open else {
             self.requests += 1;
             let packets = vec![now.packet];
-            self.open = Some(Box::new(Open { first: now, last: now, digest, tries: 1, packets }));
+            self.open = Some(Box::new(Open { first: now, last: now, digest, tries: 1, is_single: true, packets }));
             return;
         };
         if open.digest == digest && now.at.saturating_sub(open.last.at) >= AGAIN {
@@ -80,7 +92,18 @@ impl Turns {
             }
         } else if open.digest != digest {
             // Another one, while nothing has come for the one before.
+            let waited = now.at.saturating_sub(open.last.at);
+            let longest = self.times.max().map_or(u64::MAX, |longest| longest.0.saturating_mul(2));
+            let has_waited = self.times.count() >= ENOUGH && waited >= longest.max(WAITS);
+            if has_waited {
+                self.passed += 1;
+                let before = self.longest_passed.map_or(0, |(from, to)| to.at.saturating_sub(from.at));
+                if waited > before {
+                    self.longest_passed = Some((open.last, now));
+                }
+            }
             (open.tries, open.first, open.packets) = (1, now, vec![now.packet]);
+            open.is_single = has_waited;
         }
         (open.last, open.digest) = (now, digest);
     }
@@ -92,6 +115,7 @@ impl Turns {
             return;
         };
         self.answered += 1;
+        self.singles += u64::from(open.is_single);
         let answered = Answered { asked: open.first, answered: now, tries: open.tries };
         let place = if open.tries == 1 {
             let took = now.at.saturating_sub(open.last.at);
@@ -105,5 +129,14 @@ impl Turns {
         if place.is_none_or(|slowest| answered.took() > slowest.took()) {
             *place = Some(answered);
         }
+    }
+
+    /// Requests that the client gave up before it sent another one, and the longest that it waited
+    /// for one of them. None where requests are made of several datagrams now and then: those may
+    /// have pauses between them.
+    pub(super) fn passed(&self) -> Option<(u64, Moment, Moment)> {
+        let is_strict = self.singles * 10 >= self.answered * 9;
+        let (from, to) = self.longest_passed.filter(|_| is_strict)?;
+        Some((self.passed, from, to))
     }
 }

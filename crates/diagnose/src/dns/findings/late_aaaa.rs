@@ -15,11 +15,12 @@ const TOGETHER: u64 = 50_000_000;
 /// So much later it is noticed.
 const LATER: u64 = 100_000_000;
 
-pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
+/// The lookups of AAAA that came late, or not at all, after A of the same name.
+pub(super) fn late<'v, 'a>(view: &View<'v, 'a>) -> Shown<'v, 'a> {
     let mut latest: HashMap<_, &Case<'_>> = HashMap::new();
     let mut shown = Shown::default();
     if view.cases().all(|case| case.kind != kind::AAAA) {
-        return Vec::new();
+        return shown;
     }
     for case in view.cases().filter(|case| case.is_address()) {
         let first = case.first();
@@ -42,6 +43,11 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
         }
     }
     shown.0.sort_by_key(|(case, _)| case.number);
+    shown
+}
+
+pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
+    let shown = late(view);
     let more = shown.more();
     let text = |case: &Case<'_>| {
         let late = shown.by_case().find(|(c, _)| c.number == case.number).map_or(0, |(_, waited)| waited);

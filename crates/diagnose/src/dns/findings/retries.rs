@@ -21,7 +21,10 @@ fn of_server(asked: &Asked<'_, '_>) -> Vec<DnsFinding> {
         }
     }
     let more = shown.more();
-    let next = format!("ask why {} drops questions or is slow to answer them; {BOUND}", host(server));
+    let next = format!(
+        "a question or its answer was lost on the way, or {} dropped it: a capture there shows which; {BOUND}",
+        host(server)
+    );
     shown.finding(|case| text(case, server) + &more, next)
 }
 

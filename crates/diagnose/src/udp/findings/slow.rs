@@ -17,10 +17,16 @@ pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
         return None;
     }
     let server = row.server;
+    // Where no answer comes much sooner than half of them do, the way there may be as long.
+    let min = row.answer_min_ns.unwrap_or(median);
     let text = match row.answered {
         1 => format!("{server} took {max} to answer"),
         n if is_slow => {
-            format!("{server} is slow to answer (median of {}: {median}), {max} once", quantity::counted(n, "answer"))
+            let times = format!("median of {}: {median}, from {min} to {max}", quantity::counted(n, "answer"));
+            match min.0 >= median.0 / 4 * 3 {
+                true => format!("answers of {server} take long ({times}): it is far away, or takes as long for each"),
+                false => format!("{server} is slow to answer ({times})"),
+            }
         }
         n => format!("{server} took {max} to answer once (median of {}: {median})", quantity::counted(n, "answer")),
     };

@@ -121,7 +121,10 @@ fn a_slow_server_is_named_by_its_median_beside_another() {
     let read = made.read();
     assert_eq!(read.kinds(), [Kind::Slow]);
     let text = &read.findings[0].text;
-    assert!(text.starts_with("192.0.2.53 is slow to answer (median of 10 answers: 80.0 ms)"), "{text}");
+    assert!(
+        text.starts_with("answers of 192.0.2.53 take long (median of 10 answers: 80.0 ms, none below 80.0 ms)"),
+        "{text}"
+    );
     assert!(text.ends_with("192.0.2.54 takes 2.00 ms"), "{text}");
     assert_eq!(read.findings[0].cost_ns, Nanos(800 * MS));
 }

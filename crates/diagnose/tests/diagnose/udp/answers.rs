@@ -152,3 +152,54 @@ fn dns_is_left_to_its_lookups() {
     let read = read(&made);
     assert_eq!((read.conversations.len(), read.totals.datagrams, read.totals.of_dns), (0, 2, 2));
 }
+
+#[test]
+fn answers_that_all_take_as_long_may_come_from_far_away() {
+    let asked = |took: fn(u64) -> u64| {
+        let mut made = Made::default();
+        for n in 0..10u64 {
+            made.datagram(n * S, client(), server(7_000), &[n as u8; 20]);
+            made.datagram(n * S + took(n), server(7_000), client(), &[n as u8; 30]);
+        }
+        let read = read(&made);
+        assert_eq!(read.kinds(), [Kind::Slow]);
+        read.findings[0].text.clone()
+    };
+    let far = asked(|n| (200 + n) * MS);
+    assert!(far.contains("from 200 ms to 209 ms): it is far away, or takes as long for each"), "{far}");
+    // What one answer can do, the way allows for all.
+    let busy = asked(|n| if n == 0 { 20 * MS } else { 300 * MS });
+    assert!(busy.contains("is slow to answer (median of 10 answers: 300 ms, from 20.0 ms to 300 ms)"), "{busy}");
+}
+
+#[test]
+fn requests_that_the_client_gave_up_are_counted() {
+    // Each is another one than the one before; every fifth has no answer for 300 ms.
+    let mut made = Made::default();
+    let mut at = 0;
+    for n in 0..40u64 {
+        made.datagram(at, client(), server(7_000), &[n as u8; 20]);
+        if n % 5 == 4 && n > 8 {
+            at += 300 * MS;
+        } else {
+            made.datagram(at + 20 * MS, server(7_000), client(), &[n as u8; 30]);
+            at += 40 * MS;
+        }
+    }
+    let lossy = read(&made);
+    let c = lossy.only();
+    // The last one is open when the capture ends.
+    assert_eq!((c.shape, c.requests, c.answered), (Shape::RequestResponse, 40, 33), "{c:#?}");
+    assert_eq!(lossy.kinds(), [Kind::Unanswered]);
+    let text = &lossy.findings[0].text;
+    assert!(text.contains("left 6 of 40 requests without an answer (15 %)"), "{text}");
+    // Requests of two datagrams, with pauses between them, are none that were given up.
+    let mut two = Made::default();
+    for n in 0..40u64 {
+        two.datagram(n * S, client(), server(7_000), &[n as u8; 20]);
+        two.datagram(n * S + 300 * MS, client(), server(7_000), &[n as u8 + 100; 20]);
+        two.datagram(n * S + 320 * MS, server(7_000), client(), &[n as u8; 30]);
+    }
+    let two = read(&two);
+    assert_eq!((two.only().requests, two.kinds()), (40, vec![]));
+}
