@@ -18,12 +18,12 @@ const WIRELAPSE: &str = env!("CARGO_BIN_EXE_wirelapse");
 /// Delays are measured one after the other: each of these tests would be the others' load.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+pub(super) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts `wirelapse delay` at the testbed's taps and waits until both are open.
-fn watch(lab: &Lab, words: &[&str]) -> Process {
+pub(super) fn watch(lab: &Lab, words: &[&str]) -> Process {
     let mut command = tier::limit(lab.command_in(Place::Measuring, WIRELAPSE).unwrap());
     command.args(["delay", "--before", "before", "--after", "after", "--filter", "udp", "--json"]).args(words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -39,7 +39,7 @@ fn watch(lab: &Lab, words: &[&str]) -> Process {
 }
 
 /// The `delay` line and the others, and the exit status.
-fn ended(running: Process) -> (Vec<Value>, Option<i32>) {
+pub(super) fn ended(running: Process) -> (Vec<Value>, Option<i32>) {
     let output = running.output();
     let lines: Vec<Value> =
         String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
