@@ -39,12 +39,13 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
-    /// Built-in wherever there is TUN/TAP, else netem.
+    /// tbf alone where that is all it takes and the rate is high; else built-in wherever there is
+    /// TUN/TAP, else netem.
     #[default]
     Auto,
     /// In user space, between two TAP devices.
     BuiltIn,
-    /// The kernel's netem qdisc on a veth pair.
+    /// The kernel's netem and tbf qdiscs on a veth pair.
     Netem,
 }
 

@@ -27,6 +27,7 @@
 //! ```
 
 mod anchor;
+mod capacity;
 mod config;
 mod departures;
 mod direction;
@@ -58,6 +59,7 @@ mod rights;
 pub mod rootless;
 pub mod schedule;
 pub mod settings;
+mod shaper;
 mod shared;
 mod sweeper;
 mod tap;
@@ -66,6 +68,7 @@ pub mod topology;
 mod uplink;
 pub mod user;
 
+pub use capacity::Capacity;
 pub use config::{Choice, Config};
 pub use direction::{
     CodelSettings, DEFAULT_QUEUE_SEGMENTS, Depth, Direction, Discipline, FqCodelSettings, JitterShape, LONGEST, Loss,
@@ -128,13 +131,20 @@ impl Lab {
     /// the machine refuses a step.
     pub fn up(config: &Config) -> Result<Self, Error> {
         config.check()?;
+        Self::with_chosen_path(config, || Anchor::start(&host::files(&Side::ALL.map(Side::name), config.uplink)))
+    }
+
+    /// With the backend that is asked for, or suits the path best, between the hosts that `start`
+    /// gives.
+    fn with_chosen_path(config: &Config, start: impl Fn() -> Result<Anchor, Error>) -> Result<Self, Error> {
         let (built_in, reason) = choose(config)?;
-        Self::with_path(
-            config,
-            built_in,
-            reason,
-            Anchor::start(&host::files(&Side::ALL.map(Side::name), config.uplink))?,
-        )
+        match Self::with_path(config, built_in, reason, start()?) {
+            // A kernel without tbf.
+            Err(Error::Backend { reason, .. }) if chooses_kernel(config) => {
+                Self::with_path(config, true, format!("the kernel's own path cannot be used: {reason}"), start()?)
+            }
+            made => made,
+        }
     }
 
     fn with_path(config: &Config, built_in: bool, reason: String, anchor: Anchor) -> Result<Self, Error> {
@@ -171,9 +181,22 @@ fn choose(config: &Config) -> Result<(bool, String), Error> {
         (Choice::Netem, _) => Ok((false, "asked for".into())),
         (Choice::BuiltIn, None) => Ok((true, "asked for".into())),
         (Choice::BuiltIn, Some(reason)) => Err(Error::Backend { backend: "built-in", reason }),
+        (Choice::Auto, None) if chooses_kernel(config) => {
+            Ok((false, "the kernel's tbf carries such a rate with less CPU time".into()))
+        }
         (Choice::Auto, None) => Ok((true, "it charges every segment, is seeded and measures itself".into())),
         (Choice::Auto, Some(reason)) => Ok((false, format!("the built-in backend cannot be used: {reason}"))),
     }
+}
+
+/// Whether the choice is the kernel's path although there could be a built-in one: of such a rate
+/// that frames stay whole in both directions, and with nothing else to do.
+fn chooses_kernel(config: &Config) -> bool {
+    config.backend == Choice::Auto
+        && tap::missing().is_none()
+        && config.schedule.steps().is_empty()
+        && config.recorded.iter().all(Option::is_none)
+        && [&config.a_to_b, &config.b_to_a].into_iter().all(netem::passes_whole)
 }
 
 impl Path {

@@ -1,10 +1,10 @@
 //! The other backend: a veth pair with the kernel's netem qdisc for delay, loss and duplication,
-//! and tbf under it for rate and queue.
+//! and tbf under it, or alone, for rate and queue.
 //!
 //! It costs no user-space CPU, but it cannot do all that the built-in path can ([`impossible`]),
-//! and of what it achieved it knows only how many frames and bytes went through. Where segments are
-//! charged or lost the hosts send without segmentation offload, because netem takes a frame of many
-//! segments for one.
+//! and of what it achieved it knows only what the devices and a tbf alone have counted. Where
+//! segments are lost the hosts send without segmentation offload, because netem takes a frame of
+//! many segments for one. A path that only has a high rate passes them whole ([`passes_whole`]).
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -22,9 +22,10 @@ use crate::end::Side;
 use crate::ethernet::{ETHERNET_OVERHEAD, SMALLEST_ON_WIRE};
 use crate::forward::GATHER;
 use crate::host::{Host, INTERFACE};
-use crate::links::{index_of, report_of_devices};
+use crate::links::{counters, index_of, report_of_devices};
 use crate::path::Backend;
 use crate::report::DirectionReport;
+use crate::shaper::Watch;
 
 // linux/pkt_sched.h
 const TCA_NETEM_LOSS: u16 = 5;
@@ -44,6 +45,17 @@ const LIMIT: u32 = 1_000_000;
 const ROOT: TcHandle = TcHandle { major: 1, minor: 0 };
 const SHAPER: TcHandle = TcHandle { major: 2, minor: 0 };
 const INNER: TcHandle = TcHandle { major: 3, minor: 0 };
+/// The shaper where it is the root: a discipline keeps its place as long as it has its handle.
+const SHAPER_ALONE: TcHandle = TcHandle { major: 4, minor: 0 };
+const INNER_ALONE: TcHandle = TcHandle { major: 5, minor: 0 };
+
+/// The largest frame of many segments, bytes.
+const LARGEST_FRAME: u64 = 65_536;
+/// A bucket that such a frame fits in, headers of its segments included, with room for a late
+/// timer.
+const LARGEST_BURST: u64 = 2 * LARGEST_FRAME;
+/// What a device has if nothing is set (`GSO_MAX_SEGS`).
+const ANY_SEGMENTS: u32 = 65_535;
 
 /// What of this direction netem cannot do, or `None` where it can do all of it.
 pub(crate) fn impossible(asked: &Direction) -> Option<&'static str> {
@@ -64,6 +76,27 @@ pub(crate) fn impossible(asked: &Direction) -> Option<&'static str> {
     }
 }
 
+/// Whether the direction takes netem: it does more than to shape.
+fn needs_netem(asked: &Direction) -> bool {
+    let shaped = Direction { rate: None, recorded: None, ecn: None, queue: None, ..asked.clone() };
+    !shaped.is_plain()
+}
+
+/// Whether the direction takes tbf and nothing else.
+fn shaped_alone(asked: &Direction) -> bool {
+    asked.rate.is_some() && !needs_netem(asked)
+}
+
+/// Whether frames of many segments stay whole: the rate is all that is asked, and even the largest
+/// frame is on the wire for no longer than the built-in path gathers segments for.
+pub(crate) fn passes_whole(asked: &Direction) -> bool {
+    let wire = |bits: u64| LARGEST_FRAME * 8 * 1_000_000_000 / bits;
+    asked.rate.is_some_and(|rate| wire(rate.bits()) <= GATHER)
+        && asked.qdisc == Discipline::Fifo
+        && shaped_alone(asked)
+        && impossible(asked).is_none()
+}
+
 /// A veth pair between the hosts, with the disciplines on each end.
 #[derive(Debug)]
 pub(crate) struct Netem {
@@ -77,6 +110,8 @@ struct End {
     asked: Direction,
     changes: u64,
     net: OwnedFd,
+    /// Where tbf is all there is: it knows segments, drops and how long frames waited.
+    shaper: Option<Watch>,
 }
 
 impl Netem {
@@ -95,20 +130,14 @@ impl Netem {
         let mut ends = Vec::with_capacity(2);
         for (host, asked) in hosts.into_iter().zip(asked) {
             let side = host.side();
-            host.run(|| {
-                Host::configure(side, config.mtu)?;
-                if !asked.is_plain() {
-                    segment_alone(&mut Netlink::open()?)?;
-                }
-                Ok(())
-            })?
-            .map_err(Error::system(format!("configure {INTERFACE} of host {}", side.name())))?;
+            host.run(|| Host::configure(side, config.mtu))?
+                .map_err(Error::system(format!("configure {INTERFACE} of host {}", side.name())))?;
             let net = host.network_namespace().try_clone_to_owned();
             let net = net.map_err(Error::system("keep a host's network namespace"))?;
-            ends.push(End { asked: asked.clone(), changes: 0, net });
+            ends.push(End { asked: asked.clone(), changes: 0, net, shaper: None });
         }
         let Ok(ends) = <[End; 2]>::try_from(ends) else { return Err(Error::Gone) };
-        let made = Self { mtu: config.mtu, seed: config.seed, ends };
+        let mut made = Self { mtu: config.mtu, seed: config.seed, ends };
         for side in Side::ALL {
             if !made.ends[side as usize].asked.is_plain() {
                 made.apply(side)?;
@@ -118,34 +147,46 @@ impl Netem {
     }
 
     /// Puts the disciplines of `side` in place, or changes those in place.
-    fn apply(&self, side: Side) -> Result<(), Error> {
-        let End { asked, net, .. } = &self.ends[side as usize];
+    fn apply(&mut self, side: Side) -> Result<(), Error> {
+        let End { asked, net, shaper, .. } = &mut self.ends[side as usize];
+        let (asked, mtu, whole) = (&*asked, self.mtu, passes_whole(asked));
         let seed = self.seed.wrapping_mul(2).wrapping_add(side as u64);
         let put = || -> io::Result<()> {
             let mut netlink = Netlink::open()?;
             let index = index_of(c"eth0")?;
             let flags = NLM_F_CREATE | NLM_F_REPLACE;
-            netlink.request(qdisc(index, "netem", ROOT, TcHandle::ROOT, netem_options(asked, seed)), flags)?;
-            let under = TcHandle { major: 1, minor: 1 };
-            match tbf_options(asked, self.mtu) {
+            let [above, handle, inner] = if needs_netem(asked) {
+                netlink.request(qdisc(index, "netem", ROOT, TcHandle::ROOT, netem_options(asked, seed)), flags)?;
+                [TcHandle { major: ROOT.major, minor: 1 }, SHAPER, INNER]
+            } else {
+                [TcHandle::ROOT, SHAPER_ALONE, INNER_ALONE]
+            };
+            match tbf_options(asked, mtu) {
                 Some(options) => {
-                    netlink.request(qdisc(index, "tbf", SHAPER, under, options), flags)?;
-                    let (kind, options) = discipline_options(asked, self.mtu);
-                    let child = TcHandle { major: 2, minor: 1 };
-                    netlink.request(qdisc(index, kind, INNER, child, options), flags)
+                    netlink.request(qdisc(index, "tbf", handle, above, options), flags)?;
+                    let (kind, options) = discipline_options(asked, mtu);
+                    let child = TcHandle { major: handle.major, minor: 1 };
+                    netlink.request(qdisc(index, kind, inner, child, options), flags)?;
                 }
                 None => {
                     let mut gone = TcMessage::default();
                     gone.header.index = index as i32;
-                    gone.header.handle = SHAPER;
-                    gone.header.parent = under;
+                    gone.header.parent = above;
                     // None there to delete is as well.
                     let _ = netlink.request(RouteNetlinkMessage::DelQueueDiscipline(gone), 0);
-                    Ok(())
                 }
             }
+            largest_frame(&mut netlink, index, if whole || asked.is_plain() { ANY_SEGMENTS } else { 1 })
         };
         match crate::links::inside(net, put).and_then(|done| done) {
+            Ok(()) => {
+                if !shaped_alone(asked) {
+                    *shaper = None;
+                } else if shaper.is_none() {
+                    *shaper = Some(Watch::start(net).map_err(Error::system("watch the path's shaper"))?);
+                }
+                Ok(())
+            }
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {
                 let discipline = match asked.qdisc {
                     Discipline::Fifo => String::new(),
@@ -156,19 +197,25 @@ impl Netem {
                 );
                 Err(Error::Backend { backend: "netem", reason })
             }
-            other => other.map_err(Error::system(format!("put netem on {INTERFACE} of host {}", side.name()))),
+            Err(e) => Err(Error::system(format!("put netem on {INTERFACE} of host {}", side.name()))(e)),
         }
     }
 }
 
 impl Backend for Netem {
     fn name(&self) -> &'static str {
-        "netem"
+        let asked = || self.ends.iter().map(|end| &end.asked);
+        if asked().any(shaped_alone) && !asked().any(needs_netem) { "tbf" } else { "netem" }
     }
 
     fn report(&self, from: Side) -> DirectionReport {
         let [sender, receiver] = [from, from.other()].map(|side| &self.ends[side as usize]);
-        report_of_devices(sender.asked.clone(), sender.changes, [&sender.net, &receiver.net], INTERFACE)
+        let nets = [&sender.net, &receiver.net];
+        let mut report = report_of_devices(sender.asked.clone(), sender.changes, nets, INTERFACE);
+        if let Some(shaper) = &sender.shaper {
+            report.achieved = Some(shaper.achieved(counters(&sender.net, INTERFACE)));
+        }
+        report
     }
 
     fn change(&mut self, from: Side, to: &Direction) -> Result<(), Error> {
@@ -180,17 +227,21 @@ impl Backend for Netem {
         let applied = self.apply(from);
         match &applied {
             Ok(()) => self.ends[from as usize].changes += 1,
-            Err(_) => self.ends[from as usize].asked = before,
+            Err(_) => {
+                self.ends[from as usize].asked = before;
+                // Where only a part was refused.
+                let _ = self.apply(from);
+            }
         }
         applied
     }
 }
 
-/// Has the host send every segment as a separate frame.
-fn segment_alone(netlink: &mut Netlink) -> io::Result<()> {
+/// Has the host send frames of so many segments at most.
+fn largest_frame(netlink: &mut Netlink, index: u32, segments: u32) -> io::Result<()> {
     let mut link = LinkMessage::default();
-    link.header.index = index_of(c"eth0")?;
-    link.attributes = vec![LinkAttribute::GsoMaxSegs(1)];
+    link.header.index = index;
+    link.attributes = vec![LinkAttribute::GsoMaxSegs(segments)];
     netlink.request(RouteNetlinkMessage::SetLink(link), 0)
 }
 
@@ -274,19 +325,29 @@ fn queue_bytes(asked: &Direction, mtu: u32) -> u64 {
 
 /// `struct tc_tbf_qopt` and its attributes; `None` without a rate.
 fn tbf_options(asked: &Direction, mtu: u32) -> Option<Vec<u8>> {
-    let bytes_per_second = asked.rate?.bits().div_ceil(8);
+    let mut bytes_per_second = asked.rate?.bits().div_ceil(8);
     let full = u64::from(mtu + ETHERNET_OVERHEAD);
+    // What a full segment takes on the wire beyond the frame that tbf sees, which has its Ethernet
+    // header of 14 bytes already.
+    let mut added = (ETHERNET_OVERHEAD - 14) as u16;
+    let mut least = SMALLEST_ON_WIRE as u16;
     let within = |ns: u64| (u128::from(bytes_per_second) * u128::from(ns) / 1_000_000_000) as u64;
     let limit = queue_bytes(asked, mtu);
     // The bucket has to hold what the rate gives while a timer is late.
-    let burst = full.max(within(GATHER));
+    let mut burst = full.max(within(GATHER));
+    if passes_whole(asked) {
+        // It charges what is added once for a frame of many segments, so the rate has to be less by
+        // their share instead. Small packets are charged too little by up to that.
+        bytes_per_second = (u128::from(bytes_per_second) * u128::from(mtu + 14) / u128::from(full)) as u64;
+        burst = burst.max(LARGEST_BURST);
+        (added, least) = (0, 0);
+    }
     let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     // struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
     let mut parameters = vec![0, TC_LINKLAYER_ETHERNET];
-    // The frame that tbf sees has its Ethernet header of 14 bytes already.
-    parameters.extend_from_slice(&((ETHERNET_OVERHEAD - 14) as u16).to_ne_bytes());
+    parameters.extend_from_slice(&added.to_ne_bytes());
     parameters.extend_from_slice(&0i16.to_ne_bytes());
-    parameters.extend_from_slice(&(SMALLEST_ON_WIRE as u16).to_ne_bytes());
+    parameters.extend_from_slice(&least.to_ne_bytes());
     parameters.extend_from_slice(&short(bytes_per_second).to_ne_bytes());
     // No peak rate; then limit, buffer (given in bytes below) and mtu.
     parameters.extend_from_slice(&[0; 12]);
@@ -355,6 +416,19 @@ mod tests {
         assert_eq!(found[1], (6, 12_500u32.to_ne_bytes().to_vec()));
         assert_eq!(found[2], (4, 125_000_000u64.to_ne_bytes().to_vec()));
         assert_eq!(tbf_options(&Direction::default(), 1_500), None);
+    }
+
+    #[test]
+    fn a_shaper_of_whole_frames_charges_a_full_segment_what_ethernet_does() {
+        let asked = |mbit| Direction { rate: Some(BitRate::mbit(mbit)), ..Direction::default() };
+        assert!(passes_whole(&asked(10_000)) && !passes_whole(&asked(5_000)));
+        assert!(!passes_whole(&Direction { delay: Nanos(1), ..asked(10_000) }));
+        let found = attributes(&tbf_options(&asked(10_000), 1_500).unwrap());
+        let parameters = &found[0].1;
+        assert_eq!(parameters[..8], [0, 1, 0, 0, 0, 0, 0, 0]);
+        let rate = u64::from_ne_bytes(found[2].1[..].try_into().unwrap());
+        assert!((rate as f64 / 1_514.0 * 1_538.0 / 1.25e9 - 1.0).abs() < 1e-8, "{rate}");
+        assert!(u32::from_ne_bytes(found[1].1[..].try_into().unwrap()) >= 128 << 10);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::{Error, links, tap};
 
 /// A maker of paths. Dropping it takes the path down.
 pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
-    /// `built-in` or `netem`.
+    /// `built-in`, `netem` or `tbf`.
     fn name(&self) -> &'static str;
     /// What the direction from `side` did so far, beside what was asked.
     fn report(&self, from: Side) -> DirectionReport;

@@ -19,7 +19,7 @@ pub const BUSY_TIME: Nanos = Nanos::from_millis(10);
 /// What a path reports, to be kept with every result that was measured over it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
-    /// `built-in` or `netem`.
+    /// `built-in`, `netem`, or `tbf` where that is all it takes.
     pub backend: String,
     /// Why that backend.
     pub reason: String,

@@ -32,7 +32,7 @@ use crate::links::{self, index_of, report_of_devices};
 use crate::mirror::{self, Action, Hook};
 use crate::path::Backend;
 use crate::report::DirectionReport;
-use crate::{Error, Lab, Path, choose};
+use crate::{Error, Lab, Path};
 
 /// The device under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +111,11 @@ impl Lab {
     pub fn up_testbed(config: &Config, device: Device) -> Result<Self, Error> {
         config.check()?;
         let names: &[&str] = if device.has_host() { &["a", "b", "m", "d"] } else { &["a", "b", "m"] };
-        let anchor = Anchor::start(&host::files(names, config.uplink))?;
+        let start = || Anchor::start(&host::files(names, config.uplink));
         let lab = if device == Device::Path {
-            let (built_in, reason) = choose(config)?;
-            Self::with_path(config, built_in, reason, anchor)?
+            Self::with_chosen_path(config, start)?
         } else {
-            Self::with_device(config, device, anchor)?
+            Self::with_device(config, device, start()?)?
         };
         lab.put_taps().map_err(Error::system("put the taps of a testbed in place (tc clsact, bpf and mirred)"))?;
         Ok(lab)

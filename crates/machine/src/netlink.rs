@@ -5,12 +5,14 @@
 
 use std::io;
 
-use netlink_packet_core::{DefaultNla, NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    DefaultNla, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoMacVlan, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, MacVlanMode,
 };
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -44,15 +46,7 @@ impl Netlink {
     /// # Errors
     /// The kernel's refusal.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.sequence += 1;
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
+        self.send(message, NLM_F_ACK | flags)?;
         loop {
             let (reply, _) = self.socket.recv_from_full()?;
             if let Some(answered) = answer(&reply, self.sequence)? {
@@ -60,6 +54,100 @@ impl Netlink {
             }
         }
     }
+
+    /// What the qdisc at the root of the device with this index has counted; `None` where the
+    /// device has only the kernel's default.
+    ///
+    /// # Errors
+    /// The kernel's refusal, or an answer that is no netlink message.
+    pub fn root_queue(&mut self, index: u32) -> io::Result<Option<QueueCounts>> {
+        let mut asked = TcMessage::default();
+        asked.header.index = index as i32;
+        self.send(RouteNetlinkMessage::GetQueueDiscipline(asked), NLM_F_DUMP)?;
+        let (mut found, mut done) = (Vec::new(), false);
+        while !done {
+            let (reply, _) = self.socket.recv_from_full()?;
+            done = queues(&reply, self.sequence, &mut found)?;
+        }
+        let at_root = |(of, parent, _): &(u32, TcHandle, QueueCounts)| *of == index && *parent == TcHandle::ROOT;
+        Ok(found.into_iter().find(at_root).map(|(_, _, counts)| counts))
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        Ok(())
+    }
+}
+
+/// What a qdisc has counted. All but the bytes wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Bytes that left it: Ethernet frames, with a header for each segment of a frame that is cut
+    /// later.
+    pub bytes: u64,
+    /// Segments that left it.
+    pub segments: u32,
+    /// Bytes that wait in it.
+    pub backlog: u32,
+    /// Frames that wait in it.
+    pub waiting: u32,
+    /// Frames that it dropped.
+    pub dropped: u32,
+    /// How often a frame had to wait for the rate.
+    pub held: u32,
+}
+
+/// Adds the disciplines that a datagram lists in answer to the request of this number, each with
+/// its device and parent; whether the list ends with it.
+///
+/// # Errors
+/// Where it is no netlink message, or the kernel refuses.
+pub(crate) fn queues(
+    mut datagram: &[u8],
+    sequence: u32,
+    found: &mut Vec<(u32, TcHandle, QueueCounts)>,
+) -> io::Result<bool> {
+    while !datagram.is_empty() {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram).map_err(io::Error::other)?;
+        // Lengths are rounded up to four between messages. A length of zero would never end.
+        let length = (message.header.length as usize).next_multiple_of(4).clamp(4, datagram.len().max(4));
+        datagram = datagram.get(length..).unwrap_or_default();
+        if message.header.sequence_number != sequence {
+            continue;
+        }
+        match message.payload {
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(refused) => return Err(refused.to_io()),
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewQueueDiscipline(queue)) => {
+                let mut counts = QueueCounts::default();
+                let lists = queue.attributes.iter().filter_map(|attribute| match attribute {
+                    TcAttribute::Stats2(list) => Some(list),
+                    _ => None,
+                });
+                for statistic in lists.flatten() {
+                    match statistic {
+                        TcStats2::Basic(basic) => (counts.bytes, counts.segments) = (basic.bytes, basic.packets),
+                        TcStats2::Queue(queue) => {
+                            (counts.backlog, counts.waiting) = (queue.backlog, queue.qlen);
+                            (counts.dropped, counts.held) = (queue.drops, queue.overlimits);
+                        }
+                        _ => {}
+                    }
+                }
+                found.push((queue.header.index.cast_unsigned(), queue.header.parent, counts));
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// What a datagram of the kernel answers to the request of this number; `None` where it answers

@@ -131,6 +131,48 @@ fn netem_delays_where_the_kernel_has_it() {
     assert!(took >= Duration::from_millis(20) && took < Duration::from_millis(40), "{took:?}");
 }
 
+#[test]
+fn a_path_of_ten_gigabits_is_the_kernels_and_counts_segments() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+    let rate = |gigabit: u32| Direction { rate: Some(lab::BitRate::mbit(gigabit * 1_000)), ..Direction::default() };
+    let began = Instant::now();
+    let lab = Lab::up(&Config::symmetric(rate(10))).unwrap();
+    let report = lab.path().report();
+    if report.backend != "tbf" {
+        return tier::skip("hosts::a_path_of_ten_gigabits_is_the_kernels_and_counts_segments", &report.reason);
+    }
+    const LENGTH: usize = 64 << 20;
+    for to in [IpAddr::V4(Side::B.ipv4()), IpAddr::V6(Side::B.ipv6())] {
+        assert!(transfer(&lab, to, LENGTH), "bytes were changed on the way to {to}");
+    }
+    // The last reading is a hundredth of a second old.
+    let carried = || lab.path().report().a_to_b.achieved.unwrap();
+    tier::until("what was carried to be counted", || carried().bytes >= 2 * LENGTH as u64);
+    let (seen, took) = (carried(), began.elapsed().as_secs_f64());
+    // Segments of 1,448 bytes of data, in frames of many, each with 66 bytes of headers.
+    let segments = 2 * LENGTH as u64 / 1_448;
+    assert!(seen.delivered >= segments && seen.frames < segments / 4, "{seen:?}");
+    assert!(seen.bytes >= 2 * LENGTH as u64 + segments * 66, "{seen:?}");
+    assert_eq!(seen.offered, seen.delivered + seen.in_flight + seen.dropped_queue, "{seen:?}");
+    // No more than its rate, but for what a bucket holds.
+    assert!(seen.wire_bytes as f64 <= 1.25e9 * took + 300e3, "{took} {seen:?}");
+    assert!(seen.busy_rate.is_none_or(|rate| rate < 10.1e9), "{seen:?}");
+    // Slower than what passes whole, and as fast again.
+    for gigabit in [1, 10] {
+        lab.path().change(Side::A, &rate(gigabit)).unwrap();
+        let before = carried();
+        assert!(transfer(&lab, IpAddr::V4(Side::B.ipv4()), 1 << 20));
+        tier::until("what was carried to be counted", || carried().bytes >= before.bytes + (1 << 20));
+    }
+    match lab.path().change(Side::A, &Direction { delay: Nanos::from_millis(5), ..rate(10) }) {
+        Ok(()) => assert!(round_trip(&lab, IpAddr::V4(Side::B.ipv4())) >= Duration::from_millis(5)),
+        // A kernel without netem: the path is as it was.
+        Err(lab::Error::Backend { .. }) => assert_eq!(lab.path().report().a_to_b.asked, rate(10)),
+        Err(other) => panic!("{other}"),
+    }
+    assert!(transfer(&lab, IpAddr::V4(Side::B.ipv4()), 1 << 20));
+}
+
 /// Sends `length` patterned bytes from a to b over TCP; whether they came whole and in order.
 fn transfer(lab: &Lab, to: IpAddr, length: usize) -> bool {
     let listener = lab.host(Side::B).run(|| TcpListener::bind(SocketAddr::new(to, 0)).unwrap()).unwrap();

@@ -1,8 +1,8 @@
 //! Labs: what their paths are asked to be, beside what they do.
 
 use ::lab::{
-    Achieved, Depth, Direction, DirectionReport, Discipline, HostReport, JitterShape, LinkReport, Loss, PathReport,
-    Probes, Side,
+    Achieved, Capacity, Depth, Direction, DirectionReport, Discipline, HostReport, JitterShape, LinkReport, Loss,
+    PathReport, Probes, Side,
 };
 use record::Nanos;
 use stats::DurationSummary;
@@ -84,6 +84,17 @@ pub fn up(name: &str, report: &PathReport, notes: &[String], end: &str) -> Docum
     let about =
         format!("Up, backend {} ({}), MTU {}, seed {}.", report.backend, report.reason, report.mtu, report.seed);
     came_up(name, about, [hosts, asked], notes, HOSTS, end)
+}
+
+/// What a path of this machine carries, as a note of [`up`].
+pub fn capacity(capacity: Capacity) -> String {
+    let Capacity { packets_per_second, cpu_per_packet, stream_bits_per_second } = capacity;
+    let cpu = cpu_per_packet.map_or_else(String::new, |cpu| format!(", each for {cpu} of CPU time in the path"));
+    format!(
+        "Just now this machine carried {} packets of 60 bytes a second over such a path without a rate{cpu}, and {} of one TCP stream.",
+        quantity::count(packets_per_second as u64),
+        rate(stream_bits_per_second)
+    )
 }
 
 /// A topology as it came up, as [`up`].

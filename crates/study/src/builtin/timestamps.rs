@@ -24,7 +24,7 @@ use record::Nanos;
 
 pub(super) const BUILTIN: Builtin = Builtin {
     name: "timestamps",
-    about: "what TCP timestamps cost at 1 Gbit/s and at full speed, and what turning them off loses under loss",
+    about: "what TCP timestamps cost at 1 and 10 Gbit/s and at full speed, and what turning them off loses under loss",
     plans,
     conclude,
     between_hosts,
@@ -59,6 +59,12 @@ fn plans(quick: bool) -> Vec<Plan> {
             seconds + 2,
         ),
         under_load("download, upload and ping at once, 1 Gbit/s", quick, changed(None)),
+        // The reference's own rate, which the kernel's path carries. Reading every frame beside it
+        // would take a CPU.
+        Plan {
+            frames: 256,
+            ..plan("at 10 Gbit/s", &[(Known::Rate, "10gbit"), (Known::Congestion, "cubic")], repetitions, seconds)
+        },
     ]
 }
 
@@ -98,9 +104,12 @@ fn between_hosts(quick: bool) -> Vec<Plan> {
     vec![bulk, load]
 }
 
-/// Which of the plans has losses, and which probes under load.
+/// Plans by their place: at 1 Gbit/s, with losses, with probes under load, and at 10 Gbit/s. Runs
+/// are kept with these numbers.
+const ONE_GIGABIT: usize = 0;
 const LOSSY: usize = 2;
 const LOADED: usize = 3;
+const TEN_GIGABIT: usize = 4;
 
 /// The reference's ten runs each, Gbit/s on 10 Gbit/s Ethernet.
 const REFERENCE_ON: [f64; 10] = [9.39, 9.4, 9.4, 9.4, 9.39, 9.4, 9.39, 9.39, 9.38, 9.39];
@@ -159,6 +168,7 @@ fn ceilings(plan: &Plan, trials: &[Trial], c: &mut Conclusion) {
 fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     let mut c = Conclusion { study: study.name.clone(), ..Conclusion::default() };
     let framing = predict::framing(1.0, 1_500, false, 20) / predict::framing(1.0, 1_500, false, 32) - 1.0;
+    let mut beside = BTreeMap::new();
     for (part, plan) in study.plans.iter().enumerate() {
         let responses: &[Response] = match part {
             LOSSY => &[Response::Goodput, Response::RoundTrip, Response::RttDeviation, Response::Retransmitted],
@@ -169,7 +179,9 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
             if let Some(comparison) = analysis::compare(part, plan, trials, [&[0], &[1]], response, seed) {
                 let what = format!("Timestamps off ({})", plan.name);
                 // At full speed the CPU decides, not the wire.
-                let predicted = (part == 0 && response == Response::Goodput).then_some(framing);
+                let wire = matches!(part, ONE_GIGABIT | TEN_GIGABIT) && response == Response::Goodput;
+                let predicted = wire.then_some(framing);
+                beside.extend(wire.then_some((part, comparison)));
                 c.compared.push(Compared { what, response, comparison, predicted });
             }
         }
@@ -196,24 +208,23 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
     }
     c.tables.extend(headers(study, trials));
     if let Some(reference) = stats::Comparison::of(&REFERENCE_ON, &REFERENCE_OFF, seed) {
-        let mut table = Table::new("beside the reference", columns([""], ["reference", "here, 1 Gbit/s", "predicted"]))
+        let here = [(TEN_GIGABIT, 10e9), (ONE_GIGABIT, 1e9)];
+        let figures = ["reference", "here, 10 Gbit/s", "here, 1 Gbit/s", "predicted"];
+        let mut table = Table::new("beside the reference", columns([""], figures))
             .with_basis("10 Gbit/s Ethernet, 2 s, ten runs each");
-        let here = c.compared.iter().find(|x| x.predicted.is_some()).map(|x| x.comparison);
-        table.push(vec![
-            "timestamps off against on".into(),
-            response::percent_of(&reference.ratio),
-            here.map_or_else(|| "-".into(), |h| response::percent_of(&h.ratio)),
-            quantity::change(framing),
-        ]);
+        let [ten, one] =
+            here.map(|(part, _)| beside.get(&part).map_or_else(|| "-".into(), |c| response::percent_of(&c.ratio)));
+        let (theirs, predicted) = (response::percent_of(&reference.ratio), quantity::change(framing));
+        table.push(vec!["timestamps off against on".into(), theirs, ten, one, predicted]);
         for (name, values, level, header) in [("on", REFERENCE_ON, 0, 32), ("off", REFERENCE_OFF, 1, 20)] {
             let share = |rate: f64, line: f64| format!("{} of the line", quantity::percent_to(rate / line, 4));
-            let here = analysis::estimate(trials, 0, &[level], Response::Goodput, seed);
-            table.push(vec![
-                format!("timestamps {name}"),
-                share(stats::median(&values).unwrap_or(f64::NAN), 10.0),
-                here.map_or_else(|| "-".into(), |e| share(e.value, 1e9)),
-                share(predict::framing(1.0, 1_500, false, header), 1.0),
-            ]);
+            let [ten, one] = here.map(|(part, line)| {
+                let seen = analysis::estimate(trials, part, &[level], Response::Goodput, seed);
+                seen.map_or_else(|| "-".into(), |e| share(e.value, line))
+            });
+            let theirs = share(stats::median(&values).unwrap_or(f64::NAN), 10.0);
+            let predicted = share(predict::framing(1.0, 1_500, false, header), 1.0);
+            table.push(vec![format!("timestamps {name}"), theirs, ten, one, predicted]);
         }
         c.tables.push(table);
     }
@@ -246,7 +257,7 @@ fn conclude(study: &Study, trials: &[Trial], seed: u64) -> Conclusion {
 /// them, and all.
 fn headers(study: &Study, trials: &[Trial]) -> Vec<Table> {
     let mut tables = Vec::new();
-    for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part < LOSSY) {
+    for (part, plan) in study.plans.iter().enumerate().filter(|(part, _)| *part < LOSSY || *part == TEN_GIGABIT) {
         for (level, name) in [(1, "off"), (0, "on")] {
             let mut counts: BTreeMap<u8, u64> = BTreeMap::new();
             let mut first: BTreeMap<u8, u64> = BTreeMap::new();

@@ -13,8 +13,8 @@ use ::lab::parse::{self, Wrong};
 use ::lab::registry::{self, Description, Registration, Remote};
 use ::lab::settings::or_none;
 use ::lab::{
-    BitRate, Choice, Config, Depth, Device, Direction, Discipline, JitterShape, Lab, Loss, PathReport, Recording,
-    Reorder, Schedule, Side,
+    BitRate, Capacity, Choice, Config, Depth, Device, Direction, Discipline, JitterShape, Lab, Loss, PathReport,
+    Recording, Reorder, Schedule, Side,
 };
 use ::lab::{rootless, user};
 use anyhow::Context as _;
@@ -146,11 +146,12 @@ struct Up {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Backend {
-    /// built-in wherever there is TUN/TAP, else netem
+    /// The kernel's tbf for a path of 5.25 Gbit/s and more that has only a rate, else built-in
+    /// wherever there is TUN/TAP, else netem
     Auto,
     /// In user space between two TAP devices: seeded, charges and measures every segment
     BuiltIn,
-    /// The kernel's netem and tbf on a veth pair
+    /// The kernel's netem and tbf, whichever it takes, on a veth pair
     Netem,
 }
 
@@ -317,11 +318,14 @@ fn up(args: &Up) -> anyhow::Result<()> {
         Some(device) => Lab::up_testbed(&config, device.into())?,
     };
     let report = lab.path().report();
+    let capacity = is_fast(&config).then(|| Capacity::measure(&report).ok()).flatten();
     let mut out = output::stdout();
     if args.json.json {
-        writeln!(out, "{}", announcement(&args.name, &report))?;
+        writeln!(out, "{}", announcement(&args.name, &report, capacity))?;
     } else {
-        output::document(&page::lab::up(&args.name, &report, &notes(args, without_root), &taken_down_by(args)))?;
+        let mut notes = notes(args, without_root);
+        notes.extend(capacity.map(page::lab::capacity));
+        output::document(&page::lab::up(&args.name, &report, &notes, &taken_down_by(args)))?;
     }
     end_of_message(args)?;
     keep_rights()?;
@@ -341,6 +345,12 @@ fn up(args: &Up) -> anyhow::Result<()> {
         output::document(&page::lab::achieved(&args.name, &report))?;
     }
     Ok(served?)
+}
+
+/// Whether the path may be faster than this machine: any carries less than this.
+fn is_fast(config: &Config) -> bool {
+    const SLOW: BitRate = BitRate::mbit(100);
+    [&config.a_to_b, &config.b_to_a].into_iter().any(|way| way.rate.is_some_and(|rate| rate > SLOW))
 }
 
 /// The last line of what a detached owner says to the process that started it: the symbol for End
@@ -370,12 +380,13 @@ fn keep_rights() -> Result<(), rights::Error> {
     })
 }
 
-fn announcement(name: &str, report: &PathReport) -> serde_json::Value {
+fn announcement(name: &str, report: &PathReport, capacity: Option<Capacity>) -> serde_json::Value {
     let host = |side: Side| json!({"interface": ::lab::INTERFACE, "ipv4": side.ipv4(), "ipv6": side.ipv6()});
     json!({
         "kind": "lab", "name": name, "backend": report.backend, "reason": report.reason, "mtu": report.mtu,
         "seed": report.seed, "a": host(Side::A), "b": host(Side::B),
         "a_to_b": report.a_to_b.asked, "b_to_a": report.b_to_a.asked,
+        "carries": capacity,
     })
 }
 
