@@ -146,6 +146,9 @@ pub struct Options {
     pub buffer_bytes: u32,
     /// The most frames of a batch.
     pub batch: u32,
+    /// How long a ring's block that is not full waits for more frames, in milliseconds; one that
+    /// began in between waits twice as long. Each block wakes the receiver.
+    pub hold_ms: u32,
     /// Sharing the interface with other receivers.
     pub fanout: Option<Fanout>,
     /// How long AF_XDP polls the driver instead of waiting for its interrupt, in microseconds; 0 is
@@ -168,6 +171,7 @@ impl Options {
             direction: Direction::Both,
             buffer_bytes: 32 << 20,
             batch: 64,
+            hold_ms: 10,
             fanout: None,
             busy_poll_us: 0,
         }

@@ -13,7 +13,7 @@ use super::{Account, Clocks, Identity, Key, Recording, Tap};
 use crate::{Counts, Error, Options, Receiver, Technique};
 
 /// How long a tap's receiver waits for a frame before it looks whether the run is over.
-const TURN: Duration = Duration::from_millis(20);
+const TURN: Duration = Duration::from_millis(100);
 
 /// A frame that a receiver has not handed over yet passed less than this ago, once the receiver has
 /// waited for nothing.
@@ -220,11 +220,13 @@ fn receive(
     batches: &SyncSender<Result<Batch, Error>>,
 ) {
     let Opened { receiver, clock } = opened;
+    let mut expected = 0;
     while !over.load(Ordering::Relaxed) {
         clock.refresh();
         // Before the wait: what comes while it lasts is younger.
         let now = clock.now();
-        let (mut frames, mut error) = (Vec::new(), Nanos::ZERO);
+        // As many as the last time: what grows is copied.
+        let (mut frames, mut error) = (Vec::with_capacity(expected), Nanos::ZERO);
         let received = receiver.next_batch(TURN, &mut |frame| {
             if let Some((at, by)) = clock.read(frame) {
                 error = error.max(by);
@@ -235,6 +237,7 @@ fn receive(
                 frames.push((at, keys));
             }
         });
+        expected = frames.len();
         let read_ns = match received {
             Ok(0) => now.map_or(0, |now| now.saturating_sub(HANDED_OVER_WITHIN.0)),
             Ok(_) => 0,

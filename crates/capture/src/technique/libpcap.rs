@@ -13,9 +13,6 @@ use crate::link::Link;
 use crate::packet::{PacketSocket, messages};
 use crate::{About, Counts, Direction, Error, Frame, Options, Receiver, Technique, wait};
 
-/// How long libpcap lets the kernel keep a block of frames that is not full, in milliseconds.
-const BLOCK_MS: i32 = 10;
-
 pub(super) struct Libpcap {
     handle: Capture<Active>,
     link: Link,
@@ -40,7 +37,7 @@ impl Libpcap {
             .promisc(options.promiscuous)
             .snaplen(options.snap_length as i32)
             .buffer_size(options.buffer_bytes.min(i32::MAX as u32) as i32)
-            .timeout(BLOCK_MS)
+            .timeout(options.hold_ms.try_into().unwrap_or(i32::MAX))
             .tstamp_type(clock)
             .precision(Precision::Nano)
             .open()
@@ -54,7 +51,7 @@ impl Libpcap {
                 .filter(filter, true)
                 .map_err(|error| Error::Filter { expression: filter.clone(), reason: words(&error) })?;
         }
-        let remarks = vec![format!("a frame that comes alone waits up to {BLOCK_MS} ms for its block")];
+        let remarks = vec![format!("a frame that comes alone waits up to {} ms for its block", 2 * options.hold_ms)];
         let mut about = about(Technique::Libpcap, link, options, remarks);
         about.link_type = LinkType(handle.get_datalink().0 as u16);
         Ok(Self {

@@ -19,10 +19,6 @@ use crate::packet::PacketSocket;
 use crate::packet::messages;
 use crate::{About, Counts, Error, Frame, Options, Receiver, Technique};
 
-/// How long the kernel keeps a block that is not full, in milliseconds: the most that a lone frame
-/// waits.
-const BLOCK_MS: u32 = 10;
-
 /// The smallest block. A block holds at least one frame of the snap length with its headers.
 const SMALLEST_BLOCK: usize = 1 << 20;
 
@@ -39,6 +35,8 @@ pub(super) struct RxRing {
     /// The block that comes next, or that is being read.
     block: usize,
     reading: Option<Reading>,
+    /// That the interface went, to be told once everything before it is handed over.
+    gone: Option<Error>,
     options: Options,
     about: About,
     _hardware: Option<HardwareStamps>,
@@ -74,7 +72,7 @@ impl RxRing {
             tp_block_nr: blocks as u32,
             tp_frame_size: frame_bytes as u32,
             tp_frame_nr: (block_bytes / frame_bytes * blocks) as u32,
-            tp_retire_blk_tov: BLOCK_MS,
+            tp_retire_blk_tov: options.hold_ms,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
@@ -82,7 +80,7 @@ impl RxRing {
         let bytes = NonZeroUsize::new(block_bytes * blocks).unwrap_or(NonZeroUsize::MIN);
         let ring = Mapping::of(socket.as_fd(), bytes, 0).map_err(Error::system("map a receive ring"))?;
         socket.bind(options)?;
-        let remarks = vec![format!("a frame that comes alone waits up to {BLOCK_MS} ms for its block")];
+        let remarks = vec![format!("a frame that comes alone waits up to {} ms for its block", 2 * options.hold_ms)];
         Ok(Self {
             ring,
             socket,
@@ -90,6 +88,7 @@ impl RxRing {
             blocks,
             block: 0,
             reading: None,
+            gone: None,
             options: options.clone(),
             about: about(Technique::RxRing, link, options, remarks),
             _hardware: hardware,
@@ -171,8 +170,20 @@ const BLOCK_HEADER_AT: usize = 8;
 
 impl Receiver for RxRing {
     fn next_batch(&mut self, wait: Duration, each: &mut dyn FnMut(&Frame<'_>)) -> Result<usize, Error> {
-        if self.reading.is_none() && !self.begin_block() && !(self.socket.wait(wait)? && self.begin_block()) {
-            return Ok(0);
+        if self.reading.is_none() && !self.begin_block() {
+            if let Some(gone) = self.gone.take() {
+                return Err(gone);
+            }
+            match self.socket.wait(wait) {
+                Ok(true) if self.begin_block() => {}
+                Ok(_) => return Ok(0),
+                Err(gone) => {
+                    // The kernel hands over the block that it was filling in its time.
+                    std::thread::sleep(Duration::from_millis(u64::from(2 * self.options.hold_ms) + 10));
+                    self.gone = Some(gone);
+                    return Ok(0);
+                }
+            }
         }
         let mut count = 0;
         let mut unstamped = 0u64;

@@ -103,7 +103,9 @@ impl From<Clocks> for Stamps {
 /// The longest wait for a frame: how late an end by time or a signal can be.
 const TURN: Duration = Duration::from_millis(100);
 /// How long the kernel may keep a frame back before it hands it over with others.
-const HELD_BACK: Duration = Duration::from_millis(30);
+const HELD_BACK: Duration = Duration::from_millis(2 * HOLD_MS as u64 + 20);
+/// How long frames may wait for others: a reader who follows a file does not see it.
+const HOLD_MS: u32 = 40;
 /// How long reading what is in memory may take at the end.
 const REST: Duration = Duration::from_secs(2);
 /// How often rates are shown, and what was gathered is written to the file.
@@ -120,6 +122,7 @@ impl Args {
             direction: if self.incoming { Direction::In } else { Direction::Both },
             buffer_bytes: self.buffer,
             batch: 256,
+            hold_ms: HOLD_MS,
             fanout: self.fanout.map(|group| Fanout { group }),
             busy_poll_us: self.busy_poll.map_or(0, |time| u32::try_from(time.0 / 1_000).unwrap_or(u32::MAX)),
         }
