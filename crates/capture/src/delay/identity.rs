@@ -22,35 +22,83 @@ pub enum Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 
+/// What the keys of parts of frames have beside their hash.
+const PART: u64 = 1 << 63;
+
+impl Key {
+    /// Of a part of a frame, by its place in its flow.
+    pub(crate) const fn of_part(hash: u64) -> Self {
+        Self(hash | PART)
+    }
+
+    /// Whether a retransmission of the same bytes has the same key.
+    pub(crate) const fn is_part(self) -> bool {
+        self.0 & PART != 0
+    }
+}
+
 impl Identity {
     /// The key of a frame, Ethernet header first; `None` for a frame that this identity does not
     /// recognise: without an id, or neither IPv4 nor IPv6.
     pub fn key(self, frame: &[u8]) -> Option<Key> {
         match self {
-            Self::Id => mark_of(frame).map(|mark| Key(mark.id)),
+            Self::Id => mark_of(frame).map(|mark| Key(mark.id & !PART)),
             Self::Content { translated } => content(frame, translated),
         }
     }
 }
 
 /// A hasher without a seed: the same bytes give the same key in every process.
-type Hasher = std::hash::DefaultHasher;
+pub(crate) type Hasher = std::hash::DefaultHasher;
+
+/// The type of the packet that an Ethernet frame carries, and where it begins: beneath VLAN tags
+/// and MPLS labels, which devices push and pop.
+pub(crate) fn packet(frame: &[u8]) -> Option<(u16, usize)> {
+    let half = |at: usize| frame.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+    let (mut kind, mut at) = (half(12)?, 14);
+    while matches!(kind, 0x8100 | 0x88a8) {
+        (kind, at) = (half(at + 2)?, at + 4);
+    }
+    if matches!(kind, 0x8847 | 0x8848) {
+        while frame.get(at + 2)? & 1 == 0 {
+            at += 4;
+        }
+        at += 4;
+        // No label says what is beneath: the packet's own version does.
+        kind = match frame.get(at)? >> 4 {
+            4 => 0x0800,
+            6 => 0x86dd,
+            _ => return None,
+        };
+    }
+    Some((kind, at))
+}
+
+/// The hosts that a frame is from and for, as hashes of their addresses.
+pub(crate) fn hosts(frame: &[u8]) -> Option<[u64; 2]> {
+    let (kind, at) = packet(frame)?;
+    let addresses = match kind {
+        0x0800 => frame.get(at + 12..at + 20)?,
+        0x86dd => frame.get(at + 8..at + 40)?,
+        _ => return None,
+    };
+    let (from, to) = addresses.split_at(addresses.len() / 2);
+    Some([from, to].map(|address| {
+        let mut hasher = Hasher::new();
+        address.hash(&mut hasher);
+        hasher.finish()
+    }))
+}
 
 fn content(frame: &[u8], translated: bool) -> Option<Key> {
-    let half = |at: usize| frame.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
-    let mut ip = 14;
-    let mut kind = half(12)?;
-    while matches!(kind, 0x8100 | 0x88a8) {
-        kind = half(ip + 2)?;
-        ip += 4;
-    }
+    let (kind, ip) = packet(frame)?;
     let mut hasher = Hasher::new();
     match kind {
         0x0800 => ipv4(frame.get(ip..)?, translated, &mut hasher)?,
         0x86dd => ipv6(frame.get(ip..)?, translated, &mut hasher)?,
         _ => return None,
     }
-    Some(Key(hasher.finish()))
+    Some(Key(hasher.finish() & !PART))
 }
 
 fn ipv4(packet: &[u8], translated: bool, hasher: &mut Hasher) -> Option<()> {
@@ -131,6 +179,10 @@ mod tests {
         after.splice(12..12, [0x81, 0x00, 0, 5]);
         after.extend([0; 6]);
         assert_eq!(key(&before, false), key(&after, false));
+        // Two labels of MPLS in place of the packet's type.
+        after.splice(16..18, [0x88, 0x47, 0, 1, 0x20, 63, 0, 1, 0x31, 63]);
+        assert_eq!(key(&before, false), key(&after, false));
+        assert_eq!(hosts(&before), hosts(&after));
     }
 
     #[test]

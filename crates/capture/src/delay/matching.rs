@@ -82,6 +82,11 @@ impl Slot {
         self.first = self.more.pop_front();
         Some(taken)
     }
+
+    /// The one that came last.
+    fn take_latest(&mut self, tap: Tap) -> Option<(u64, u64)> {
+        if self.tap == tap && !self.more.is_empty() { self.more.pop_back() } else { self.take(tap) }
+    }
 }
 
 /// Spreads keys, which are ids or hashes already.
@@ -224,7 +229,9 @@ impl Matcher {
         self.keys.push_back((at_ns, key));
         let slot = self.slots.entry(key).or_insert(Slot::EMPTY);
         let other = if tap == Tap::Before { Tap::After } else { Tap::Before };
-        let Some(found) = slot.take(other) else {
+        // A retransmission with the same key follows one that was lost.
+        let found = if key.is_part() { slot.take_latest(other) } else { slot.take(other) };
+        let Some(found) = found else {
             slot.wait(tap, (number, at_ns));
             self.waiting += 1;
             return None;

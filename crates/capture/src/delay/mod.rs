@@ -1,6 +1,7 @@
 //! The delay of a device, from frames that a tap before it and a tap behind it have seen.
 
 mod clocks;
+mod cuts;
 mod drift;
 mod figures;
 pub mod files;
@@ -11,6 +12,7 @@ pub mod live;
 mod matching;
 pub mod records;
 mod series;
+pub mod survey;
 
 pub use clocks::Clocks;
 pub use drift::Drift;

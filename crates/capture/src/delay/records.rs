@@ -23,6 +23,8 @@ pub struct Delay {
     pub dropped: [u64; 2],
     /// Frames without a timestamp at the two taps.
     pub unstamped: [u64; 2],
+    /// Frames at the two taps that count as their parts.
+    pub in_parts: [u64; 2],
     /// The figures.
     pub figures: Option<Box<Figures>>,
     /// The taps' own offset that was subtracted; `None` without a calibration.
@@ -112,6 +114,8 @@ columns! {
     after_dropped = |d| d.dropped[1], "frames that the receiver behind it dropped: they are among the lost";
     before_unstamped = |d| d.unstamped[0], "frames before the device without a timestamp; they are in no other count";
     after_unstamped = |d| d.unstamped[1], "the same behind it";
+    before_in_parts = |d| d.in_parts[0], "frames before the device of flows that the taps saw cut differently (TSO, GRO, fragments): each is in the counts as its parts";
+    after_in_parts = |d| d.in_parts[1], "the same behind it";
     n = |d| d.count(|f| f.n as u64), "delays in the figures";
     delay_mean_ns = |d| d.figures.as_deref().and_then(|f| f.mean).map(|m| m.value), null "fewer than two delays", "mean delay; below zero where the taps' own error is larger";
     delay_mean_low_ns = |d| d.figures.as_deref().and_then(|f| f.mean).map(|m| m.low), null "fewer than two delays", "lower end of its 95 % interval";

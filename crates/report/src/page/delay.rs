@@ -130,6 +130,15 @@ fn warnings(delay: &Delay, figures: &Figures) -> Vec<String> {
         warnings
             .push(format!("{} had no timestamp and could not be used.", quantity::counted(before + after, "frame")));
     }
+    let [before, after] = delay.in_parts;
+    if before + after > 0 {
+        warnings.push(format!(
+            "The taps saw some flows cut differently, by offloads (TSO, GRO) or fragments. {} before the device and {} behind it count as \
+             their parts.",
+            quantity::counted(before, "frame"),
+            quantity::count(after)
+        ));
+    }
     if account.not_kept + figures.not_kept > 0 {
         warnings.push(format!(
             "There was no memory for {}: they are not in the figures.",

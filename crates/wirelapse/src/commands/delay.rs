@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use ::capture::delay::in_kernel::InKernel;
 use ::capture::delay::live::{SoFar, Taps};
 use ::capture::delay::records::{ClockWord, Delay};
+use ::capture::delay::survey::{Survey, Way};
 use ::capture::delay::{Account, Clocks, Drift, Identity, Offset, Recording, Tap, files};
 use ::capture::{Counts, Direction, Options, Stamps, Technique};
 use clap_complete::engine::ArgValueCompleter;
 use export::ndjson;
 use machine::CpuPressure;
+use paper::document::Document;
 use quantity::parse;
 use record::Nanos;
 use report::page;
@@ -132,6 +134,9 @@ const fn named(identity: Identity) -> &'static str {
 
 /// What was measured, wherever it came from.
 struct Measured {
+    /// The tap that saw the frames first, and the other one.
+    taps: [String; 2],
+    in_parts: [u64; 2],
     identity: Identity,
     account: Account,
     recording: Recording,
@@ -170,30 +175,35 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     if args.in_kernel {
         let (delay, failed) = in_kernel(args)?;
-        write(args, &delay)?;
+        write(args, std::slice::from_ref(&delay))?;
         failed.map_or(Ok(()), |error| Err(anyhow::Error::from(error)))?;
         let account = delay.figures.as_ref().map(|figures| figures.account).unwrap_or_default();
         return something_matched(args, Identity::Id, &account);
     }
     let calibration = args.calibration.as_deref().map(Calibration::read).transpose()?;
-    let measured = match taps.map(is_file) {
+    let mut measured = match taps.map(is_file) {
         [true, true] => from_files(args)?,
-        [false, false] => from_interfaces(args)?,
+        [false, false] => vec![from_interfaces(args)?],
         _ => {
             let problem = "--before and --after are two interfaces, or two capture files: their clocks have to be one";
             return Err(BadInput(problem.into()).into());
         }
     };
-    let (measured, drift) = one_time(args, measured)?;
-    let offset = calibration.map(|c| c.offset(&measured.method)).transpose()?;
-    let delay = record_of(args, &measured, drift, offset);
-    if let Some(path) = &args.calibrate {
-        Calibration::of(&delay)?.write(path, args.force)?;
+    let mut delays = Vec::with_capacity(measured.len());
+    for way in &mut measured {
+        let drift = one_time(args, way)?;
+        let offset = calibration.as_ref().map(|c| c.offset(&way.method)).transpose()?;
+        delays.push(record_of(args, way, drift, offset));
     }
-    write(args, &delay)?;
-    let (identity, account) = (measured.identity, measured.account);
-    measured.failed.map_or(Ok(()), Err)?;
-    something_matched(args, identity, &account)
+    if let (Some(path), Some(delay)) = (&args.calibrate, delays.first()) {
+        Calibration::of(delay)?.write(path, args.force)?;
+    }
+    write(args, &delays)?;
+    for way in measured {
+        way.failed.map_or(Ok(()), Err)?;
+        something_matched(args, way.identity, &way.account)?;
+    }
+    Ok(())
 }
 
 /// An error that says what to try, where no frame was seen at both taps.
@@ -219,7 +229,8 @@ fn something_matched(args: &Args, identity: Identity, account: &Account) -> anyh
     anyhow::bail!("no frame that entered was seen leaving, by {}: {advice}", named(identity))
 }
 
-fn from_files(args: &Args) -> anyhow::Result<Measured> {
+/// Each direction by itself, if frames of both are in the files.
+fn from_files(args: &Args) -> anyhow::Result<Vec<Measured>> {
     let folders: Vec<&Path> =
         [&args.html, &args.calibrate].into_iter().flatten().map(|file| ::files::folder(file)).collect();
     rights::keep_for_runs(&[&args.before, &args.after].map(Path::new), &folders, false)?;
@@ -231,14 +242,33 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
         let path = if tap == Tap::Before { &args.before } else { &args.after };
         BadInput(format!("{path}: {error}"))
     };
-    let identity = match args.match_by.identity() {
-        Some(identity) => identity,
-        None => files::recognised_by(both()?).map_err(bad)?,
+    let survey = Survey::of(both()?, args.match_by.identity(), !args.different_clocks).map_err(bad)?;
+    survey.ways().iter().map(|way| of_files(args, &both, bad, &survey, *way)).collect()
+}
+
+/// The frames of two files that go one way.
+fn of_files(
+    args: &Args,
+    both: &impl Fn() -> anyhow::Result<[File; 2]>,
+    bad: impl Fn((Tap, wire::CaptureError)) -> BadInput + Copy,
+    survey: &Survey,
+    way: Way,
+) -> anyhow::Result<Measured> {
+    let swap = |(tap, error)| match (way, tap) {
+        (Way::There, tap) => bad((tap, error)),
+        (Way::Back, Tap::Before) => bad((Tap::After, error)),
+        (Way::Back, Tap::After) => bad((Tap::Before, error)),
     };
-    let ahead = || -> anyhow::Result<i64> { Ok(files::clock_difference(both()?, identity).map_err(bad)?.unwrap_or(0)) };
+    let mut taps = [&args.before, &args.after];
+    let mut opened = both()?;
+    if way == Way::Back {
+        taps.reverse();
+        opened.reverse();
+    }
+    let ahead = || -> anyhow::Result<i64> { Ok(files::clock_difference(both()?, survey).map_err(bad)?.unwrap_or(0)) };
     let ahead_ns = if args.different_clocks { ahead()? } else { 0 };
-    let read = files::read(both()?, identity, ahead_ns).map_err(bad)?;
-    if read.account.matched == 0 && ahead_ns == 0 && ahead()? != 0 {
+    let read = files::read(opened, survey, way, ahead_ns).map_err(swap)?;
+    if read.account.matched == 0 && ahead_ns == 0 && way == Way::There && ahead()? != 0 {
         return Err(BadInput(format!(
             "frames leave the device {} after they enter it, by the times in the files: their clocks differ (--different-clocks removes \
              that, and gives delays above the least)",
@@ -246,10 +276,8 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
         ))
         .into());
     }
-    for (path, tap) in [&args.before, &args.after].into_iter().zip(&read.taps) {
-        if tap.damaged > 0 {
-            complain!("{path}: {} could not be decoded", quantity::counted(tap.damaged, "record"));
-        }
+    for (path, tap) in taps.into_iter().zip(&read.taps).filter(|(_, tap)| tap.damaged > 0 && way == Way::There) {
+        complain!("{path}: {} could not be decoded", quantity::counted(tap.damaged, "record"));
     }
     let described: Vec<&str> = read.taps.iter().filter_map(|tap| tap.description.as_deref()).collect();
     let mut method = described.join("; ");
@@ -258,17 +286,20 @@ fn from_files(args: &Args) -> anyhow::Result<Measured> {
     {
         method = one.into();
     }
+    let of = |count: fn(&files::FileTap) -> u64| [count(&read.taps[0]), count(&read.taps[1])];
     Ok(Measured {
-        identity,
+        taps: taps.map(String::clone),
+        identity: survey.identity,
         lasted: read.recording.lasted(),
         account: read.account,
         // Files do not say how exact their stamps are: what they are counted in is the least that
         // they are off by.
         clock_error: read.recording.slot().unwrap_or(Nanos::ZERO),
-        recording: read.recording,
         clocks: Clocks::One,
-        dropped: [read.taps[0].dropped, read.taps[1].dropped],
-        unstamped: [read.taps[0].untimed, read.taps[1].untimed],
+        dropped: of(|tap| tap.dropped),
+        unstamped: of(|tap| tap.untimed),
+        in_parts: of(|tap| tap.in_parts),
+        recording: read.recording,
         method,
         cpu_waited: None,
         failed: None,
@@ -292,7 +323,9 @@ fn from_interfaces(args: &Args) -> anyhow::Result<Measured> {
         promiscuous: true,
         direction: if args.incoming { Direction::In } else { Direction::Both },
         buffer_bytes: args.buffer,
-        batch: 256,
+        batch: 1024,
+        // Frames are matched by their own times.
+        hold_ms: 40,
         ..Options::of(interface)
     });
     let interrupt = Interrupt::listen()?;
@@ -315,6 +348,8 @@ fn from_interfaces(args: &Args) -> anyhow::Result<Measured> {
         _ => watched.stamp_error,
     };
     Ok(Measured {
+        taps: [args.before.clone(), args.after.clone()],
+        in_parts: [0; 2],
         identity: watched.identity,
         account: watched.account,
         recording: watched.recording,
@@ -378,7 +413,7 @@ fn watching<'a>(args: &'a Args, interrupt: &'a Interrupt) -> impl FnMut(&SoFar) 
 
 /// Delays that are of one clock: as they are, or with the offset and drift of two removed. Two
 /// clocks that are taken for one are refused.
-fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Option<Drift>)> {
+fn one_time(args: &Args, measured: &mut Measured) -> anyhow::Result<Option<Drift>> {
     let drift = measured.recording.drift();
     if args.different_clocks {
         let Some(drift) = drift else {
@@ -388,11 +423,11 @@ fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Op
         measured.recording.remove(&drift);
         measured.clocks = Clocks::Apart { drift_ppb: drift.ppb, drift_error_ppb: drift.error_ppb };
         measured.clock_error += Nanos(drift.wander_ns.ceil() as u64);
-        return Ok((measured, Some(drift)));
+        return Ok(Some(drift));
     }
     // Of two live interfaces the clocks are known.
     if !is_file(&args.before) {
-        return Ok((measured, None));
+        return Ok(None);
     }
     if let Some(drift) = drift.filter(|d| d.is_straight && d.ppb.abs() > LEAST_DRIFT_PPB && d.error_ppb < d.ppb.abs()) {
         return Err(BadInput(format!(
@@ -412,7 +447,7 @@ fn one_time(args: &Args, mut measured: Measured) -> anyhow::Result<(Measured, Op
         )
         .into());
     }
-    Ok((measured, None))
+    Ok(None)
 }
 
 fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Option<Offset>) -> Delay {
@@ -420,9 +455,11 @@ fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Opt
     if is_file(&args.before) {
         figures.allow_for(measured.clock_error);
     }
+    let [before, after] = measured.taps.clone();
     Delay {
-        before: args.before.clone(),
-        after: args.after.clone(),
+        before,
+        after,
+        in_parts: measured.in_parts,
         method: measured.method.clone(),
         matched_by: named(measured.identity).into(),
         lasted: measured.lasted,
@@ -441,25 +478,28 @@ fn record_of(args: &Args, measured: &Measured, drift: Option<Drift>, offset: Opt
     }
 }
 
-fn write(args: &Args, delay: &Delay) -> anyhow::Result<()> {
-    let document = page::delay::document(delay);
+/// Writes what was measured, of each direction.
+fn write(args: &Args, delays: &[Delay]) -> anyhow::Result<()> {
+    let documents: Vec<Document> = delays.iter().map(page::delay::document).collect();
     if let Some(path) = &args.html {
         let inputs = crate::files::inputs([&args.before, &args.after].map(Path::new));
         let readers = crate::files::readers(&inputs);
-        crate::files::write_page(path, std::slice::from_ref(&document), args.force, readers)?;
+        crate::files::write_page(path, &documents, args.force, readers)?;
     }
     let mut out = crate::output::stdout().lock();
     if args.json.json {
         let mut lines = Vec::new();
-        ndjson::line(&mut lines, delay);
-        if let Some(figures) = &delay.figures {
-            figures.changes.iter().for_each(|change| ndjson::line(&mut lines, change));
-            figures.histogram.iter().for_each(|bin| ndjson::line(&mut lines, bin));
-            figures.series.iter().for_each(|stretch| ndjson::line(&mut lines, stretch));
+        for delay in delays {
+            ndjson::line(&mut lines, delay);
+            if let Some(figures) = &delay.figures {
+                figures.changes.iter().for_each(|change| ndjson::line(&mut lines, change));
+                figures.histogram.iter().for_each(|bin| ndjson::line(&mut lines, bin));
+                figures.series.iter().for_each(|stretch| ndjson::line(&mut lines, stretch));
+            }
         }
         return Ok(out.write_all(&lines)?);
     }
-    out.write_all(paper::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
+    out.write_all(paper::terminal::text(&terminal::canvas(), &documents).as_bytes())?;
     for path in [&args.html, &args.calibrate].into_iter().flatten() {
         writeln!(out, "Written to {}.", harmless(&path.to_string_lossy()))?;
     }

@@ -101,6 +101,45 @@ fn frames_lost_doubled_and_swapped_on_purpose_are_counted_exactly() {
     assert!(said.contains("100 lost, 100 duplicated, 100 reordered"), "{said}");
 }
 
+/// A TCP segment over IPv4 between hosts 1 and 2, with so many bytes from this number on.
+fn segment(from: u8, start: u32, length: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45, 0];
+    frame.extend((40 + length).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, from, 10, 0, 0, 3 - from, 0, 80, 0, 80]);
+    frame.extend(start.to_be_bytes());
+    frame.extend([0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    frame
+}
+
+/// Two captures as people take them: both directions, and the one at the sender before its NIC has
+/// cut frames into segments.
+#[test]
+fn both_directions_have_their_own_delay_and_frames_that_were_cut_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |n: u32, delay: u64| BEGIN + u64::from(n) * 1_000_000 + delay;
+    let small = |n: u32| segment(2, n * 10, 10);
+    let near = (0..500).flat_map(|n| [(at(n, 0), segment(1, n * 4_000, 4_000)), (at(n, 290_000), small(n))]);
+    let far = (0..500).flat_map(|n| {
+        let parts =
+            (0..4).map(move |part| (at(n, 40_000 + u64::from(part)), segment(1, (n * 4 + part) * 1_000, 1_000)));
+        parts.chain([(at(n, 200_000), small(n))])
+    });
+    let (before, after) = (write(dir.path(), "near.pcapng", near), write(dir.path(), "far.pcapng", far));
+    let all = lines(&before, &after, &[]);
+    let delays: Vec<&Value> = all.iter().filter(|line| line["kind"] == "delay").collect();
+    let near = before.to_str().unwrap();
+    for (line, first, matched, in_parts, mean) in
+        [(delays[0], near, 2_000, [500, 2_000], 40_001.5), (delays[1], after.to_str().unwrap(), 500, [0, 0], 90_000.0)]
+    {
+        assert_eq!((&line["before"], &line["matched"], &line["lost"]), (&first.into(), &matched.into(), &0.into()));
+        assert_eq!((&line["before_in_parts"], &line["after_in_parts"]), (&in_parts[0].into(), &in_parts[1].into()));
+        assert!((line["delay_mean_ns"].as_f64().unwrap() - mean).abs() < 1.0, "{line}");
+    }
+    let said = text(&delay(&before, &after, &[]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("500 frames before the device and 2,000 behind it count as their parts"), "{said}");
+    assert_eq!(said.matches("The mean delay is").count(), 2, "{said}");
+}
+
 #[test]
 fn a_step_of_50_microseconds_and_back_is_found_with_its_place_and_size() {
     let dir = tempfile::tempdir().unwrap();

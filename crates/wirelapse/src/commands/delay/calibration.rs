@@ -58,7 +58,7 @@ impl Calibration {
 
     /// The offset for a run; refused where that stamps frames another way, since the offset is then
     /// another.
-    pub fn offset(self, method: &str) -> anyhow::Result<Offset> {
+    pub fn offset(&self, method: &str) -> anyhow::Result<Offset> {
         if self.method != method {
             return Err(BadInput(format!(
                 "the calibration is of {:?}, and this run is of {method:?}: calibrate by the same method",
