@@ -3,7 +3,9 @@
 
 use record::Nanos;
 use stats::Estimate;
-use study::reception::{Beside, CPU, Levels, Outcome, Plan, Response, Series, compare, figure, frames_a_second};
+use study::reception::{
+    Beside, CPU, Levels, Outcome, Plan, Response, Series, compare, figure, frames_a_second, two_machines,
+};
 
 use super::study::plan::Steps;
 use crate::view::capital;
@@ -32,7 +34,10 @@ pub fn document(outcome: &Outcome) -> Document {
     sections.push(method(outcome));
     sections.retain(|s| !s.blocks.is_empty());
     Document {
-        title: "Study reception".into(),
+        title: match (is_of_nics(outcome), outcome.timestamps) {
+            (false, _) => "Study reception".into(),
+            (true, stamps) => format!("Study reception between two machines, {} timestamps", stamps.name()).into(),
+        },
         about: format!(
             "Packet reception and timestamping: {} of {} in {}, seed {}.",
             quantity::counted(outcome.trials.len() as u64, "trial"),
@@ -69,6 +74,11 @@ pub fn planned(plan: &Plan) -> Document {
         sections: vec![steps.section("")],
         ..Document::default()
     }
+}
+
+/// Whether it was measured between two machines.
+fn is_of_nics(outcome: &Outcome) -> bool {
+    outcome.interfaces.iter().any(|name| name == two_machines::NIC)
 }
 
 fn verdict(outcome: &Outcome, beside: &[Beside]) -> Vec<String> {
@@ -464,6 +474,16 @@ fn method(outcome: &Outcome) -> Section {
          cannot send at the rate that was asked for, the column ",
         outcome.trial
     ));
+    if is_of_nics(outcome) {
+        section.list([
+            sent.and(Text::code("sent")).and(" says what it sent."),
+            "One machine sends, and two ports of another get a copy of each frame. The delay is the difference of their timestamps, with \
+             all that is between the two copies."
+                .into(),
+            "A stressed CPU of the receiving machine has one thread that spins for each CPU.".into(),
+        ]);
+        return section;
+    }
     section.list([
         "All is in one network namespace: source, tap, a plain pair of veth devices, tap, sink. The kernel copies every frame at both \
          taps (tc mirred) to two interfaces, and one receiver of the same technique is on each."

@@ -73,6 +73,11 @@ impl Measured {
         }
     }
 
+    /// How long frames were sent.
+    pub(super) fn lasted(&self) -> Nanos {
+        if self.per_second > 0.0 { Nanos((self.sent as f64 / self.per_second * 1e9) as u64) } else { Nanos::ZERO }
+    }
+
     /// The share of the frames sent that were matched, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.matched as f64 / self.sent as f64 }
@@ -237,6 +242,9 @@ pub struct Outcome {
     pub seed: u64,
     /// Whether it is the short form.
     pub quick: bool,
+    /// Which clocks stamped the frames.
+    #[serde(default)]
+    pub timestamps: Stamps,
     /// Length of a trial.
     #[serde(rename = "trial_ns")]
     pub trial: Nanos,

@@ -44,6 +44,7 @@ pub fn run(
     let mut outcome = Outcome {
         seed: plan.seed,
         quick: plan.quick,
+        timestamps: Stamps::Software,
         trial: plan.trial.into(),
         blocks: 0,
         finished: false,
@@ -194,7 +195,7 @@ const fn trying(technique: Technique) -> Setting {
     Setting { technique, frame_size: 64, per_second, stressed: false, interface: Interface::Veth }
 }
 
-fn effects(plan: &Plan, trials: &[Trial]) -> Vec<(Response, stats::Effects)> {
+pub(super) fn effects(plan: &Plan, trials: &[Trial]) -> Vec<(Response, stats::Effects)> {
     let levels = [
         plan.techniques.len(),
         plan.frame_sizes.len(),

@@ -66,6 +66,10 @@ pub struct Args {
     /// also after SIGKILL
     #[arg(long, requires = "host", help_heading = "Real hosts")]
     on_this_host: bool,
+    /// study reception: print the script that measures between two machines with NICs, with what to
+    /// connect; or report on the directory of its results
+    #[arg(long, value_name = "RESULTS", num_args = 0..=1, conflicts_with_all = ["host", "resume", "until", "budget", "dry_run"], help_heading = "Real hosts", value_hint = clap::ValueHint::DirPath)]
+    two_machines: Option<Option<PathBuf>>,
     #[command(flatten)]
     token: Token,
     #[arg(long, value_name = "FILE", help = server::TLS_CA, help_heading = heading::SECURITY)]
@@ -133,6 +137,9 @@ const STEPS: usize = 1000;
 pub const OTHERS: [&str; 2] = [overhead::NAME, reception::NAME];
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.two_machines.is_some() && args.what.as_deref() != Some(reception::NAME) {
+        return Err(BadInput("--two-machines is for `study reception`".into()).into());
+    }
     if args.what.as_deref() == Some(overhead::NAME) {
         return overhead::run(args);
     }

@@ -359,3 +359,62 @@ fn the_study_of_overhead_has_a_dry_run_and_refuses_what_it_cannot_do() {
     assert!(said.contains("too short for figures of 26 ways"), "{said}");
     assert_eq!(wirelapse(&["overhead", "--until", "1%"]).output().unwrap().status.code(), Some(2));
 }
+
+/// The script for two machines, with hosts of a testbed in their place: a host that sends, and one
+/// with two ports that get a copy of each frame.
+#[test]
+fn the_script_for_two_machines_measures_and_its_results_are_read_back() {
+    tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"), tier::Need::Program("bash"));
+    let dir = tempfile::tempdir().unwrap();
+    let lab = format!("two{}", std::process::id());
+    let run = |args: &[&str]| tier::wirelapse!(args).output().unwrap();
+    let up = run(&["lab", "up", "--detach", "--name", &lab, "--testbed", "wire"]);
+    assert!(up.status.success(), "{}", tier::text(&up.stderr));
+    let printed = run(&["study", "reception", "--two-machines", "--quick"]);
+    assert!(printed.status.success(), "{}", tier::text(&printed.stderr));
+    let printed = tier::text(&printed.stdout);
+    // One trial of each clock, of the slowest frames, and one with a busy CPU.
+    let chosen = |line: &&str| {
+        let is_one = |name: &str, cpu: &str| line.contains(&format!("{name}/0_recvmmsg_1518_100000000_{cpu} "));
+        !line.starts_with("trial ")
+            || is_one("software", "idle")
+            || is_one("software", "stressed")
+            || is_one("hardware", "idle")
+    };
+    let script: Vec<&str> = printed.lines().filter(chosen).collect();
+    let wirelapse = env!("CARGO_BIN_EXE_wirelapse");
+    let results = dir.path().join("results");
+    let mut bash = tier::command("bash");
+    bash.args(["-c", &script.join("\n")]).envs([("ONE", "before"), ("TWO", "after"), ("OUT", "source")]);
+    bash.env("WIRELAPSE", wirelapse).env("RESULTS", &results);
+    for (side, host) in [("HERE", "m"), ("THERE", "a")] {
+        bash.env(side, format!("{wirelapse} lab exec {lab}:{host} --"));
+    }
+    let ended = bash.output().unwrap();
+    assert!(run(&["lab", "down", &lab]).status.success());
+    let results = results.to_str().unwrap();
+    let read = run(&["study", "reception", "--two-machines", results, "--json"]);
+    assert!(read.status.success(), "{}{}", tier::text(&read.stderr), tier::text(&ended.stderr));
+    let said: serde_json::Value = serde_json::from_str(tier::text(&read.stdout).lines().next().unwrap()).unwrap();
+    let outcome = &said["outcome"];
+    assert_eq!((&outcome["timestamps"], &outcome["techniques"][0]), (&"software".into(), &"recvmmsg".into()), "{said}");
+    let trials = outcome["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2, "{said}");
+    for trial in trials {
+        let measured = &trial["measured"];
+        assert!(measured["matched"].as_u64() > Some(1_000), "{trial}");
+        assert!(measured["matched"].as_u64() <= measured["sent"].as_u64(), "{trial}");
+    }
+    // veth has no clock: the reason is in a file, and no trial.
+    let failed = std::fs::read_to_string(format!("{results}/hardware/0_recvmmsg_1518_100000000_idle.failed")).unwrap();
+    assert!(failed.contains("hardware timestamps"), "{failed}");
+    let page = run(&["study", "reception", "--two-machines", results, "--full"]);
+    assert!(
+        tier::text(&page.stdout).contains("between two machines, software timestamps"),
+        "{}",
+        tier::text(&page.stdout)
+    );
+    let nothing = run(&["study", "reception", "--two-machines", dir.path().to_str().unwrap()]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", tier::text(&nothing.stderr));
+    assert_eq!(run(&["study", "timestamps", "--two-machines"]).status.code(), Some(2));
+}

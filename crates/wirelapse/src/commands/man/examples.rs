@@ -110,6 +110,11 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
         "a plan, until every interval is that narrow, kept for report and compare",
     ),
     (
+        "wirelapse-study",
+        "wirelapse study reception --two-machines > reception.sh",
+        "a script that compares reception techniques on two machines with NICs",
+    ),
+    (
         "wirelapse-lab-up",
         "sudo wirelapse lab up --delay 20ms --rate 10mbit --queue 50ms --detach",
         "hosts a and b, which stay until lab down",

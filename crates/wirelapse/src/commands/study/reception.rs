@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ::report::page;
 use ::study::reception::kept::{self, Kept};
-use ::study::reception::{Plan, Progress, run as measure};
+use ::study::reception::{Plan, Progress, run as measure, two_machines};
 use anyhow::Context as _;
 use paper::document::Document;
 use record::Nanos;
@@ -27,6 +27,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let problem =
             "study reception measures this machine by a plan of fixed length: leave --until, --budget and --host out";
         return Err(BadInput(problem.into()).into());
+    }
+    if let Some(results) = &args.two_machines {
+        return between_machines(args, results.as_deref());
     }
     let plan = Plan::whole(args.quick, args.seed);
     if args.dry_run {
@@ -56,6 +59,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         writeln!(out, "Kept in {}: reception.json and report.html.", harmless(&directory.to_string_lossy()))?;
     }
     Ok(())
+}
+
+/// The script, or the report on what it has measured.
+fn between_machines(args: &Args, results: Option<&Path>) -> anyhow::Result<()> {
+    let mut out = output::stdout().lock();
+    let Some(results) = results else {
+        let script = two_machines::script(&Plan::two_machines(args.quick, args.seed));
+        return Ok(out.write_all(script.as_bytes())?);
+    };
+    let outcomes = two_machines::read(results).map_err(|error| BadInput(error.to_string()))?;
+    if args.json.json {
+        drop(out);
+        return outcomes.iter().try_for_each(|outcome| output::json_event("reception", &Kept::of(outcome)));
+    }
+    let documents: Vec<Document> = outcomes.iter().map(page::reception::document).collect();
+    if let Some(directory) = &args.output {
+        files::directory(directory).map_err(|e| BadInput(format!("{}: {e}", directory.display())))?;
+        write_page(&directory.join("report.html"), &documents, false, Readers::Owner)?;
+    }
+    Ok(out.write_all(output::drawn(&documents, args.shown).as_bytes())?)
 }
 
 /// Takes the directory away where nothing is in it: its name is free for the next try.
