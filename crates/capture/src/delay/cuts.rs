@@ -219,7 +219,7 @@ pub(super) mod tests {
     fn flows_that_both_taps_saw_alike_are_recognised_by_content() {
         let frames = [(0, 1_000), (1_000, 1_000), (2_000, 500)];
         assert!(looked(&frames, &frames).is_empty());
-        // What was lost, and sent again in other parts.
+        // What was lost, and retransmitted in other parts.
         assert!(looked(&[(0, 1_000), (0, 500), (500, 500)], &[(0, 500), (500, 500), (0, 1_000)]).is_empty());
         assert!(looked(&frames, &frames[..1]).is_empty());
     }

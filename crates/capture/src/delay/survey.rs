@@ -42,7 +42,7 @@ pub struct Survey {
 impl Survey {
     /// Of two captures. Without an `identity` it is by the ids of `generate` where they have such,
     /// else by content, and without addresses and ports where only that finds most of the frames
-    /// again. Directions are told apart where `one_clock` stamped both.
+    /// again. Directions are distinguished where `one_clock` stamped both.
     ///
     /// # Errors
     /// [`CaptureError`] with the tap, where a file is no capture or cannot be read.
