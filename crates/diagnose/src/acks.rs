@@ -84,6 +84,18 @@ impl Habits {
         self.lateness.as_ref().is_some_and(|l| l.stamps.is_some())
     }
 
+    /// By how much longer than others a segment with this timestamp value was under way, and its
+    /// clock's tick, ns; `None` where the clock is not known.
+    pub(crate) fn waited(&self, value: u32, at: u64) -> Option<(u64, u64)> {
+        self.lateness.as_ref()?.stamps.as_ref()?.waited(value, at)
+    }
+
+    /// When a segment with this timestamp value left, on a clock of its own, and that clock's tick,
+    /// ns; `None` where the clock is not known.
+    pub(crate) fn left_at(&self, value: u32) -> Option<(u64, u64)> {
+        self.lateness.as_ref()?.stamps.as_ref()?.left_at(value)
+    }
+
     /// Whether its late ACKs look like those of a timer: three at least, later than what a machine
     /// or a radio link adds now and then, and half of them within a quarter of one another (a timer
     /// of 40 ms on a clock of 4 ms a tick). What the way adds varies.

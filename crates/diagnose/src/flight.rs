@@ -93,11 +93,11 @@ impl Flight {
         self.list.iter().rev().find(|s| s.at <= time).map(|s| s.end)
     }
 
-    /// When the segment that ends at `position` was sent; `None` where it was retransmitted, or is
-    /// none.
+    /// When the segment that ends at `position` was sent, by itself or with others that offload
+    /// left whole; `None` where it was retransmitted, or is none.
     pub(crate) fn sent_once(&self, position: u64) -> Option<u64> {
         let i = self.list.partition_point(|s| s.end < position);
-        self.list.get(i).filter(|s| s.end == position && s.retransmissions == 0).map(|s| s.at)
+        self.list.get(i).filter(|s| s.start < position && s.retransmissions == 0).map(|s| s.at)
     }
 
     /// Takes off everything that ends at or before `position`.

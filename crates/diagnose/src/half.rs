@@ -19,6 +19,7 @@ use crate::acks::Habits;
 use crate::anomalies::{Anomalies, Headers};
 use crate::checksums::Checksums;
 use crate::flight::{Flight, Sent};
+use crate::link::Link;
 use crate::ranges::{Range, Ranges, START};
 use crate::retransmission::{Class, Recovery, Repairs};
 use crate::rounds::{Release, Rounds, Surroundings};
@@ -481,6 +482,11 @@ impl Half {
     pub(crate) fn crossing(&self, payload: u32) -> u64 {
         let best = self.bursts.as_ref().map_or(0, |b| b.passing());
         u64::from(payload) * 1_000_000_000 / if best > 0 { best } else { 625_000 }
+    }
+
+    /// What was seen of the slowest link on the way.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.bursts.as_ref()?.link()
     }
 
     /// A round with data in it is over.

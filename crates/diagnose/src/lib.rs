@@ -39,6 +39,7 @@ mod handshake;
 mod idle;
 mod kept;
 mod key;
+mod link;
 mod lockstep;
 pub mod network;
 mod next;

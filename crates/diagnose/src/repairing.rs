@@ -12,7 +12,7 @@ use crate::rtt::least_queue;
 const FEWEST: usize = 4;
 /// And at most.
 const MOST: usize = 64;
-/// Pieces that wait for the path's rate to be known.
+/// Pieces that wait for the path's rate to be known; when there are more, neighbours are joined.
 const WAITING: usize = 64;
 
 /// A delivery that came so many times later than others came after a silence, in which a timer was
@@ -21,6 +21,9 @@ const SILENCE: u64 = 4;
 
 /// A path that is full shows so much of its rate: repairs that were not needed cross it too.
 const FULL: f64 = 0.75;
+
+/// A link is in use that carries so much of its rate.
+const IN_USE: f64 = 0.85;
 
 /// Deliveries as even as this, from the quickest to the slowest byte, follow one another through a
 /// bottleneck that never rests.
@@ -47,6 +50,30 @@ struct Piece {
     bytes: u64,
     took: u64,
     all_lost: u64,
+    /// It was below the path's rate, as far as that had been seen.
+    below: bool,
+}
+
+impl Piece {
+    /// It and the next one.
+    fn and(self, next: Self) -> Self {
+        let took = self.took + next.took;
+        Self {
+            rate: (self.rate * self.took as f64 + next.rate * next.took as f64) / took.max(1) as f64,
+            lost: self.lost + next.lost,
+            bytes: self.bytes + next.bytes,
+            took,
+            all_lost: self.all_lost + next.all_lost,
+            below: self.below && next.below,
+        }
+    }
+
+    /// How much of its time of loss recovery was the path's, whose slowest link has this rate,
+    /// bytes a nanosecond: without losses, what the link had still room for would have been gained.
+    fn divided(&self, link: f64) -> u64 {
+        let used = self.bytes as f64 / (link * self.took.max(1) as f64);
+        if used >= IN_USE { self.all_lost } else { (self.all_lost as f64 * used) as u64 }
+    }
 }
 
 /// How fast deliveries followed one another, kB/s: the three highest such rates.
@@ -55,7 +82,11 @@ struct Piece {
 /// above the highest of them if any two were sent together. What comes in a bunch raises it, so the
 /// highest is left out.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spaced([f64; 3]);
+struct Spaced {
+    highest: [f64; 3],
+    /// A rate that the path's is not below.
+    reached: f64,
+}
 
 impl Spaced {
     /// So many bytes were delivered `took` after those before, on a path whose handshake took
@@ -63,6 +94,7 @@ impl Spaced {
     /// trip is no time of the link's; where it is as long as theirs, that cannot be told.
     fn take(&mut self, bytes: u64, took: u64, round: u64) {
         const SHORT: u64 = 4;
+        self.reached = self.reached.max(bytes as f64 * 1e6 / took.max(1) as f64);
         let link = if took <= round {
             took
         } else if round <= took / SHORT {
@@ -71,7 +103,7 @@ impl Spaced {
             return;
         };
         let mut rate = bytes as f64 * 1e6 / link.max(1) as f64;
-        for place in &mut self.0 {
+        for place in &mut self.highest {
             if rate > *place {
                 std::mem::swap(place, &mut rate);
             }
@@ -80,7 +112,9 @@ impl Spaced {
 
     /// A rate that the path's is not above, kB/s; 0 where that is not known.
     fn bound(&self) -> f64 {
-        if self.0[2] > 0.0 { self.0[1] } else { 0.0 }
+        let [first, second, third] = self.highest;
+        let known = third > 0.0 && self.reached <= first;
+        if known { second } else { 0.0 }
     }
 }
 
@@ -221,22 +255,32 @@ impl Repairing {
         if self.excess.iter().flatten().sum::<u64>() > least_queue(path.rest) {
             return lost;
         }
-        if self.waiting.len() < WAITING && all_lost > 0 {
+        if self.waiting.len() >= WAITING {
+            self.waiting =
+                self.waiting.chunks(2).map(|two| two.iter().copied().reduce(Piece::and).unwrap_or(two[0])).collect();
+        }
+        if all_lost > 0 {
             let rate = bytes as f64 * 1e6 / time.max(1) as f64;
-            self.waiting.push(Piece { rate, lost, bytes: all_bytes, took: all_took, all_lost });
+            self.waiting.push(Piece { rate, lost, bytes: all_bytes, took: all_took, all_lost, below: false });
         }
         if path.rate == 0 {
             return 0;
         }
-        let full = self.at_paths_rate(path.rate);
-        self.waiting.clear();
+        let full = self.at_paths_rate(path.rate, 0.0);
+        self.waiting.retain(|p| p.rate < f64::from(path.rate) * FULL);
+        self.waiting.iter_mut().for_each(|p| p.below = true);
         full
     }
 
-    /// How much of the time of the pieces that wait was the path's, whose rate this is.
-    pub(crate) fn at_paths_rate(&self, path: u32) -> u64 {
+    /// How much of the time of the pieces that wait was the path's, which carried so much while a
+    /// queue stood, kB/s, and whose slowest link has this rate, bytes a nanosecond; 0 where one of
+    /// them was not seen.
+    pub(crate) fn at_paths_rate(&self, path: u32, link: f64) -> u64 {
+        if link > 0.0 {
+            return self.waiting.iter().map(|p| p.divided(link)).sum();
+        }
         if path > 0 {
-            let full = |p: &&Piece| p.rate >= f64::from(path) * FULL;
+            let full = |p: &&Piece| !p.below && p.rate >= f64::from(path) * FULL;
             return self.waiting.iter().filter(full).map(|p| p.lost).sum();
         }
         let bound = self.spaced.bound();
@@ -280,7 +324,7 @@ mod tests {
         }
         assert!(repairing.is_whole(40 * MS));
         let full = repairing.close(path);
-        (full + repairing.at_paths_rate(path.rate)) / MS
+        (full + repairing.at_paths_rate(path.rate, 0.0)) / MS
     }
 
     #[test]
@@ -313,6 +357,33 @@ mod tests {
         assert_eq!(of_path(&[10, 10, 10, 300, 10], path, None), 45);
         // Of rates near the handshake's round trip it cannot be told whose time it is.
         assert_eq!(of_path(&[10, 10, 10, 300, 10], Path { handshake: 8 * MS, ..path }, None), 0);
+    }
+
+    #[test]
+    fn beside_the_links_rate_the_time_is_divided_by_its_use() {
+        let path = Path { rest: 20 * MS, rate: 0, several: false, reported: true, handshake: 0 };
+        let mut repairing = Repairing::default();
+        let mut at = Progress { now: 1_000 * MS, delivered: 10_000, lost: 0 };
+        // A hundred pieces of 40 ms, with a segment of 1,000 bytes each 10 ms.
+        for _ in 0..100 {
+            repairing.open(at, 0);
+            for _ in 0..4 {
+                let (now, lost) = (at.now + 10 * MS, at.lost + 10 * MS);
+                at = Progress { now, delivered: at.delivered + 1_000, lost };
+                repairing.take(at, path);
+            }
+            assert_eq!(repairing.close(path), 0);
+        }
+        assert!(repairing.waiting.len() <= WAITING);
+        assert_eq!(repairing.at_paths_rate(0, 1.1e-4) / MS, 4_000, "in use");
+        assert_eq!(repairing.at_paths_rate(0, 2e-4) / MS, 2_000);
+    }
+
+    #[test]
+    fn a_rate_that_was_reached_bounds_what_silences_show() {
+        // Deliveries as far apart as the handshake's round trip, and each 100 ms a timer.
+        let path = Path { rest: 20 * MS, rate: 0, several: false, reported: true, handshake: 8 * MS };
+        assert_eq!(of_path(&[10, 10, 100, 10, 100, 10, 100], path, None), 0);
     }
 
     #[test]

@@ -42,6 +42,11 @@ impl Part {
         }
     }
 
+    /// Both together.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        self.combine(other, |a, b| a + b)
+    }
+
     /// How long a limit was what limited it, ns.
     pub(crate) fn of(&self, limit: Limit) -> u64 {
         let place = LIMITS.into_iter().position(|l| l == limit);
@@ -122,6 +127,11 @@ impl Series {
             self.pieces[place as usize].add(&more);
             given = by_then;
         }
+    }
+
+    /// The moment up to which it goes.
+    pub(crate) fn until(&self) -> u64 {
+        self.until
     }
 
     /// How long a limit was what limited it, ns.

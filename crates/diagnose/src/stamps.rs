@@ -113,6 +113,20 @@ impl Stamps {
         Some((needed.saturating_sub(self.least[0].min(self.least[1])), tick))
     }
 
+    /// By how much longer than the fastest of late a segment was under way, and the tick, ns;
+    /// `None` where the clock is not known.
+    pub(crate) fn waited(&self, value: u32, at: u64) -> Option<(u64, u64)> {
+        self.longer(value, at).map(|(longer, tick)| (longer.max(0).cast_unsigned(), tick))
+    }
+
+    /// When a segment with this value left, ns by this clock, and its tick; `None` where that is
+    /// not known.
+    pub(crate) fn left_at(&self, value: u32) -> Option<(u64, u64)> {
+        let tick = self.tick?;
+        let after = self.after_first(value).saturating_mul(tick.cast_signed());
+        Some((self.first_at.saturating_add_signed(after), tick))
+    }
+
     fn after_first(&self, value: u32) -> i64 {
         self.ticks + i64::from(value.wrapping_sub(self.newest).cast_signed())
     }

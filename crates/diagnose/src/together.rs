@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use record::conversation::{Budget, Limit, Way};
 
 use crate::connection::Connection;
+use crate::link;
 use crate::series::{Part, Series};
 
 /// A path is in use where so much of what it carries at most goes over it.
@@ -22,6 +23,10 @@ const BUSY: f64 = 0.8;
 /// What a path carries at most is read from as much time, ns, and as many bytes as this.
 const LEAST_TIME: u64 = 1 << 27;
 const LEAST_BYTES: f64 = 24_000.0;
+/// Bytes that a look at a link is to hold: some packets.
+const LOOK: f64 = 6_000.0;
+/// A rate that was exceeded by so much is no path's.
+const EXCEEDED: f64 = 1.15;
 
 /// Sums over all connections up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,6 +72,8 @@ pub(crate) struct Together {
     most: f64,
     /// What its connections carried together while each took what the others left, likewise.
     divided: f64,
+    /// The rate of its slowest link, likewise.
+    link: f64,
 }
 
 /// From which host data go to which.
@@ -75,6 +82,12 @@ type Hosts = (IpAddr, IpAddr);
 fn hosts(c: &Connection, way: Way) -> Hosts {
     let (client, server) = (c.client().ip(), c.server().ip());
     if way == Way::ToServer { (client, server) } else { (server, client) }
+}
+
+/// The rate of the slowest link on the way of these connections, bytes a nanosecond; 0 where it has
+/// not shown.
+fn link(of: &[&Connection]) -> f64 {
+    link::rate(of.iter().filter_map(|c| c.halves[c.transfer()?].link()))
 }
 
 /// The paths of a capture that several connections transfer something over. Those of one alone
@@ -91,18 +104,29 @@ impl Paths {
             }
         }
         let several = all.into_iter().filter(|(_, of)| of.len() > 1);
-        let together = |of: Vec<&Connection>| Together::of(|| of.iter().filter_map(|c| c.series(&c.settled())));
+        let together = |of: Vec<&Connection>| {
+            let link = link(&of);
+            Together::of(|| of.iter().filter_map(|c| c.series(&c.settled(link))), link)
+        };
         Self(several.map(|(hosts, of)| (hosts, together(of))).collect())
     }
 
-    /// Gives the time in which the path of a connection was full to the path: of its settled
-    /// budgets.
-    pub(crate) fn settle(&self, c: &Connection, budgets: &mut [Budget; 2]) {
+    /// The settled budgets of a connection, in which the time in which its path was full is the
+    /// path's.
+    pub(crate) fn settled(&self, c: &Connection) -> [Budget; 2] {
+        let path = c.transfer().and_then(|way| self.0.get(&hosts(c, way)));
+        let link = path.map_or_else(|| link(&[c]), |path| path.link);
+        let mut budgets = c.settled(link);
+        self.settle(c, &mut budgets, link);
+        budgets
+    }
+
+    fn settle(&self, c: &Connection, budgets: &mut [Budget; 2], link: f64) {
         let Some(series) = c.series(budgets) else { return };
         let budget = &mut budgets[series.way];
         match self.0.get(&hosts(c, series.way)) {
             Some(path) => path.settle(&series, budget),
-            None => Together::of(|| std::iter::once(&series)).settle(&series, budget),
+            None => Together::of(|| std::iter::once(&series), link).settle(&series, budget),
         }
     }
 }
@@ -110,7 +134,7 @@ impl Paths {
 impl Together {
     /// Of the series that `all` gives, each time that it is called: to hold those of a thousand
     /// connections beside what they add up to would take as much room again.
-    fn of<S: Borrow<Series>, All: Iterator<Item = S>>(all: impl Fn() -> All) -> Self {
+    fn of<S: Borrow<Series>, All: Iterator<Item = S>>(all: impl Fn() -> All, link: f64) -> Self {
         // What begins and ends at a time adds so much in a nanosecond. Pieces of connections begin
         // and end together, so that these are few.
         let mut steps: HashMap<u64, [f64; 3]> = HashMap::new();
@@ -150,10 +174,15 @@ impl Together {
         // Round trips that vary look like a queue now and then. Where one was seen for less than
         // half as long as none, what went over the path meanwhile is just what it carries
         // otherwise.
-        let most = if queued >= other / 2 { most(&sums) } else { 0.0 };
-        let mut together = Self { most, sums, divided: 0.0 };
+        let stood = |held: &Sum| held.queued >= held.at as f64 / 2.0;
+        let most = if queued >= other / 2 { fastest(&sums, stood) } else { 0.0 };
+        // No path carries more than its rate, so what it has carried says whether it is that.
+        let carried = fastest(&sums, |_| true);
+        let possible = |rate: f64| if carried > rate * EXCEEDED { 0.0 } else { rate };
+        let mut together = Self { most, sums, divided: 0.0, link: possible(link) };
         if connections > 1 {
-            together.divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
+            let divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
+            together.divided = possible(divided);
         }
         together
     }
@@ -205,24 +234,33 @@ impl Together {
         // What a full queue drops was in a queue that stood before, so a transfer that saw one for
         // less than a third as long as it repaired has lost by something else as well.
         let queue_drops = own.time(Limit::PathRate) >= own.time(Limit::LossRecovery) / 3;
+        // A few packets at least are looked at together.
+        let least = if self.link > 0.0 { (LOOK / self.link) as u64 } else { 0 };
+        let mut look: Option<(u64, Part)> = None;
         for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
-            let all = self.until(to).less(&self.until(from));
-            self.settle_piece(&all, &part, queue_drops, budget);
+            let (from, part) = look.take().map_or((from, part), |(since, before)| (since, before.plus(&part)));
+            if to - from < least && to < own.until() {
+                look = Some((from, part));
+            } else {
+                let all = self.until(to).less(&self.until(from));
+                self.settle_piece(&all, &part, queue_drops, budget);
+            }
         }
     }
 
     /// The same of a piece of one connection, in which `all` did this together.
     fn settle_piece(&self, all: &Sum, own: &Part, queue_drops: bool, budget: &mut Budget) {
         let time = all.at as f64;
-        let lost = if queue_drops { own.of(Limit::LossRecovery) } else { 0 };
+        let in_use = self.link > 0.0 && all.bytes >= self.link * FULL * time;
+        let lost = if queue_drops || in_use { own.of(Limit::LossRecovery) } else { 0 };
         // What others saw: its own eyes have had their say.
         let queued = all.queued - own.of(Limit::PathRate) as f64;
         let others = all.bytes - own.bytes.max(0) as f64;
         let uses = |rate: f64| rate > 0.0 && all.bytes >= rate * FULL * time;
-        if queued < time / 2.0 && !uses(self.most) && !uses(self.divided) {
+        if queued < time / 2.0 && !uses(self.most) && !uses(self.divided) && !in_use {
             return;
         }
-        if others <= 0.0 {
+        if others <= 0.0 && !in_use {
             budget.shift(Limit::LossRecovery, Limit::PathRate, lost);
             if uses(self.divided) {
                 // As fast alone as all were together.
@@ -247,8 +285,8 @@ impl Together {
     }
 }
 
-/// The highest rate while a queue stood, bytes a nanosecond.
-fn most(sums: &[Sum]) -> f64 {
+/// The highest rate that was held for a while of this kind, bytes a nanosecond.
+fn fastest(sums: &[Sum], is_meant: impl Fn(&Sum) -> bool) -> f64 {
     let mut most = 0.0;
     let mut ends = sums.iter().peekable();
     for from in sums {
@@ -258,7 +296,7 @@ fn most(sums: &[Sum]) -> f64 {
         }
         let Some(end) = ends.peek() else { break };
         let held = end.less(from);
-        if held.queued >= held.at as f64 / 2.0 {
+        if is_meant(&held) {
             most = f64::max(most, held.bytes / held.at as f64);
         }
     }
@@ -291,7 +329,7 @@ mod tests {
         let mut budget = Budget::default();
         let own = all[0].pieces().map(|(.., part)| part);
         own.for_each(|part| LIMITS.into_iter().for_each(|limit| budget.add(limit, part.of(limit))));
-        Together::of(|| all.iter()).settle(&all[0], &mut budget);
+        Together::of(|| all.iter(), 0.0).settle(&all[0], &mut budget);
         (budget.of(Limit::PathRate).0 + 50 * MS) / (100 * MS)
     }
 
@@ -319,6 +357,23 @@ mod tests {
         let constant = series(&[70; 20], Limit::Unknown);
         assert_eq!(of_path(&[constant.clone(), constant.clone()]), 0);
         assert_eq!(of_path(&[series(&mine, Limit::Unknown), constant]), 0);
+    }
+
+    #[test]
+    fn a_link_that_is_in_use_is_the_paths_rate_whatever_the_connection_looks_like() {
+        // 100 kB in each tenth of a second, on links of 1.1 and 1.5 MB/s.
+        for limit in [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::LossRecovery] {
+            let of_path = |link: f64| {
+                let own = series(&[100; 20], limit);
+                let mut budget = Budget::default();
+                own.pieces().for_each(|(.., part)| budget.add(limit, part.of(limit)));
+                Together::of(|| std::iter::once(&own), link).settle(&own, &mut budget);
+                (budget.of(Limit::PathRate).0 + 50 * MS) / (100 * MS)
+            };
+            assert_eq!(of_path(1.1e-3), 20, "{limit:?}");
+            assert_eq!(of_path(1.5e-3), 0, "{limit:?}");
+            assert_eq!(of_path(0.8e-3), 0, "{limit:?}: it was exceeded");
+        }
     }
 
     #[test]

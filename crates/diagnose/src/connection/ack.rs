@@ -225,6 +225,11 @@ pub(super) fn advance(
     if let Some(bursts) = &mut p.bursts {
         bursts.acknowledged(now, advanced, p.sizes.largest().max(1), p.rtt.base().unwrap_or(0));
         bursts.queued = queued;
+        // The ACK of two segments is not held back (RFC 5681, section 4.2).
+        if let Some(last) = acked.last.filter(|_| clean) {
+            let due = last.at.saturating_add(p.rtt.base().unwrap_or(u64::MAX));
+            bursts.answered(now, ack, 2 * p.sizes.full(), (due, 0));
+        }
     }
     p.space.acknowledge(ack);
     p.una_at = now;

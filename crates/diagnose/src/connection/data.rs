@@ -148,7 +148,10 @@ impl Connection {
             }
             if h.count.payload_packets >= 4 {
                 let rtt = h.rtt.base().unwrap_or(0).saturating_add(lag);
-                made(&mut h.bursts).arrived(now, payload, h.sizes.largest(), rtt);
+                let (bursts, size) = (made(&mut h.bursts), h.sizes.largest());
+                bursts.arrived(now, payload, size, rtt);
+                let stamp = s.options.timestamps.and_then(|t| t.0);
+                bursts.came(now, end, size, || h.habits.waited(stamp?, now));
             }
             let (answered_at, question) = (self.halves[!way].last_data_at, self.halves[!way].last_data_number);
             if answered_at > 0 && answered_at >= self.halves[way].last_data_at {

@@ -517,7 +517,7 @@ impl Connection {
             let h = &self.halves[of];
             let repaired = h.recovery.is_some() || h.scoreboard.is_disordered();
             if repaired || h.anomalies.repairing.as_ref().is_some_and(|r| r.is_open()) {
-                self.follow_repairs_of(of, repaired, of == way && s.payload > 0, now);
+                self.follow_repairs_of(of, repaired, of == way && s.payload > 0, s, now);
             }
         }
     }
@@ -525,7 +525,7 @@ impl Connection {
     /// The same of one direction, in which something is `repaired` or was until now; this packet
     /// brings data of it, or not.
     #[inline(never)]
-    fn follow_repairs_of(&mut self, of: Way, repaired: bool, brings_data: bool, now: u64) {
+    fn follow_repairs_of(&mut self, of: Way, repaired: bool, brings_data: bool, s: &Segment, now: u64) {
         let h = &self.halves[of];
         let una = h.space.una();
         let at = Progress {
@@ -556,6 +556,16 @@ impl Connection {
         {
             repairing.raise(highest);
             repairing.longer_beyond((now - sent.min(now)).saturating_sub(there));
+            if let Some(bursts) = &mut h.bursts {
+                bursts.answered(now, at.delivered, h.sizes.full(), (sent.saturating_add(there), 0));
+            }
+        } else if h.una_at == now
+            && let Some((_, Some(echo))) = s.options.timestamps.filter(|_| !brings_data)
+            && let Some((sent, tick)) = h.habits.left_at(echo)
+            && let Some(bursts) = &mut h.bursts
+        {
+            // Of what was retransmitted, the echo says when it was sent.
+            bursts.answered(now, at.delivered, h.sizes.full(), (sent.saturating_add(there), tick));
         }
         if let Some(took) = took {
             repairing.longer_before(took.saturating_sub(beyond));
@@ -578,11 +588,12 @@ impl Connection {
         self.held_for.0
     }
 
-    /// The budgets with the time in them that no packet will decide any more.
-    pub(crate) fn settled(&self) -> [Budget; 2] {
+    /// The budgets with the time in them that no packet will decide any more. `link` is the rate of
+    /// the slowest link on the way of its data, bytes a nanosecond; 0 where it has not shown.
+    pub(crate) fn settled(&self, link: f64) -> [Budget; 2] {
         let mut budgets = self.with_held();
         for (budget, h) in budgets.iter_mut().zip(&self.halves) {
-            let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate()));
+            let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate(), link));
             budget.shift(Limit::LossRecovery, Limit::PathRate, full);
             let waited = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
             budget.shift(Limit::Application, Limit::AckWaiting, waited);

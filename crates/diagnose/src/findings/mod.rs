@@ -125,8 +125,7 @@ impl<'a> Case<'a> {
     /// The connection beside the others over its path.
     pub(crate) fn new(c: &'a Connection, paths: &Paths) -> Self {
         let (mut budgets, mut idle, mut vantage) =
-            (c.settled(), c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
-        paths.settle(c, &mut budgets);
+            (paths.settled(c), c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
         let unexplained = c.unexplained_end();
         if unexplained > 0 {
             idle.take_pauses(unexplained, c.ended_by());

@@ -1,5 +1,8 @@
 //! How fast data go by at most: what the path carries.
 
+use super::made;
+use crate::link::{Link, Trail};
+
 /// What ends a burst even on the shortest path, ns.
 const SHORTEST_PAUSE: u64 = 200_000;
 
@@ -101,6 +104,10 @@ pub(crate) struct Bursts {
     even: Even,
     /// How long the data that the latest ACK acknowledged waited in a queue, at least, ns.
     pub(crate) queued: u64,
+    /// Data as they come by, and their ACKs.
+    data: Trail,
+    acks: Trail,
+    link: Option<Box<Link>>,
 }
 
 impl Bursts {
@@ -117,6 +124,34 @@ impl Bursts {
     pub(crate) fn acknowledged(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {
         self.delivered.add(now, bytes, size, rtt);
         self.delivered_in_second.add(now, bytes);
+    }
+
+    /// Data up to position `end` came by at `now`, in segments of `size`; `waited` says for how
+    /// long they were held up on their way, and how coarse the clock is that shows it, ns.
+    #[inline(always)]
+    pub(crate) fn came(&mut self, now: u64, end: u64, size: u32, waited: impl FnOnce() -> Option<(u64, u64)>) {
+        if self.data.is_due(now)
+            && let Some((waited, tick)) = waited()
+            && let Some(rate) = self.data.passed(now, end, now - waited.min(now), (size.into(), tick))
+        {
+            made(&mut self.link).add(rate);
+        }
+    }
+
+    /// Data up to position `end`, `least` bytes after those before, were said at `now` to have
+    /// arrived, which was `due` at some moment, give or take `grain`, ns.
+    #[inline(always)]
+    pub(crate) fn answered(&mut self, now: u64, end: u64, least: u32, (due, grain): (u64, u64)) {
+        if self.acks.is_due(now)
+            && let Some(rate) = self.acks.passed(now, end, due, (least.into(), grain))
+        {
+            made(&mut self.link).add(rate);
+        }
+    }
+
+    /// What was seen of the slowest link on the way.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.link.as_deref()
     }
 
     /// For how long data have come evenly, ns.
