@@ -13,6 +13,8 @@ pub struct Row<'a> {
     pub by: GroupBy,
     /// Which one this is.
     pub label: &'a str,
+    /// The name of the peer, and where it comes from as a word.
+    pub name: Option<(&'a str, &'static str)>,
     /// Time that the figures are of.
     pub length: Nanos,
     /// The figures of that time.
@@ -40,6 +42,13 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     object.word("kind", "row");
     object.word("by", row.by.name());
     object.text("label", row.label);
+    match row.name {
+        Some((name, source)) => {
+            object.text("name", name);
+            object.word("name_source", source);
+        }
+        None => ["name", "name_source"].into_iter().for_each(|key| object.number_or_null(key, None::<u64>)),
+    }
     object.number("length_ns", row.length.0);
     object.number("sends", figures.sends);
     object.number("bytes", figures.bytes);
@@ -121,6 +130,7 @@ mod tests {
         let written = Row {
             by,
             label,
+            name: Some(("a.example", "dns")),
             length,
             figures,
             quantiles,
@@ -135,6 +145,7 @@ mod tests {
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&line["label"], &line["total_n"], &line["total_sum_ns"]), (&"a\"b".into(), &2.into(), &12.into()));
         assert_eq!((&line["p50_ns"], &line["p99_ns"], &line["tcp_n"]), (&5.into(), &().into(), &0.into()));
+        assert_eq!((&line["name"], &line["name_source"]), (&"a.example".into(), &"dns".into()));
         let sockets = &line["sockets"];
         assert_eq!(
             (&sockets["established"], &sockets["listening"], &sockets["bytes_sent"]),

@@ -113,8 +113,13 @@ pub enum Says {
     Answer(u16),
     /// The preface of HTTP/2.
     Http2,
-    /// A ClientHello of TLS; whether it offers HTTP/2, where it was read so far.
-    Tls(Option<bool>),
+    /// A ClientHello of TLS.
+    Tls {
+        /// Whether it offers HTTP/2, where it was read so far.
+        h2: Option<bool>,
+        /// The name of the server that it asks for (SNI), in small letters.
+        server: Option<String>,
+    },
     /// Messages of PostgreSQL that execute so many statements, at least.
     Statements(u32),
 }

@@ -59,6 +59,8 @@ pub struct Socket {
     pub inode: u32,
     /// The kernel's id of its cgroup, where the kernel says it.
     pub cgroup: Option<u64>,
+    /// The user who made it.
+    pub uid: u32,
     /// A process that has it.
     pub owner: Option<SocketOwner>,
     /// Bytes that came and were not read. A listener: connections that wait to be accepted.
@@ -82,7 +84,21 @@ pub struct SocketOwner {
     pub name: String,
     /// How many other processes have the socket too.
     pub others: u32,
+    /// How that is known.
+    pub source: OwnerSource,
 }
+
+/// How it is known which process has a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OwnerSource {
+    /// It has a descriptor of the socket.
+    #[default]
+    Descriptor,
+    /// The tracer saw it connect, accept or send.
+    Tracer,
+}
+
+words! { OwnerSource: Descriptor = "descriptor", Tracer = "tracer"; }
 
 /// Figures of some sockets together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -218,6 +234,7 @@ mod tests {
             network: 1,
             inode: 2,
             cgroup: None,
+            uid: 0,
             owner: None,
             receive_queue: 0,
             send_queue: 0,

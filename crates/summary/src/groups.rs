@@ -2,54 +2,28 @@
 //! programs, ports, cgroups or connections.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use record::histogram::{GroupBy, Series, SeriesKey};
+use record::histogram::{Series, SeriesKey};
 use record::socket::SocketFigures;
-use record::{IpPrefix, Leg, Nanos, WaitReason};
+use record::{Leg, Nanos, WaitReason};
 
-use crate::live::{RequestGroup, Trouble};
-
-/// The host that the row of a series is of, and what stands around its name; `None` where it is of
-/// no host, or of several.
-pub(crate) fn host(by: GroupBy, key: &SeriesKey) -> Option<GroupHost> {
-    let at = key.peer.filter(|_| !key.overflow).and_then(IpPrefix::host)?;
-    let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
-    match by {
-        GroupBy::Peer => Some(GroupHost { at, before: String::new(), after: String::new() }),
-        GroupBy::Connection => Some(GroupHost {
-            at,
-            before: format!(":{} → ", port(key.local_port)),
-            after: format!(":{}", port(key.peer_port)),
-        }),
-        GroupBy::Program | GroupBy::Port | GroupBy::Cgroup => None,
-    }
-}
-
-/// The host that a row is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupHost {
-    /// Its address.
-    pub at: IpAddr,
-    before: String,
-    after: String,
-}
-
-impl GroupHost {
-    /// The label of the row with a name in place of the address.
-    pub fn label(&self, name: &str) -> String {
-        format!("{}{name}{}", self.before, self.after)
-    }
-}
+use crate::live::{PeerName, RequestGroup, Strip, Trouble};
 
 /// A row: the series with one label, over some intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
     /// What its sends have in common.
     pub label: String,
-    /// The host that all of them go to, where rows are of hosts.
-    pub host: Option<GroupHost>,
+    /// The group that it was unfolded from, by its label.
+    pub under: Option<String>,
+    /// The peer that all of them have, where rows are of peers.
+    pub host: Option<IpAddr>,
+    /// What stands around the peer in the label, likewise.
+    pub around_host: Option<[String; 2]>,
+    /// The name of the peer.
+    pub name: Option<PeerName>,
     /// Their figures together; the key is empty.
     pub figures: Series,
     /// Time of the intervals.
@@ -60,11 +34,27 @@ pub struct Group {
     pub sockets_over: Nanos,
     /// Its requests, where they are followed.
     pub requests: RequestGroup,
+    /// The slowest send or request of each few seconds of the last minute.
+    pub heat: Strip,
     /// What is wrong with it, if anything is.
     pub trouble: Option<Trouble>,
 }
 
 impl Group {
+    /// What it is known by among all rows.
+    pub fn id(&self) -> String {
+        self.under.as_ref().map_or_else(|| self.label.clone(), |under| format!("{under}\n{}", self.label))
+    }
+
+    /// The label with the name of the peer in place of its address, where rows are of peers and it
+    /// is known.
+    pub fn named(&self) -> String {
+        match (&self.around_host, &self.name) {
+            (Some([before, after]), Some(name)) => format!("{before}{}{after}", name.shown()),
+            _ => self.label.clone(),
+        }
+    }
+
     /// Events a second.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / (self.length.0.max(1) as f64)
@@ -178,14 +168,20 @@ impl SortBy {
 
     /// Sorts rows; equal ones by how much they send and receive, and those by their labels.
     pub fn sort(self, rows: &mut [Group]) {
+        self.sort_with(rows, |row| self.value(row));
+    }
+
+    /// The same by these figures.
+    pub(crate) fn sort_with(self, rows: &mut [Group], value: impl Fn(&Group) -> f64) {
         let bytes = |row: &Group| row.sent_per_second() + row.received_per_second();
         rows.sort_by_cached_key(|row| {
             let busy = if self == Self::Name { 0.0 } else { bytes(row) };
-            (Reverse(Ordered(self.of(row))), Reverse(Ordered(busy)), row.label.clone())
+            (Reverse(Ordered(value(row))), Reverse(Ordered(busy)), row.label.clone())
         });
     }
 
-    fn of(self, row: &Group) -> f64 {
+    /// The figure of a row that it sorts by; zero for names.
+    pub fn value(self, row: &Group) -> f64 {
         let time = |share| row.quantile(Leg::Total, share).map_or(0.0, |time| time.0 as f64);
         match self {
             Self::Rate => row.per_second(row.figures.sends),
@@ -223,32 +219,55 @@ impl Ord for Ordered {
 #[derive(Clone, Debug)]
 pub struct SeriesHistory {
     most: usize,
+    shown: usize,
     before: HashMap<SeriesKey, Series>,
     intervals: VecDeque<(Nanos, Vec<Series>)>,
+    /// What was added in the last `shown` of them, together.
+    recent: HashMap<SeriesKey, Series>,
 }
 
 impl SeriesHistory {
-    /// Keeps the last `most` intervals.
-    pub fn new(most: usize) -> Self {
-        Self { most, before: HashMap::new(), intervals: VecDeque::new() }
+    /// Keeps the last `most` intervals; rows show `shown` of them.
+    pub fn new(most: usize, shown: usize) -> Self {
+        Self { most, shown, before: HashMap::new(), intervals: VecDeque::new(), recent: HashMap::new() }
     }
 
     /// Takes a further state of all series, from their beginning, at the end of an interval of this
     /// length.
     pub fn add(&mut self, series: Vec<Series>, length: Nanos) {
         let empty = Series::default();
-        let changed = series.iter().map(|now| now.since(self.before.get(&now.key).unwrap_or(&empty)));
-        let changed = changed.filter(|series| !series.is_empty()).collect();
+        let changed: Vec<Series> = series
+            .iter()
+            .filter_map(|now| match self.before.get(&now.key) {
+                Some(before) if before == now => None,
+                before => Some(now.since(before.unwrap_or(&empty))).filter(|since| !since.is_empty()),
+            })
+            .collect();
         self.before = series.into_iter().map(|series| (series.key.clone(), series)).collect();
+        for one in &changed {
+            match self.recent.get_mut(&one.key) {
+                Some(together) => together.merge(one),
+                None => drop(self.recent.insert(one.key.clone(), one.clone())),
+            }
+        }
         self.intervals.push_back((length, changed));
+        if let Some((_, gone)) = self.intervals.len().checked_sub(self.shown + 1).map(|at| &self.intervals[at]) {
+            for one in gone {
+                let left = self.recent.get(&one.key).map(|together| together.since(one));
+                match left.filter(|left| !left.is_empty()) {
+                    Some(left) => drop(self.recent.insert(one.key.clone(), left)),
+                    None => drop(self.recent.remove(&one.key)),
+                }
+            }
+        }
         while self.intervals.len() > self.most {
             self.intervals.pop_front();
         }
     }
 
-    /// How many series there are.
-    pub fn series(&self) -> usize {
-        self.before.len()
+    /// What was added in the latest interval.
+    pub fn latest(&self) -> &[Series] {
+        self.intervals.back().map(|(_, changed)| &changed[..]).unwrap_or_default()
     }
 
     /// All keys that there are.
@@ -256,46 +275,22 @@ impl SeriesHistory {
         self.before.keys()
     }
 
-    /// The rows of the last `intervals` intervals, by label.
-    pub fn groups(&self, by: GroupBy, intervals: usize, cgroup: &dyn Fn(u64) -> String) -> Vec<Group> {
-        self.groups_of(by, intervals, cgroup, &|_| true)
+    /// What was added to each series in the intervals that rows show.
+    pub(crate) fn recent(&self) -> impl Iterator<Item = &Series> {
+        self.recent.values()
     }
 
-    /// The same of the series that are `taken`.
-    pub(crate) fn groups_of(
-        &self,
-        by: GroupBy,
-        intervals: usize,
-        cgroup: &dyn Fn(u64) -> String,
-        taken: &dyn Fn(&SeriesKey) -> bool,
-    ) -> Vec<Group> {
-        let last = self.intervals.iter().rev().take(intervals);
-        let length = last.clone().map(|(length, _)| *length).sum();
-        let mut groups = BTreeMap::<String, Group>::new();
-        for series in last.flat_map(|(_, changed)| changed).filter(|series| taken(&series.key)) {
-            let label = by.label(&series.key, cgroup);
-            let group = groups.entry(label).or_insert_with_key(|label| Group {
-                label: label.clone(),
-                host: host(by, &series.key),
-                length,
-                ..Group::default()
-            });
-            group.figures.merge(series);
-        }
-        groups.into_values().collect()
+    /// How long those are together.
+    pub(crate) fn length(&self) -> Nanos {
+        self.intervals.iter().rev().take(self.shown).map(|(length, _)| *length).sum()
     }
 
-    /// The labels of all rows of the last `intervals` intervals.
-    pub(crate) fn labels(&self, by: GroupBy, intervals: usize, cgroup: &dyn Fn(u64) -> String) -> HashSet<String> {
-        let last = self.intervals.iter().rev().take(intervals).flat_map(|(_, changed)| changed);
-        last.map(|series| by.label(&series.key, cgroup)).collect()
-    }
-
-    /// One row in each interval, the oldest first; an interval without sends has none.
-    pub fn over_time(&self, by: GroupBy, label: &str, cgroup: &dyn Fn(u64) -> String) -> Vec<Group> {
+    /// The series that are taken as one row in each interval, the oldest first; an interval without
+    /// sends has none.
+    pub fn over_time(&self, label: &str, taken: impl Fn(&SeriesKey) -> bool) -> Vec<Group> {
         let of_interval = |(length, changed): &(Nanos, Vec<Series>)| {
             let mut figures = Series::default();
-            changed.iter().filter(|series| by.label(&series.key, cgroup) == label).for_each(|one| figures.merge(one));
+            changed.iter().filter(|series| taken(&series.key)).for_each(|one| figures.merge(one));
             Group { label: label.to_owned(), figures, length: *length, ..Group::default() }
         };
         self.intervals.iter().map(of_interval).collect()
@@ -305,7 +300,6 @@ impl SeriesHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::histogram::OVERFLOW;
 
     fn series(peer: &str, program: &str, local: u16, times: &[u64]) -> Series {
         let key = SeriesKey {
@@ -325,52 +319,34 @@ mod tests {
         series
     }
 
-    fn named(id: u64) -> String {
-        format!("/cgroup{id}")
-    }
-
     #[test]
-    fn rows_hold_what_was_added_in_the_last_intervals() {
-        let mut history = SeriesHistory::new(3);
+    fn what_was_added_in_the_last_intervals_is_shown_and_what_is_older_leaves() {
+        let mut history = SeriesHistory::new(3, 2);
         let second = Nanos::from_millis(1_000);
+        let sends = |history: &SeriesHistory| {
+            let mut all: Vec<_> =
+                history.recent().map(|series| (series.key.peer.unwrap().to_string(), series.sends)).collect();
+            all.sort();
+            all
+        };
         history.add(vec![series("192.0.2.1", "curl", 443, &[8_000])], second);
         let both = [series("192.0.2.1", "curl", 443, &[8_000, 4_000]), series("192.0.2.2", "curl", 443, &[1_000_000])];
         history.add(both.to_vec(), second);
+        assert_eq!(sends(&history), [("192.0.2.1".into(), 2), ("192.0.2.2".into(), 1)]);
+        assert_eq!(history.latest().len(), 2);
         history.add(both.to_vec(), second);
-        let rows = |by, intervals| history.groups(by, intervals, &named);
-        let labels = |rows: &[Group]| rows.iter().map(|row| (row.label.clone(), row.figures.sends)).collect::<Vec<_>>();
-        assert_eq!(labels(&rows(GroupBy::Peer, 2)), [("192.0.2.1".into(), 1), ("192.0.2.2".into(), 1)]);
-        assert_eq!(labels(&rows(GroupBy::Peer, 9)), [("192.0.2.1".into(), 2), ("192.0.2.2".into(), 1)]);
-        assert_eq!(labels(&rows(GroupBy::Program, 9)), [("curl".into(), 3)]);
-        assert_eq!(labels(&rows(GroupBy::Port, 9)), [("443".into(), 3)]);
-        assert_eq!(labels(&rows(GroupBy::Cgroup, 9)), [("/cgroup7".into(), 3)]);
-        assert_eq!(labels(&rows(GroupBy::Connection, 9))[0].0, ":443 → 192.0.2.1:40000");
-        assert!(rows(GroupBy::Peer, 1).is_empty());
-        let row = &rows(GroupBy::Program, 2)[0];
+        assert_eq!(sends(&history), [("192.0.2.1".into(), 1), ("192.0.2.2".into(), 1)]);
+        assert_eq!((history.length(), history.latest().len()), (Nanos::from_millis(2_000), 0));
+        let one =
+            history.recent().find(|series| series.sends == 1 && series.key.peer.unwrap().to_string() == "192.0.2.1");
+        let row = Group { figures: one.unwrap().clone(), length: history.length(), ..Group::default() };
         assert_eq!((row.per_second(2), row.chief_reason()), (1.0, Some((WaitReason::Nagle, 1.0))));
         assert_eq!(row.shares().unwrap().map(|(_, share)| share), [0.25, 0.0, 0.75]);
-        assert!(row.quantile(Leg::Total, 0.99).unwrap() > Nanos(900_000));
-        let sends: Vec<u64> =
-            history.over_time(GroupBy::Program, "curl", &named).iter().map(|one| one.figures.sends).collect();
-        assert_eq!(sends, [1, 2, 0]);
-    }
-
-    #[test]
-    fn what_found_no_room_is_one_row_however_rows_are_grouped() {
-        let overflow = Series { sends: 3, ..Series::new(SeriesKey { overflow: true, ..SeriesKey::default() }) };
-        let mut history = SeriesHistory::new(2);
-        history.add(vec![overflow], Nanos::from_millis(1));
-        for by in GroupBy::ALL {
-            let rows = history.groups(by, 1, &named);
-            assert_eq!((rows.len(), rows[0].label.as_str(), rows[0].shares()), (1, OVERFLOW, None));
-        }
-    }
-
-    #[test]
-    fn a_connection_that_was_not_looked_at_has_a_row_too() {
-        let mut history = SeriesHistory::new(2);
-        history.add(vec![Series { bytes: 9, ..Series::default() }], Nanos::from_millis(1));
-        assert_eq!(history.groups(GroupBy::Peer, 1, &named)[0].figures.bytes, 9);
+        assert!(row.quantile(Leg::Total, 0.99).unwrap() < Nanos(4_200));
+        let over_time = history.over_time("curl", |key| key.program.as_deref() == Some("curl"));
+        assert_eq!(over_time.iter().map(|one| one.figures.sends).collect::<Vec<_>>(), [1, 2, 0]);
+        (0..2).for_each(|_| history.add(both.to_vec(), second));
+        assert!(sends(&history).is_empty());
     }
 
     #[test]
@@ -384,15 +360,6 @@ mod tests {
         for (by, order) in expected.into_iter().chain([(SortBy::Retransmitted, "cab"), (SortBy::Name, "abc")]) {
             by.sort(&mut rows);
             assert_eq!(rows.iter().map(|row| row.label.as_str()).collect::<String>(), order, "{}", by.name());
-        }
-    }
-
-    #[test]
-    fn a_key_goes_through_all_groups() {
-        let mut by = GroupBy::Peer;
-        for expected in GroupBy::ALL.into_iter().cycle().skip(1).take(6) {
-            by = by.next();
-            assert_eq!(by, expected);
         }
     }
 }

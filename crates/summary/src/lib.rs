@@ -55,7 +55,7 @@ pub use curve::cumulative;
 pub use fields::{FieldGroups, FieldHistogram};
 pub use figures::{Slow, TimedFigures};
 pub use flows::{FlowFigures, FlowTable};
-pub use groups::{Group, GroupHost, SeriesHistory, SortBy};
+pub use groups::{Group, SeriesHistory, SortBy};
 pub use joining::Requests;
 pub use kind::{LEGS, TimedKind};
 pub use labels::{LabelFigures, LabelTable};

@@ -88,6 +88,8 @@ pub struct Config {
     /// Whether it is read what packets begin with: methods and paths of HTTP/1, and what shows
     /// other protocols.
     pub http: bool,
+    /// Whether the names of servers that TLS asks for are read; with `http` they are anyway.
+    pub hellos: bool,
     /// Whether every packet of the followed connections is reported, whatever the sampling of
     /// sends.
     pub packets: bool,
@@ -127,6 +129,7 @@ impl Default for Config {
             receive: false,
             arrivals_per_connection: 512,
             http: false,
+            hellos: false,
             packets: false,
             udp: false,
             copies: None,

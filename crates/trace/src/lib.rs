@@ -76,6 +76,6 @@ pub use keeper::Privileged;
 pub use memory::Memory;
 pub use probe::{Missing, Observation, Observed, Unseen};
 pub use refusal::Refusal;
-pub use sockets::Sockets;
+pub use sockets::{Sockets, ancestors};
 pub use target::{IpNet, ParseIpNetError, ParsePortRangeError, PortRange, Target};
 pub use tracer::{Summary, Tracer};

@@ -42,7 +42,7 @@ pub(crate) fn with_descendants(pid: u32) -> Vec<u32> {
 
 /// The parent of a process: the field after its state in `/proc/PID/stat`, where the second field
 /// may hold anything in parentheses.
-fn parent(pid: u32) -> Option<u32> {
+pub(crate) fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }

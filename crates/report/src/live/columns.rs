@@ -1,7 +1,8 @@
 //! The columns of `wirelapse top`: what each shows, and which a screen has room for.
 
 use record::{Leg, Nanos};
-use summary::Group;
+use summary::live::{PeerName, STRETCHES};
+use summary::{Group, SortBy};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::Top;
@@ -42,6 +43,10 @@ pub enum Column {
     Queue,
     /// The process.
     Owner,
+    /// The name of the peer.
+    Name,
+    /// The slowest send or request of each few seconds of the last minute.
+    Heat,
     /// What sends waited for longest in TCP.
     WaitsFor,
     /// The share of each leg.
@@ -50,7 +55,7 @@ pub enum Column {
 
 impl Column {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Sends,
         Self::Sent,
         Self::Received,
@@ -58,9 +63,11 @@ impl Column {
         Self::P99,
         Self::RequestP50,
         Self::RequestP99,
+        Self::Heat,
         Self::Why,
         Self::State,
         Self::Owner,
+        Self::Name,
         Self::Rtt,
         Self::Retransmitted,
         Self::Drops,
@@ -71,11 +78,12 @@ impl Column {
     ];
 
     /// The order in which they find room, unless a person has chosen.
-    const BY_NEED: [Self; 17] = [
+    const BY_NEED: [Self; 19] = [
         Self::Why,
         Self::P99,
         Self::Sends,
         Self::Sent,
+        Self::Heat,
         Self::P50,
         Self::Received,
         Self::Legs,
@@ -89,6 +97,7 @@ impl Column {
         Self::Queue,
         Self::Idle,
         Self::WaitsFor,
+        Self::Name,
     ];
 
     /// Its head, which also names it in the settings.
@@ -109,6 +118,8 @@ impl Column {
             Self::Idle => "idle",
             Self::Queue => "queue",
             Self::Owner => "owner",
+            Self::Name => "name",
+            Self::Heat => "last minute",
             Self::WaitsFor => "waits for",
             Self::Legs => LEGS,
         }
@@ -132,8 +143,25 @@ impl Column {
             Self::Idle => "time since the latest byte",
             Self::Queue => "accept queue and its limit",
             Self::Owner => "process that has the sockets",
+            Self::Name => "name of the peer",
+            Self::Heat => "slowest of each 3 s, last minute",
             Self::WaitsFor => "what sends wait for in TCP",
             Self::Legs => "share of each leg of sends",
+        }
+    }
+
+    /// What rows are sorted by to have its largest first.
+    pub(super) fn sort(self) -> Option<SortBy> {
+        match self {
+            Self::Why => Some(SortBy::Trouble),
+            Self::Sends => Some(SortBy::Rate),
+            Self::Sent => Some(SortBy::Sent),
+            Self::Received => Some(SortBy::Received),
+            Self::P50 => Some(SortBy::P50),
+            Self::P99 => Some(SortBy::P99),
+            Self::Retransmitted => Some(SortBy::Retransmitted),
+            Self::Legs => Some(SortBy::Tcp),
+            _ => None,
         }
     }
 
@@ -148,6 +176,8 @@ impl Column {
             Self::Queue => 9,
             Self::State => 11,
             Self::Owner => 18,
+            Self::Name => 26,
+            Self::Heat => STRETCHES,
             Self::WaitsFor => 24,
             Self::Legs => LEGS.len(),
         }
@@ -155,10 +185,11 @@ impl Column {
 
     /// Whether it is of words rather than of figures.
     pub(super) fn is_words(self) -> bool {
-        matches!(self, Self::Why | Self::State | Self::Owner | Self::WaitsFor | Self::Legs)
+        matches!(self, Self::Why | Self::State | Self::Owner | Self::Name | Self::Heat | Self::WaitsFor | Self::Legs)
     }
 
-    /// What a row has in it, in at most so many columns of the screen. The bar of legs is drawn.
+    /// What a row has in it, in at most so many columns of the screen. The strip of the last minute
+    /// and the bar of legs are drawn.
     pub(super) fn cell(self, row: &Group, top: &Top<'_>, width: usize) -> String {
         let sockets = &row.sockets;
         match self {
@@ -192,6 +223,8 @@ impl Column {
                 Some((_, name)) => format!("{name}, …"),
                 None => NONE.into(),
             },
+            Self::Name => row.name.as_ref().map_or_else(|| NONE.into(), PeerName::shown),
+            Self::Heat => time(row.heat.times().flatten().max()),
             Self::WaitsFor => row
                 .chief_reason()
                 .map_or_else(|| NONE.into(), |(reason, share)| format!("{reason} {}", quantity::percent(share))),

@@ -29,7 +29,7 @@ use paper::{Canvas, Ink};
 pub use columns::{Column, Columns, WIDEST};
 pub use opened::{Opened, SlowestSend};
 pub use socket::ShownSocket;
-pub use top::{Top, WHOLE, line, once, rows, top, visible};
+pub use top::{Placed, Pointed, Top, WHOLE, has_room_below, line, once, rows, top, visible};
 pub use trouble::words;
 pub use watch::watch;
 
@@ -175,7 +175,8 @@ fn style(canvas: &Canvas, ink: Ink) -> Style {
     match ink {
         Ink::Strong => style.add_modifier(Modifier::BOLD),
         Ink::Faint => style.add_modifier(Modifier::DIM),
-        Ink::Warn => style.fg(Color::Yellow),
+        // Yellow cannot be read on a light background.
+        Ink::Warn => style.fg(Color::Red),
         Ink::Hue(hue) => hue.on_terminal().map_or(style, |colour| style.fg(PALETTE[usize::from(colour)])),
     }
 }

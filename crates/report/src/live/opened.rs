@@ -1,13 +1,14 @@
-//! A row of `wirelapse top` that is open: its legs over time, why its sends waited, and the slowest
-//! of them.
+//! A row of `wirelapse top` that is open: what was asked of it, how long its sends and requests took,
+//! its sockets, its legs over time, why its sends waited, and the slowest of them.
 
 use ratatui::text::{Line, Span};
+use record::histogram::{Bounds, Histogram};
 use record::{Component, Leg, Nanos, Send, WaitReason};
 use summary::Group;
-use summary::live::Trouble;
+use summary::live::{NameSource, PeerName, SlowRequest, Trouble};
 
 use super::socket::{self, ShownSocket};
-use super::spans::{bar, left, leg_ink, right};
+use super::spans::{self, bar, left, leg_ink, right};
 use super::style;
 use super::trouble::{short, words};
 use paper::Canvas;
@@ -24,8 +25,12 @@ pub struct Opened {
     pub over_time: Vec<Group>,
     /// The slowest of its sends, the slowest first.
     pub slowest: Vec<SlowestSend>,
+    /// The slowest of its requests, the slowest first, and how long ago each ended.
+    pub slowest_requests: Vec<(SlowRequest, Nanos)>,
     /// Some of its sockets: those in trouble, then the busiest.
     pub sockets: Vec<ShownSocket>,
+    /// What was asked of this row and came back: the report of a trace, advice.
+    pub answer: Vec<String>,
 }
 
 /// One of the slowest sends.
@@ -38,18 +43,32 @@ pub struct SlowestSend {
 }
 
 const LEGS: [Leg; 4] = [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total];
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const BARS_ASCII: [char; 8] = ['.', '.', ':', ':', '-', '=', '+', '#'];
 
+/// All that is to be said of it, from the top; a screen shows as much as it has lines for.
 pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
-    let heading = |text: &str| Line::from(Span::styled(canvas.cut(text, canvas.width), style(canvas, Ink::Strong)));
+    let heading = |text: &str| inked(canvas, text, Ink::Strong);
     let mut lines = vec![heading(&opened.label)];
-    let trouble = opened.row.as_ref().and_then(|row| row.trouble.as_ref());
-    lines.extend(trouble.map(|trouble| inked(canvas, &words(trouble), Ink::Warn)));
+    let row = opened.row.as_ref();
+    lines.extend(row.and_then(|row| row.trouble.as_ref()).map(|trouble| inked(canvas, &words(trouble), Ink::Warn)));
+    lines.extend(row.and_then(|row| row.name.as_ref()).map(|name| plain(canvas, &named(name))));
+    if !opened.answer.is_empty() {
+        lines.extend(opened.answer.iter().map(|line| plain(canvas, line)));
+        lines.push(Line::default());
+    }
+    if let Some(heat) = row.map(|row| &row.heat).filter(|heat| !heat.is_empty()) {
+        let slowest = heat.times().flatten().max();
+        let mut spans = vec![Span::raw("last minute ")];
+        spans.extend(spans::strip(canvas, heat));
+        spans.push(Span::styled(canvas.plain(&format!(" slowest {}", time(slowest))), style(canvas, Ink::Faint)));
+        lines.push(Line::from(spans));
+    }
+    let all = together(opened);
+    lines.extend(all.legs.get(&Leg::Total).into_iter().flat_map(|times| distribution(canvas, "sends", times)));
+    lines.extend(row.into_iter().flat_map(|row| distribution(canvas, "requests", &row.requests.times)));
     // The first socket is what most rows have alone; where there is room, the others are below.
     let (first, others) = opened.sockets.split_at(opened.sockets.len().min(1));
     lines.extend(first.iter().flat_map(|shown| socket::lines(shown, canvas.width)).map(|line| plain(canvas, &line)));
-    if together(opened).sends > 0 {
+    if all.sends > 0 {
         lines.extend(legs(canvas, opened));
         lines.push(Line::default());
         lines.push(heading("Why sends waited in TCP"));
@@ -66,6 +85,49 @@ pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     lines
 }
 
+/// The name of the peer, and how it is known.
+fn named(name: &PeerName) -> String {
+    let source = match name.source {
+        NameSource::Sni => "asked for in its TLS handshake",
+        NameSource::Dns => "by an answer of DNS",
+        NameSource::Resolver => "by the resolver",
+    };
+    format!("peer {} ({source})", name.shown())
+}
+
+/// Percentiles of some times, and how many of them were how long: a bar for each part of the axis,
+/// which is logarithmic. A percentile needs as many values as make one above it.
+fn distribution(canvas: &Canvas, of: &str, times: &Histogram) -> Vec<Line<'static>> {
+    let n = times.count();
+    let (Some(first), Some(last)) = (times.buckets.keys().next(), times.buckets.keys().next_back()) else {
+        return Vec::new();
+    };
+    let mut text = format!("{} n {}", left(canvas, of, 8), quantity::count(n));
+    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
+        if share <= 0.5 || n as f64 * (1.0 - share) >= 1.0 - 1e-9 {
+            let middle = times.quantile(share).map(|bounds| bounds.middle());
+            text.push_str(&format!("  {name} {}", time(middle)));
+        }
+    }
+    text.push_str(&format!("  max {}", time(Some(Bounds::of(*last).middle()))));
+    let room = canvas.width.saturating_sub(30).clamp(8, 64);
+    let wide = (last - first + 1).max(1).cast_unsigned() as usize;
+    let each = wide.div_ceil(room);
+    let mut counts = vec![0_u64; wide.div_ceil(each)];
+    for (bucket, n) in &times.buckets {
+        counts[(bucket - first).cast_unsigned() as usize / each] += n;
+    }
+    let most = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
+    let bar = |n: &u64| match n {
+        0 => ' ',
+        n => spans::small_bar(canvas, (*n as f64 / most * 8.0).ceil() as usize - 1),
+    };
+    let bars: String = counts.iter().map(bar).collect();
+    let [from, to] =
+        [Bounds::of(*first).above, Bounds::of(*last).up_to].map(|time| quantity::time_to(time.0 as f64, 2));
+    vec![plain(canvas, &text), plain(canvas, &format!("{} {bars} {to}", right(canvas, &from.to_string(), 16)))]
+}
+
 fn plain(canvas: &Canvas, text: &str) -> Line<'static> {
     Line::from(canvas.cut(text, canvas.width))
 }
@@ -79,10 +141,7 @@ fn requests(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     let Some(asked) = opened.row.as_ref().map(|row| &row.requests).filter(|asked| asked.times.count() > 0) else {
         return Vec::new();
     };
-    let quantile = |share| time(asked.quantile(share));
-    let n = quantity::counted(asked.times.count(), "request");
-    let mut lines = vec![Line::default(), inked(canvas, "Requests", Ink::Strong)];
-    lines.push(plain(canvas, &format!("{n}, p50 {}, p99 {}", quantile(0.5), quantile(0.99))));
+    let mut lines = vec![Line::default(), inked(canvas, "Where the time of requests went", Ink::Strong)];
     let all: u64 = asked.components.iter().map(|time| time.0).sum();
     let mut parts: Vec<(Component, Nanos)> = Component::ALL.into_iter().zip(asked.components).collect();
     parts.retain(|(_, time)| *time > Nanos::ZERO);
@@ -91,6 +150,16 @@ fn requests(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         let share = part.0 as f64 / all.max(1) as f64;
         let name = short(&Trouble::Requests(component, share));
         plain(canvas, &format!("{} {}", left(canvas, &name, 22), right(canvas, &quantity::percent(share), 7)))
+    }));
+    if !opened.slowest_requests.is_empty() {
+        lines.extend([Line::default(), inked(canvas, "Slowest requests", Ink::Strong)]);
+    }
+    lines.extend(opened.slowest_requests.iter().map(|(slow, ago)| {
+        let chief = slow.chief.map_or_else(String::new, |(component, part)| {
+            format!("  {} {}", short(&Trouble::Requests(component, 1.0)), time(Some(part)))
+        });
+        let whole = right(canvas, &time(Some(slow.whole)), 8);
+        plain(canvas, &format!("{whole}  {} ago{chief}", right(canvas, &time(Some(*ago)), 8)))
     }));
     lines
 }
@@ -124,7 +193,7 @@ fn legs(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     for leg in LEGS {
         let histogram = all.legs.get(&leg);
         let quantile = |share| time(histogram.and_then(|h| h.quantile(share)).map(|bounds| bounds.middle()));
-        let n = histogram.map_or(0, record::histogram::Histogram::count);
+        let n = histogram.map_or(0, Histogram::count);
         let means: Vec<Option<f64>> = opened.over_time.iter().map(|group| mean(group, leg)).collect();
         let most = means.iter().flatten().copied().fold(0.0, f64::max);
         let room = canvas.width.saturating_sub(39 + 12);
@@ -149,8 +218,7 @@ fn legs(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
 }
 
 fn small_bar(canvas: &Canvas, value: f64, most: f64) -> char {
-    let step = if most > 0.0 { ((value / most * 8.0).ceil() as usize).clamp(1, 8) - 1 } else { 0 };
-    if canvas.unicode { BARS[step] } else { BARS_ASCII[step] }
+    spans::small_bar(canvas, if most > 0.0 { ((value / most * 8.0).ceil() as usize).clamp(1, 8) - 1 } else { 0 })
 }
 
 /// The reasons that took any time, the longest first.

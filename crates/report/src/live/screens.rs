@@ -7,9 +7,9 @@ use paper::Canvas;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use record::histogram::{GroupBy, Series, SeriesKey};
-use record::socket::{Socket, SocketChanges, SocketOwner, SocketState, TcpState, Transport};
-use record::{Instant, IpPrefix, Leg, Nanos, WaitReason};
-use summary::live::{Filter, Names, RequestHistory, SocketHistory, rows};
+use record::socket::{OwnerSource, Socket, SocketChanges, SocketOwner, SocketState, TcpState, Transport};
+use record::{Instant, IpPrefix, Leg, Nanos, Question, WaitReason};
+use summary::live::{self, Filter, Heat, Names, Now, Placement, RequestHistory, SocketHistory, View};
 use summary::{SeriesHistory, SortBy};
 
 use super::{Columns, Opened, ShownSocket, Top};
@@ -41,7 +41,13 @@ fn socket(cookie: u64, state: SocketState, local: &str, remote: &str, program: &
         network: 4_026_531_840,
         inode: cookie as u32,
         cgroup: Some(7),
-        owner: Some(SocketOwner { pid: 1_000 + cookie as u32, name: program.into(), others: 0 }),
+        uid: 33,
+        owner: Some(SocketOwner {
+            pid: 1_000 + cookie as u32,
+            name: program.into(),
+            others: 0,
+            source: OwnerSource::Descriptor,
+        }),
         receive_queue: 0,
         send_queue: 0,
         drops: 0,
@@ -90,35 +96,76 @@ fn series() -> SeriesHistory {
         series.legs.insert(leg, std::iter::repeat_n(Nanos::from_millis(ms), 1_200).collect());
     }
     series.waited[WaitReason::Nagle as usize] = Nanos(40 * SECOND);
-    let mut history = SeriesHistory::new(10);
+    let mut history = SeriesHistory::new(10, 10);
     history.add(vec![series], Nanos(10 * SECOND));
     history
 }
 
-/// The screen of this size: of the rows, or of one that is open.
-fn screen(width: u16, height: u16, open: Option<&str>) -> String {
-    let (sockets, series) = (sockets(), series());
-    let cgroup = |_| "/system.slice/web.service".to_owned();
-    let names = Names { cgroup: &cgroup, host: &|_| None };
+fn names() -> Names {
+    let mut names = Names::default();
+    let (path, unit) = ("/system.slice/web.service".to_owned(), Some("web.service".to_owned()));
+    names.places.insert(7, Placement { path, unit, pod: None });
+    names.users.insert(33, "www-data".into());
+    let owner = record::Owner { pid: 1_003, ..record::Owner::default() };
+    let (name, addresses, kind) = ("api.example".to_owned(), "198.51.100.7".to_owned(), "A".to_owned());
+    names.question(&Question { owner, name, addresses, kind, ends_lookup: true, ..Question::blank() });
+    names.hello(2, "db.example");
+    names
+}
+
+fn heat(series: &SeriesHistory) -> Heat {
+    let mut heat = Heat::default();
+    for (at, ms) in [(60, 2), (75, 40), (90, 800), (105, 60)] {
+        heat.turn(Instant::from_nanos(at * SECOND));
+        series.latest().iter().for_each(|one| heat.add(&one.key, Nanos::from_millis(ms)));
+    }
+    heat
+}
+
+/// What is shown of the made-up hosts.
+#[derive(Clone, Copy)]
+enum Shown {
+    Rows,
+    /// This row, opened.
+    Row(&'static str),
+    /// Processes, of which the first is unfolded.
+    Groups,
+}
+
+fn screen(width: u16, height: u16, shown: Shown) -> String {
+    let (sockets, series, requests, names) = (sockets(), series(), RequestHistory::default(), names());
+    let heat = heat(&series);
+    let now = Now { series: &series, sockets: &sockets, requests: &requests, heat: &heat, names: &names };
+    let by = if matches!(shown, Shown::Groups) { GroupBy::Process } else { GroupBy::Connection };
     let filter = Filter::default();
-    let (mut rows, in_all) =
-        rows((&series, 10), &sockets, &RequestHistory::default(), GroupBy::Connection, &filter, &names);
+    let (mut rows, in_all) = live::rows(&now, &View { by, filter: &filter, within: None });
     SortBy::Trouble.sort(&mut rows);
-    let opened = open.map(|label| {
+    if let Shown::Groups = shown {
+        let within = Some((by, rows[0].label.clone()));
+        let view =
+            View { by: GroupBy::Connection, filter: &filter, within: within.as_ref().map(|(by, of)| (*by, &**of)) };
+        rows.splice(1..1, live::rows(&now, &view).0);
+    }
+    let opened = if let Shown::Row(label) = shown { Some(label) } else { None }.map(|label| {
         let row = rows.iter().find(|row| row.label == label).cloned();
         let cookies = row.iter().flat_map(|row| row.sockets.cookies.clone());
-        let shown = cookies.filter_map(|cookie| sockets.get(cookie)).map(|live| {
-            let live = live.clone();
-            ShownSocket { live, cgroup: cgroup(7), now: sockets.read() }
+        let ancestors = vec![(900, "nginx".to_owned()), (1, "systemd".to_owned())];
+        let sockets = cookies.filter_map(|cookie| sockets.get(cookie)).map(|live| ShownSocket {
+            live: live.clone(),
+            place: names.places[&7].clone(),
+            user: "www-data".into(),
+            ancestors: ancestors.clone(),
+            now: sockets.read(),
         });
-        let over_time = series.over_time(GroupBy::Connection, label, &cgroup);
-        Opened { label: label.into(), sockets: shown.collect(), row, over_time, slowest: Vec::new() }
+        let over_time = series.over_time(label, |key| now.is_in(key, by, label));
+        Opened { label: label.into(), sockets: sockets.collect(), row, over_time, ..Opened::default() }
     });
+    rows.iter_mut().for_each(|row| row.label = row.named());
     let columns = Columns::default();
     let top = Top {
         target: "this machine",
         rows: &rows,
-        by: GroupBy::Connection,
+        by,
         sort: SortBy::Trouble,
         reversed: false,
         in_all,
@@ -136,11 +183,14 @@ fn screen(width: u16, height: u16, open: Option<&str>) -> String {
         stuck: &[],
         missed: "",
         message: "",
+        recorder: false,
         opened: opened.as_ref(),
+        below: false,
+        scrolled: 0,
     };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let canvas = Canvas { width: 0, colour: false, unicode: true };
-    terminal.draw(|frame| super::top(frame, &canvas, &top)).unwrap();
+    terminal.draw(|frame| drop(super::top(frame, &canvas, &top))).unwrap();
     let buffer = terminal.backend().buffer();
     let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned() + "\n";
     (0..height).map(line).collect()
@@ -151,8 +201,9 @@ fn screens_are_as_they_are_kept() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens");
     let mut changed = BTreeSet::new();
     for (width, height) in [(60, 20), (80, 24), (200, 60)] {
-        for (name, open) in [("rows", None), ("row", Some(":443 → 203.0.113.9:51514"))] {
-            let drawn = screen(width, height, open);
+        let row = Shown::Row(":443 → 203.0.113.9:51514");
+        for (name, shown) in [("rows", Shown::Rows), ("row", row), ("groups", Shown::Groups)] {
+            let drawn = screen(width, height, shown);
             let path = folder.join(format!("{name}-{width}x{height}.txt"));
             if std::env::var_os("WIRELAPSE_WRITE_SNAPSHOTS").is_some() {
                 std::fs::create_dir_all(&folder).unwrap();

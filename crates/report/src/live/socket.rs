@@ -1,8 +1,8 @@
 //! The sockets of a row that is open: what the kernel knows of each.
 
-use record::socket::{SocketState, TcpState};
+use record::socket::{OwnerSource, SocketState, TcpState};
 use record::{Instant, Monotonic, Nanos};
-use summary::live::Live;
+use summary::live::{Live, Placement};
 use unicode_width::UnicodeWidthStr as _;
 
 /// A socket of a row that is open.
@@ -10,8 +10,12 @@ use unicode_width::UnicodeWidthStr as _;
 pub struct ShownSocket {
     /// The socket.
     pub live: Live,
-    /// The path of its cgroup; empty where it is not known.
-    pub cgroup: String,
+    /// What is known of its cgroup.
+    pub place: Placement,
+    /// The user who made it.
+    pub user: String,
+    /// The processes that its owner descends from, the parent first.
+    pub ancestors: Vec<(u32, String)>,
     /// The time of the latest reading.
     pub now: Instant<Monotonic>,
 }
@@ -56,17 +60,13 @@ fn parts(shown: &ShownSocket) -> Vec<Vec<String>> {
     let mut first = vec![format!("{} {ends}", socket.transport.name().to_uppercase()), state.to_owned()];
     first.extend(shown.live.connecting(shown.now).map(|age| format!("for {}", time(age))));
     first.extend(shown.live.quiet(shown.now).map(|quiet| format!("last byte {} ago", time(quiet))));
-    let owner = match &socket.owner {
-        Some(owner) if owner.others > 0 => {
-            let others = quantity::counted(owner.others.into(), "other process");
-            format!("{}[{}] and {others}", owner.name, owner.pid).replace("processs", "processes")
-        }
-        Some(owner) => format!("{}[{}]", owner.name, owner.pid),
-        None if socket.inode == 0 => "no process has it".into(),
-        None => "owner not known".into(),
-    };
-    let mut second = vec![owner];
-    second.extend(Some(format!("cgroup {}", shown.cgroup)).filter(|_| !shown.cgroup.is_empty()));
+    let mut second = owners(shown);
+    second.push(format!("user {}", shown.user));
+    second.extend(shown.place.pod.as_ref().map(|pod| format!("pod {pod}")));
+    second.extend(shown.place.unit.as_ref().map(|unit| format!("unit {unit}")));
+    if shown.place.unit.is_none() && !shown.place.path.is_empty() {
+        second.push(format!("cgroup {}", shown.place.path));
+    }
     second.push(format!("network namespace {}", socket.network));
     let mut queues = match socket.state {
         SocketState::Listening => vec![format!("accept queue {} of {}", socket.receive_queue, socket.send_queue)],
@@ -87,6 +87,25 @@ fn parts(shown: &ShownSocket) -> Vec<Vec<String>> {
         lines.extend(of_tcp(tcp));
     }
     lines
+}
+
+/// Who has it, how that is known, and the processes above.
+fn owners(shown: &ShownSocket) -> Vec<String> {
+    let socket = &shown.live.socket;
+    let Some(owner) = &socket.owner else {
+        return vec![if socket.inode == 0 { "no process has it" } else { "owner not known" }.into()];
+    };
+    let above = shown.ancestors.iter().map(|(pid, name)| format!(" ← {name}[{pid}]"));
+    let mut all = vec![format!("{}[{}]{}", owner.name, owner.pid, above.collect::<String>())];
+    match owner.others {
+        0 => {}
+        1 => all.push("1 other process has it too".into()),
+        n => all.push(format!("{n} other processes have it too")),
+    }
+    if owner.source == OwnerSource::Tracer {
+        all.push("seen by the tracer".into());
+    }
+    all
 }
 
 fn of_tcp(tcp: &TcpState) -> [Vec<String>; 3] {

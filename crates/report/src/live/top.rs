@@ -62,8 +62,19 @@ pub struct Top<'a> {
     pub missed: &'a str,
     /// Something to say: a recording, a problem.
     pub message: &'a str,
+    /// Whether the flight recorder is at work.
+    pub recorder: bool,
     /// The row that is open.
     pub opened: Option<&'a Opened>,
+    /// Whether it stands below the rows rather than in their place.
+    pub below: bool,
+    /// Lines of it that are above the screen.
+    pub scrolled: usize,
+}
+
+/// Whether a screen has room for rows and, below them, for the one that is chosen, opened.
+pub fn has_room_below(width: u16, height: u16) -> bool {
+    width >= 140 && height >= 44
 }
 
 /// Below this share of the bytes that was sampled rates are estimates.
@@ -74,8 +85,62 @@ pub fn visible(height: u16) -> usize {
     usize::from(height).saturating_sub(4).max(1)
 }
 
-/// Draws it in the whole of the frame. Of the canvas its width is that of the frame.
-pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) {
+/// Where rows were drawn, for those who point at them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// The line of the heads of columns, from 0; the rows are below it.
+    head: usize,
+    /// The number of the first row that is shown, and how many are.
+    first: usize,
+    shown: usize,
+    /// Where each column begins, and what rows can be sorted by there.
+    columns: Vec<(usize, Option<SortBy>)>,
+    /// How many lines of an open row can be above the screen: then its end is in view.
+    pub above: usize,
+}
+
+/// What stands at a place of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointed {
+    /// The row of this number.
+    Row(usize),
+    /// The head of a column that rows can be sorted by.
+    Head(SortBy),
+}
+
+impl Placed {
+    /// What stands in this column and line of the screen, both from 0.
+    pub fn at(&self, column: u16, line: u16) -> Option<Pointed> {
+        let (column, line) = (usize::from(column), usize::from(line));
+        if line == self.head && self.shown > 0 {
+            return self.columns.iter().rev().find(|(begins, _)| *begins <= column)?.1.map(Pointed::Head);
+        }
+        let below = line.checked_sub(self.head + 1).filter(|below| *below < self.shown)?;
+        Some(Pointed::Row(self.first + below))
+    }
+}
+
+fn placed(canvas: &Canvas, top: &Top<'_>, head: usize, visible: usize) -> Placed {
+    let (columns, label) = top.columns.fitting(canvas.width);
+    let mut begins = columns::MARK + label + 1;
+    let mut all = vec![(0, Some(SortBy::Name))];
+    for column in columns {
+        all.push((begins, column.sort()));
+        begins += column.width(canvas.width) + 1;
+    }
+    let first = first_row(top, visible);
+    Placed { head, first, shown: top.rows.len().saturating_sub(first).min(visible), columns: all, above: 0 }
+}
+
+/// The first row that is shown, so that the chosen one is.
+fn first_row(top: &Top<'_>, visible: usize) -> usize {
+    if top.selected == usize::MAX { 0 } else { (top.selected + 1).saturating_sub(visible) }
+}
+
+/// Draws it in the whole of the frame, and gives where its rows are. Of the canvas its width is
+/// that of the frame.
+pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) -> Placed {
+    let mut rows_at = Placed::default();
     let area = frame.area();
     let canvas = Canvas { width: area.width.into(), ..*canvas };
     let height = usize::from(area.height);
@@ -91,13 +156,34 @@ pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) {
             let list = columns::list(&canvas, top.columns, chosen, visible);
             lines.extend(list.into_iter().map(|(text, is)| Line::from(Span::styled(text, marked(is)))));
         }
-        (_, _, Some(open)) => lines.extend(opened::lines(&canvas, open)),
-        _ => lines.extend(table(&canvas, top, visible)),
+        (_, _, Some(open)) if top.below => {
+            let rows = visible / 2;
+            rows_at = placed(&canvas, top, lines.len(), rows);
+            let mut above = table(&canvas, top, rows);
+            above.resize(rows + 1, Line::default());
+            lines.extend(above);
+            lines.push(Line::from(inked(
+                &canvas,
+                &if canvas.unicode { "─" } else { "-" }.repeat(canvas.width),
+                Ink::Faint,
+            )));
+            lines.extend(opened::lines(&canvas, open));
+        }
+        (_, _, Some(open)) => {
+            let all = opened::lines(&canvas, open);
+            rows_at.above = all.len().saturating_sub(visible + 1);
+            lines.extend(all.into_iter().skip(top.scrolled.min(rows_at.above)));
+        }
+        _ => {
+            rows_at = placed(&canvas, top, lines.len(), visible);
+            lines.extend(table(&canvas, top, visible));
+        }
     }
     lines.truncate(height.saturating_sub(1));
     lines.resize(height.saturating_sub(1), Line::default());
     lines.push(footer(&canvas, top));
     frame.render_widget(Text::from(lines), area);
+    rows_at
 }
 
 /// The table alone as text, for those who want it once.
@@ -184,6 +270,9 @@ fn state(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     if top.frozen {
         spans.push(inked(canvas, "FROZEN · ", Ink::Warn));
     }
+    if top.recorder {
+        spans.push(inked(canvas, "RECORDER ON · ", Ink::Warn));
+    }
     let used: usize = spans.iter().map(|span| span.content.width()).sum();
     spans.push(Span::styled(
         canvas.cut(&words(top).join(" · "), canvas.width.saturating_sub(used)),
@@ -208,6 +297,10 @@ fn stuck(canvas: &Canvas, top: &Top<'_>) -> Option<Line<'static>> {
     Some(Line::from(inked(canvas, &canvas.cut(&text, canvas.width), Ink::Warn)))
 }
 
+/// On a screen that is narrower than this, so many keys are named.
+const WIDE: usize = 100;
+const KEYS: usize = 6;
+
 /// The keys, or what is written or said instead.
 fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     if top.typing {
@@ -221,20 +314,35 @@ fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     let keys: &[(&str, &str)] = match (top.help, top.choosing, top.opened) {
         (true, ..) => &[("any key", "back")],
         (_, Some(_), _) => &[("Space", "show"), ("+ -", "move"), ("a", "automatic"), ("Enter", "keep")],
-        (_, _, Some(_)) => {
-            &[("Esc", "back"), ("j k", "next"), ("p", "pause"), ("y", "copy"), ("r", "record"), ("q", "quit")]
-        }
+        (_, _, Some(_)) if !top.below => &[
+            ("q", "quit"),
+            ("Esc", "back"),
+            ("j k", "next"),
+            ("PgDn", "more"),
+            ("t", "trace"),
+            ("w", "packets"),
+            ("a", "advise"),
+            ("y", "copy"),
+            ("r", "record"),
+            ("p", "pause"),
+        ],
         _ => &[
             ("q", "quit"),
             ("?", "help"),
             ("Enter", "open"),
+            ("/", "filter"),
             ("s", "sort"),
             ("g", "group"),
-            ("/", "filter"),
-            ("p", "pause"),
+            ("Space", "unfold"),
+            ("t", "trace"),
+            ("w", "packets"),
+            ("a", "advise"),
             ("r", "record"),
+            ("x", "recorder"),
+            ("p", "pause"),
         ],
     };
+    let keys = if canvas.width < WIDE { &keys[..keys.len().min(KEYS)] } else { keys };
     // On a narrow screen closer together, and only those that are whole.
     let room = |gap: usize| keys.iter().map(|(key, what)| key.width() + 1 + what.width() + gap).sum::<usize>() - gap;
     let gap = if room(2) <= canvas.width { 2 } else { 1 };
@@ -260,12 +368,15 @@ fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
     let mut head = format!("  {}", left(canvas, top.by.name(), label));
     columns.iter().for_each(|column| head.push_str(&format!(" {}", placed(*column, column.name()))));
     let mut lines = vec![Line::from(Span::styled(head, style(canvas, Ink::Faint)))];
-    let first = if top.selected == usize::MAX { 0 } else { (top.selected + 1).saturating_sub(visible) };
+    let first = first_row(top, visible);
     let rows = || top.rows.iter().skip(first).take(visible);
     let labels: Vec<&str> = rows().map(|row| row.label.as_str()).collect();
-    // What is cut still says which row it is: of connections the end differs.
-    let names = apart(&labels, &|name| canvas.cut(name, label));
+    // What is cut still says which row it is: of connections the end differs. Those of a group that
+    // is unfolded are indented.
+    let indent = if top.rows.iter().any(|row| row.under.is_some()) { 2 } else { 0 };
+    let names = apart(&labels, &|name| canvas.cut(name, label.saturating_sub(indent)));
     for (at, (row, name)) in (first..).zip(rows().zip(&names)) {
+        let name = format!("{}{name}", if row.under.is_some() { "  " } else { "" });
         let chosen = at == top.selected;
         let gone = row.sockets.alive() == 0 && row.sockets.closed > 0;
         let ink = match () {
@@ -274,12 +385,13 @@ fn table(canvas: &Canvas, top: &Top<'_>, visible: usize) -> Vec<Line<'static>> {
             () => Style::default(),
         };
         let mut spans =
-            vec![Span::styled(format!("{} {}", if chosen { ">" } else { " " }, left(canvas, name, label)), ink)];
+            vec![Span::styled(format!("{} {}", if chosen { ">" } else { " " }, left(canvas, &name, label)), ink)];
         for column in &columns {
             let width = column.width(canvas.width);
             spans.push(Span::styled(" ", ink));
             match column {
                 Column::Legs => spans.extend(bar(canvas, row, width)),
+                Column::Heat => spans.extend(spans::strip(canvas, &row.heat)),
                 Column::Why if !chosen && !gone => {
                     spans.push(Span::styled(placed(*column, &column.cell(row, top, width)), style(canvas, Ink::Warn)));
                 }
@@ -313,7 +425,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use record::histogram::Series;
     use record::{Leg, WaitReason};
-    use summary::live::Trouble;
+    use summary::live::{Heat, Trouble};
 
     static AUTOMATIC: std::sync::OnceLock<Columns> = std::sync::OnceLock::new();
 
@@ -335,7 +447,7 @@ mod tests {
     fn drawn(width: u16, height: u16, colour: bool, unicode: bool, top: &Top<'_>) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         let canvas = Canvas { width: 0, colour, unicode };
-        terminal.draw(|frame| super::top(frame, &canvas, top)).unwrap();
+        terminal.draw(|frame| drop(super::top(frame, &canvas, top))).unwrap();
         let buffer = terminal.backend().buffer();
         (0..height).map(|y| (0..width).map(|x| buffer[(x, y)].symbol()).collect()).collect()
     }
@@ -362,7 +474,10 @@ mod tests {
             cpu: 0.004,
             stuck: &[],
             message: "",
+            recorder: false,
             opened: None,
+            below: false,
+            scrolled: 0,
         }
     }
 
@@ -398,7 +513,7 @@ mod tests {
                 assert!(unicode || text.is_ascii(), "{text}");
                 assert!(screen[3].contains("Nagle's algorithm"), "{text}");
                 let bar = if colour { "███" } else { "tttnnn" };
-                assert_eq!(screen[3].contains(bar), width >= 120, "{text}");
+                assert_eq!(screen[3].contains(bar), width >= 200, "{text}");
             }
         }
         let wide = drawn(200, 20, false, true, &shown(&rows, 0)).join("\n");
@@ -414,8 +529,71 @@ mod tests {
         let narrow = drawn(60, 10, true, true, &shown(&rows, 1));
         let names: Vec<&str> = narrow[3..6].iter().map(|row| row[2..].split_whitespace().next().unwrap()).collect();
         assert_eq!(names, ["…192.0.2.100:40001", "…192.0.2.100:40002", "…192.0.2.100:50003"], "{narrow:?}");
-        let wide = drawn(100, 10, true, true, &shown(&rows, 1)).join("\n");
+        let wide = drawn(200, 10, true, true, &shown(&rows, 1)).join("\n");
         assert!(wide.contains("> :443 → 192.0.2.100:40002"), "{wide}");
+    }
+
+    #[test]
+    fn connections_of_a_group_are_indented_and_the_last_minute_is_drawn() {
+        let mut rows = rows(2);
+        rows[1].under = Some(rows[0].label.clone());
+        let mut heat = Heat::default();
+        heat.turn(record::Instant::from_nanos(900_000_000_000));
+        let key = record::histogram::SeriesKey::default();
+        heat.add(&key, Nanos::from_millis(5));
+        heat.turn(record::Instant::from_nanos(906_000_000_000));
+        heat.add(&key, Nanos::from_millis(4_000));
+        rows[0].heat = *heat.each().next().unwrap().1;
+        let wide = drawn(120, 10, true, true, &shown(&rows, 1));
+        assert!(wide[3].starts_with("  192.0.2.0") && wide[4].starts_with(">   192.0.2.1"), "{wide:?}");
+        assert!(wide[2].contains(" last minute ") && wide[3].contains("▃ █"), "{wide:?}");
+        let plain = drawn(120, 10, false, false, &shown(&rows, 1));
+        assert!(plain[3].contains(": #") && plain.concat().is_ascii(), "{plain:?}");
+    }
+
+    #[test]
+    fn who_points_at_a_row_or_a_head_finds_it() {
+        let rows = rows(40);
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        let canvas = Canvas { width: 0, colour: false, unicode: true };
+        let mut placed = Placed::default();
+        terminal.draw(|frame| placed = top(frame, &canvas, &shown(&rows, 30))).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let line = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        for y in 0..24 {
+            match placed.at(4, y) {
+                Some(Pointed::Row(row)) => assert!(line(y).contains(&format!(" 192.0.2.{row} ")), "{}", line(y)),
+                Some(Pointed::Head(by)) => assert_eq!((by, y), (SortBy::Name, 2)),
+                None => assert!(y < 2 || y == 23, "{}", line(y)),
+            }
+        }
+        for (name, by) in
+            [("sends/s", SortBy::Rate), ("sent/s", SortBy::Sent), ("p99", SortBy::P99), ("why slow", SortBy::Trouble)]
+        {
+            let at = line(2).find(name).unwrap() as u16;
+            assert_eq!(placed.at(at, 2), Some(Pointed::Head(by)), "{name}");
+        }
+        assert_eq!(Placed::default().at(0, 0), None);
+    }
+
+    #[test]
+    fn a_large_screen_has_the_chosen_row_below_and_a_small_one_scrolls_through_it() {
+        let rows = rows(3);
+        let answer: Vec<String> = (0..60).map(|line| format!("line {line}.")).collect();
+        let opened = Opened { label: "192.0.2.1".into(), answer, ..Opened::default() };
+        let top = Top { opened: Some(&opened), below: true, ..shown(&rows, 1) };
+        assert!(has_room_below(200, 60) && !has_room_below(100, 60));
+        let large = drawn(200, 60, false, true, &top);
+        assert!(large.iter().any(|line| line.starts_with("> 192.0.2.1 ")), "{large:?}");
+        assert!(
+            large.iter().any(|line| line.starts_with("line 20.")) && large[59].contains("Space unfold"),
+            "{large:?}"
+        );
+        let small = |scrolled| drawn(60, 20, false, true, &Top { below: false, scrolled, ..top });
+        assert!(small(0)[2].starts_with("192.0.2.1") && small(0)[19].starts_with("q quit"));
+        assert!(small(10)[2].starts_with("line 9."), "{:?}", small(10));
+        // The end is reached, and stays.
+        assert!(small(500).iter().any(|line| line.starts_with("line 59.")), "{:?}", small(500));
     }
 
     #[test]
@@ -439,11 +617,11 @@ mod tests {
         let narrow = drawn(60, 10, false, true, &Top { message: "", paused: false, ..top });
         assert!(narrow[1].contains("25 % of the bytes sampled"), "{narrow:?}");
         assert!(
-            narrow[9].starts_with("q quit ? help Enter open") && narrow[9].trim_end().ends_with("p pause"),
+            narrow[9].starts_with("q quit  ? help  Enter open") && narrow[9].trim_end().ends_with("g group"),
             "{narrow:?}"
         );
         let keys = drawn(40, 10, false, true, &shown(&rows, 0))[9].trim_end().to_owned();
-        assert_eq!(keys, "q quit ? help Enter open s sort g group");
+        assert_eq!(keys, "q quit ? help Enter open / filter s sort");
         let top = Top { typing: true, filter: "no\u{1b}[2J", rows: &[], ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("filter: no\u{fffd}[2J_") && text.contains("the filter takes no row"), "{text}");
@@ -453,11 +631,11 @@ mod tests {
     fn help_and_the_list_of_columns_are_whole_in_the_smallest_terminal() {
         let rows = rows(1);
         let help = drawn(60, 20, false, true, &Top { help: true, ..shown(&rows, 0) });
-        for key in ["Up Down k j", "/ ", "s S", "y ", "q Ctrl-C", "wait:window"] {
+        for key in ["Up Down k j", "/ ", "s S f", "p c y", "t ", "w ", "a ", "r x", "q Ctrl-C", "wait:window"] {
             assert!(help.iter().any(|line| line.starts_with(key)), "{key}: {help:?}");
         }
         assert!(help[19].starts_with("any key back") && !help.join("").contains('…'), "{help:?}");
-        let list = drawn(60, 20, false, true, &Top { choosing: Some(16), ..shown(&rows, 0) });
+        let list = drawn(60, 20, false, true, &Top { choosing: Some(18), ..shown(&rows, 0) });
         assert!(list.iter().any(|line| line.starts_with("> [x] tcp qdisc network")), "{list:?}");
         assert!(list[19].starts_with("Space show") && !list[2..].join("").contains('…'), "{list:?}");
     }

@@ -84,8 +84,8 @@ impl Heads {
 fn of_connection(says: &Says) -> Option<Protocol> {
     match says {
         Says::Http2 => Some(Protocol::Http2),
-        Says::Tls(Some(true)) => Some(Protocol::TlsH2Offered),
-        Says::Tls(_) => Some(Protocol::Tls),
+        Says::Tls { h2: Some(true), .. } => Some(Protocol::TlsH2Offered),
+        Says::Tls { .. } => Some(Protocol::Tls),
         _ => None,
     }
 }

@@ -10,12 +10,11 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use record::histogram::SeriesKey;
 use record::socket::{SocketState, Transport};
 use record::{IpPrefix, Leg, Nanos};
 use regex::{Regex, RegexBuilder};
 
-use super::{Live, Names};
+use super::{Names, Subject};
 use crate::groups::Group;
 
 /// What is wrong with a filter.
@@ -37,14 +36,20 @@ pub enum Field {
     Port,
     /// The peer: an address, a network, or a name.
     Peer,
+    /// The peer's name.
+    Name,
     /// This host's address.
     Local,
     /// The program.
     Program,
     /// The process.
     Pid,
-    /// The path of the cgroup: unit, container, pod.
+    /// The user who made the socket.
+    User,
+    /// The path of the cgroup, which has the unit in it.
     Cgroup,
+    /// The pod or container, by its name or in the path of the cgroup.
+    Pod,
     /// The state of a socket.
     State,
     /// TCP or UDP.
@@ -72,13 +77,16 @@ pub enum Field {
 }
 
 /// Each field with the words for it, the first of which is shown.
-const FIELDS: [(Field, &[&str]); 18] = [
+const FIELDS: [(Field, &[&str]); 21] = [
     (Field::Port, &["port"]),
     (Field::Peer, &["peer"]),
+    (Field::Name, &["name"]),
     (Field::Local, &["local"]),
     (Field::Program, &["proc", "program", "comm"]),
     (Field::Pid, &["pid"]),
-    (Field::Cgroup, &["cgroup", "unit", "container", "pod"]),
+    (Field::User, &["user"]),
+    (Field::Cgroup, &["cgroup", "unit"]),
+    (Field::Pod, &["pod", "container"]),
     (Field::State, &["state"]),
     (Field::Transport, &["proto"]),
     (Field::Wait, &["wait", "why"]),
@@ -171,7 +179,7 @@ impl Term {
         }
         let any = match field {
             // A comma may stand in a regular expression.
-            Field::Program | Field::Cgroup | Field::Wait => vec![text(value)?],
+            Field::Name | Field::Program | Field::User | Field::Cgroup | Field::Pod | Field::Wait => vec![text(value)?],
             field => value.split(',').map(|value| test(*field, name, value)).collect::<Result<_, _>>()?,
         };
         Ok(Self { not, field: Some(*field), any })
@@ -218,7 +226,7 @@ fn test(field: Field, name: &str, value: &str) -> Result<Test, FilterError> {
             let count = |text: &str| quantity::parse::count(text).ok().map(|count| count as f64);
             beyond(value, count).ok_or_else(|| wrong("a number such as >100"))
         }
-        Field::Program | Field::Cgroup | Field::Wait => text(value),
+        Field::Name | Field::Program | Field::User | Field::Cgroup | Field::Pod | Field::Wait => text(value),
     }
 }
 
@@ -245,75 +253,38 @@ fn network(value: &str) -> Option<IpPrefix> {
     Some(IpPrefix::new(address, bits))
 }
 
-/// What a filter looks at of a socket or a series.
-#[derive(Debug)]
-pub(super) struct Subject<'a> {
-    ports: [Option<u16>; 2],
-    peer: Option<IpAddr>,
-    local: Option<IpAddr>,
-    program: Option<&'a str>,
-    pid: Option<u32>,
-    cgroup: Option<u64>,
-    state: Option<SocketState>,
-    transport: Option<Transport>,
-    names: &'a Names<'a>,
-}
-
-impl<'a> Subject<'a> {
-    pub(super) fn of_key(key: &'a SeriesKey, names: &'a Names<'a>) -> Self {
-        Self {
-            ports: [key.local_port, key.peer_port],
-            peer: key.peer.and_then(IpPrefix::host),
-            local: None,
-            program: key.program.as_deref(),
-            pid: None,
-            cgroup: key.cgroup,
-            state: None,
-            transport: Some(Transport::Tcp),
-            names,
-        }
-    }
-
-    pub(super) fn of_socket(live: &'a Live, names: &'a Names<'a>) -> Self {
-        let socket = &live.socket;
-        let remote = Some(socket.remote).filter(|remote| remote.port() != 0);
-        let owner = socket.owner.as_ref();
-        Self {
-            ports: [Some(socket.local.port()), remote.map(|remote| remote.port())],
-            peer: remote.map(|remote| remote.ip()),
-            local: Some(socket.local.ip()),
-            program: owner.map(|owner| owner.name.as_str()),
-            pid: owner.map(|owner| owner.pid),
-            cgroup: socket.cgroup,
-            state: Some(socket.state),
-            transport: Some(socket.transport),
-            names,
-        }
-    }
-
+impl Subject<'_> {
     /// Whether a test holds; `None` where it is of rows.
-    fn passes(&self, field: Field, test: &Test) -> Option<bool> {
+    fn passes(&self, field: Field, test: &Test, names: &Names) -> Option<bool> {
+        let named = |regex: &Regex| self.name(names).is_some_and(|name| regex.is_match(&name.name));
         let address = |address: Option<IpAddr>| match test {
             Test::Network(network) => address.is_some_and(|a| IpPrefix::new(a, network.bits()) == *network),
-            Test::Text(regex) => address.is_some_and(|address| {
-                regex.is_match(&address.to_string())
-                    || (self.names.host)(address).is_some_and(|name| regex.is_match(&name))
-            }),
+            Test::Text(regex) => address.is_some_and(|address| regex.is_match(&address.to_string())),
             _ => false,
         };
         let written =
             |text: Option<&str>| matches!((test, text), (Test::Text(regex), Some(text)) if regex.is_match(text));
         Some(match field {
             Field::Port => {
-                matches!(test, Test::Ports(range) if self.ports.iter().flatten().any(|port| range.contains(port)))
+                let ports = [self.local_port, self.peer_port];
+                matches!(test, Test::Ports(range) if ports.iter().flatten().any(|port| range.contains(port)))
             }
-            Field::Peer => address(self.peer),
+            Field::Peer => address(self.host()) || matches!(test, Test::Text(regex) if named(regex)),
+            Field::Name => matches!(test, Test::Text(regex) if named(regex)),
             Field::Local => address(self.local),
             Field::Program => written(self.program),
             Field::Pid => matches!(test, Test::Number(pid) if self.pid.is_some_and(|own| u64::from(own) == *pid)),
-            Field::Cgroup => written(self.cgroup.map(self.names.cgroup).as_deref()),
+            Field::User => {
+                let of = |uid: u32| names.users.get(&uid).cloned().unwrap_or_else(|| uid.to_string());
+                written(self.uid.map(of).as_deref())
+            }
+            Field::Cgroup => written(self.cgroup.map(|id| names.cgroup(id)).as_deref()),
+            Field::Pod => {
+                let place = self.cgroup.and_then(|id| names.places.get(&id));
+                written(place.map(|place| place.path.as_str())) || written(place.and_then(|place| place.pod.as_deref()))
+            }
             Field::State => matches!(test, Test::State(state) if self.state == Some(*state)),
-            Field::Transport => matches!(test, Test::Transport(transport) if self.transport == Some(*transport)),
+            Field::Transport => matches!(test, Test::Transport(transport) if self.transport == *transport),
             _ => return None,
         })
     }
@@ -325,26 +296,20 @@ impl Filter {
         self.terms.is_empty()
     }
 
-    /// Whether it asks for one of these.
-    pub(super) fn asks_for(&self, fields: &[Field]) -> bool {
-        self.terms.iter().any(|term| term.field.is_some_and(|field| fields.contains(&field)))
-    }
-
     /// Whether a socket or a series is let through.
-    pub(super) fn takes(&self, subject: &Subject<'_>) -> bool {
+    pub(super) fn takes(&self, subject: &Subject<'_>, names: &Names) -> bool {
         self.terms.iter().all(|term| {
             let Some(field) = term.field else { return true };
-            let mut tried = term.any.iter().filter_map(|test| subject.passes(field, test)).peekable();
+            let mut tried = term.any.iter().filter_map(|test| subject.passes(field, test, names)).peekable();
             tried.peek().is_none() || tried.any(|passes| passes) != term.not
         })
     }
 
-    /// Whether a row is, by its figures and its names: its label, and what `named` makes of it.
-    pub(super) fn takes_row(&self, row: &Group, named: &dyn Fn(&Group) -> Option<String>) -> bool {
+    /// Whether a row is, by its figures and its names: its label, and that of its peer.
+    pub(super) fn takes_row(&self, row: &Group) -> bool {
         self.terms.iter().all(|term| match term.field {
             None => {
-                let found =
-                    |regex: &Regex| regex.is_match(&row.label) || named(row).is_some_and(|name| regex.is_match(&name));
+                let found = |regex: &Regex| regex.is_match(&row.label) || regex.is_match(&row.named());
                 term.any.iter().any(|test| matches!(test, Test::Text(regex) if found(regex))) != term.not
             }
             Some(field) => {
@@ -381,15 +346,20 @@ fn of_row(field: Field, test: &Test, row: &Group) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{NameSource, PeerName, Placement};
     use super::*;
     use proptest::prelude::*;
+    use record::histogram::SeriesKey;
 
     fn error(text: &str) -> String {
         text.parse::<Filter>().unwrap_err().to_string()
     }
 
     fn takes(filter: &str) -> bool {
-        let names = Names { cgroup: &|id| format!("/system.slice/web{id}.service"), host: &|_| None };
+        let mut names = Names::default();
+        let path = "/system.slice/web1.service".to_owned();
+        names.places.insert(1, Placement { path, unit: None, pod: Some("shop/cart".into()) });
+        names.resolved.insert("10.1.2.3".parse().unwrap(), "db.example".into());
         let key = SeriesKey {
             peer: Some("10.1.2.3".parse::<IpAddr>().unwrap().into()),
             peer_port: Some(40_000),
@@ -398,7 +368,7 @@ mod tests {
             cgroup: Some(1),
             overflow: false,
         };
-        filter.parse::<Filter>().unwrap().takes(&Subject::of_key(&key, &names))
+        filter.parse::<Filter>().unwrap().takes(&Subject::of_key(&key, None), &names)
     }
 
     #[test]
@@ -412,15 +382,27 @@ mod tests {
             "peer:10.1.2.3",
             "peer:^10\\.1",
             "unit:web1",
+            "name:^db",
+            "peer:db.example",
+            "pod:cart",
+            "container:web1",
             "-port:80",
             "-proc:curl p99:>50ms anything",
             "proto:tcp",
         ] {
             assert!(takes(holds), "{holds}");
         }
-        for fails in
-            ["port:80", "-port:443", "proc:curl", "peer:10.2.0.0/16", "state:established", "pod:x", "proto:udp"]
-        {
+        for fails in [
+            "port:80",
+            "-port:443",
+            "proc:curl",
+            "peer:10.2.0.0/16",
+            "state:established",
+            "pod:x",
+            "proto:udp",
+            "name:web",
+            "user:root",
+        ] {
             assert!(!takes(fails), "{fails}");
         }
     }
@@ -451,7 +433,9 @@ mod tests {
         row.figures.sends = 50;
         row.figures.legs.insert(Leg::Total, [Nanos::from_millis(60)].into_iter().collect());
         row.trouble = Some(super::super::Trouble::ReceiveWindow(0.5));
-        let takes = |text: &str| text.parse::<Filter>().unwrap().takes_row(&row, &|_| Some("web.example".into()));
+        row.around_host = Some([String::new(), String::new()]);
+        row.name = Some(PeerName { name: "web.example".into(), source: NameSource::Dns, others: false });
+        let takes = |text: &str| text.parse::<Filter>().unwrap().takes_row(&row);
         for holds in ["p99:>50ms", "p99:<1s", "sends:>=49", "wait:window", "WEB", "0\\.2", "-wait:nagle", "port:1"] {
             assert!(takes(holds), "{holds}");
         }

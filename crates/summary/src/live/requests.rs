@@ -45,6 +45,24 @@ pub(super) struct Asked {
     components: [Nanos; Component::ALL.len()],
 }
 
+/// One of the slowest requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// When it ended.
+    pub ended: Instant<Monotonic>,
+    /// How long it took, from its beginning to its answer.
+    pub whole: Nanos,
+    /// The component that took most of that, and how long that took; `None` where it is not known.
+    pub chief: Option<(Component, Nanos)>,
+}
+
+impl Asked {
+    fn shown(&self) -> SlowRequest {
+        let chief = Component::ALL.into_iter().zip(self.components).max_by_key(|(_, time)| *time);
+        SlowRequest { ended: self.ended, whole: self.whole, chief: chief.filter(|(_, time)| *time > Nanos::ZERO) }
+    }
+}
+
 /// The requests that ended in the last seconds.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHistory {
@@ -70,7 +88,14 @@ impl RequestHistory {
     }
 
     /// Each with its key.
-    pub(super) fn each(&self, mut take: impl FnMut(&SeriesKey, &Asked)) {
-        self.asked.iter().for_each(|asked| take(&asked.key, asked));
+    pub(super) fn each(&self) -> impl Iterator<Item = (&SeriesKey, &Asked)> {
+        self.asked.iter().map(|asked| (&asked.key, asked))
+    }
+
+    /// The slowest of those that are taken, the slowest first, at most so many.
+    pub fn slowest(&self, most: usize, taken: impl Fn(&SeriesKey) -> bool) -> Vec<SlowRequest> {
+        let mut slow: Vec<&Asked> = self.asked.iter().filter(|asked| taken(&asked.key)).collect();
+        slow.sort_by_key(|asked| std::cmp::Reverse(asked.whole));
+        slow.into_iter().take(most).map(Asked::shown).collect()
     }
 }

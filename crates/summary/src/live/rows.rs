@@ -1,119 +1,147 @@
 //! Rows: series, sockets and requests of one label together, as far as a filter lets them through.
 
-use std::collections::{BTreeMap, HashSet};
-use std::net::IpAddr;
+use std::collections::{HashMap, HashSet};
 
 use record::histogram::{GroupBy, SeriesKey};
-use record::socket::{SocketState, Transport};
 use record::{Leg, Nanos, WaitReason};
 
-use super::filter::{Field, Subject};
-use super::{Filter, Live, RequestHistory, SocketHistory, Trouble};
-use crate::groups::{Group, SeriesHistory, host};
+use super::{Filter, Heat, Live, Names, PeerName, RequestHistory, SocketHistory, Subject, Trouble};
+use crate::groups::{Group, SeriesHistory};
 
-/// How things are called that have numbers.
-pub struct Names<'a> {
-    /// The path of a cgroup.
-    pub cgroup: &'a dyn Fn(u64) -> String,
-    /// The name of a host, where one is known.
-    pub host: &'a dyn Fn(IpAddr) -> Option<String>,
+/// What is known of the last seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'a> {
+    /// The sends.
+    pub series: &'a SeriesHistory,
+    /// The sockets.
+    pub sockets: &'a SocketHistory,
+    /// The requests.
+    pub requests: &'a RequestHistory,
+    /// How slow it was over the last minute.
+    pub heat: &'a Heat,
+    /// What things are called.
+    pub names: &'a Names,
 }
 
-impl std::fmt::Debug for Names<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Names").finish_non_exhaustive()
+/// Which rows are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// What a row is.
+    pub by: GroupBy,
+    /// What is let through.
+    pub filter: &'a Filter,
+    /// Only what is in this row of other groups.
+    pub within: Option<(GroupBy, &'a str)>,
+}
+
+impl<'a> Now<'a> {
+    /// What is known of the connection with this key.
+    pub fn of<'b>(&self, key: &'b SeriesKey) -> Subject<'b>
+    where
+        'a: 'b,
+    {
+        Subject::of_key(key, self.sockets.of(key))
+    }
+
+    /// Whether a series is in the row with this label.
+    pub fn is_in(&self, key: &SeriesKey, by: GroupBy, label: &str) -> bool {
+        self.of(key).label(by, self.names) == label
     }
 }
 
-/// The rows of the last `intervals` intervals that a filter lets through, in no order, and how many
-/// there are in all.
-pub fn rows(
-    (series, intervals): (&SeriesHistory, usize),
-    sockets: &SocketHistory,
-    requests: &RequestHistory,
-    by: GroupBy,
-    filter: &Filter,
-    names: &Names<'_>,
-) -> (Vec<Group>, usize) {
-    let mut rows = BTreeMap::<String, Group>::new();
-    let mut labels = HashSet::<String>::new();
-    let alive = alive_keys(sockets, filter, names);
-    let lets_through = |key: &SeriesKey| match &alive {
-        Some(alive) => alive.contains(&without_owner(key)),
-        None => filter.takes(&Subject::of_key(key, names)),
-    };
-    for group in series.groups_of(by, intervals, names.cgroup, &lets_through) {
-        rows.insert(group.label.clone(), group);
+/// The rows that a view takes, in no order, and how many there are without its filter.
+pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
+    let (names, by) = (now.names, view.by);
+    let mut rows = HashMap::<String, Group>::new();
+    let mut left_out = HashSet::<String>::new();
+    let taken = |of: &Subject<'_>| view.filter.takes(of, names);
+    let is_within = |of: &Subject<'_>| view.within.is_none_or(|(by, label)| of.label(by, names) == label);
+    let length = now.series.length();
+    for series in now.series.recent() {
+        let of = now.of(&series.key);
+        if !is_within(&of) {
+            continue;
+        }
+        let label = of.label(by, names);
+        if !taken(&of) {
+            left_out.insert(label);
+            continue;
+        }
+        let row = rows.entry(label).or_insert_with_key(|label| begun(label, &of, view));
+        row.length = length;
+        row.figures.merge(series);
+        also_named(row, of.name(names));
     }
-    if !filter.is_empty() {
-        labels.extend(series.labels(by, intervals, names.cgroup));
-    }
-    let mut of_rows = BTreeMap::<String, Vec<&Live>>::new();
-    for live in sockets.all() {
-        let label = label(by, live, names.cgroup);
-        if filter.takes(&Subject::of_socket(live, names)) {
+    let mut of_rows = HashMap::<String, Vec<&Live>>::new();
+    for live in now.sockets.all() {
+        let of = Subject::of_socket(live);
+        if !is_within(&of) {
+            continue;
+        }
+        let label = of.label(by, names);
+        if taken(&of) {
             of_rows.entry(label).or_default().push(live);
-        } else if !labels.contains(&label) {
-            labels.insert(label);
+        } else {
+            left_out.insert(label);
         }
     }
     for (label, some) in of_rows {
-        let first = some[0].key();
-        let group = rows.entry(label).or_insert_with_key(|label| Group {
-            label: label.clone(),
-            host: host(by, &first),
-            ..Group::default()
-        });
-        (group.sockets, group.trouble) = sockets.figures(some);
-    }
-    requests.each(|key, asked| {
-        if lets_through(key)
-            && let Some(group) = rows.get_mut(&by.label(key, names.cgroup))
-        {
-            group.requests.add(asked);
+        let row = rows.entry(label).or_insert_with_key(|label| begun(label, &Subject::of_socket(some[0]), view));
+        for live in &some {
+            if row.name.as_ref().is_some_and(|name| name.others) {
+                break;
+            }
+            also_named(row, Subject::of_socket(live).name(names));
         }
-    });
-    let labels_in_all = labels.iter().filter(|label| !rows.contains_key(*label)).count() + rows.len();
+        (row.sockets, row.trouble) = now.sockets.figures(some);
+    }
+    for (key, asked) in now.requests.each() {
+        let of = now.of(key);
+        if taken(&of)
+            && let Some(row) = rows.get_mut(&of.label(by, names))
+        {
+            row.requests.add(asked);
+        }
+    }
+    for (key, strip) in now.heat.each() {
+        let of = now.of(key);
+        if taken(&of)
+            && let Some(row) = rows.get_mut(&of.label(by, names))
+        {
+            row.heat.merge(strip);
+        }
+    }
+    let in_all = left_out.iter().filter(|label| !rows.contains_key(*label)).count() + rows.len();
     let mut rows: Vec<Group> = rows.into_values().collect();
     for row in &mut rows {
-        row.sockets_over = sockets.length();
+        row.sockets_over = now.sockets.length();
         row.trouble = trouble(row);
     }
-    rows.retain(|row| filter.takes_row(row, &|row| named(row, names)));
-    (rows, labels_in_all)
+    rows.retain(|row| view.filter.takes_row(row));
+    (rows, in_all)
 }
 
-/// The label of a row with the name of its host where it is known.
-fn named(row: &Group, names: &Names<'_>) -> Option<String> {
-    let host = row.host.as_ref()?;
-    Some(host.label(&(names.host)(host.at)?))
+/// A row of which nothing is counted yet.
+fn begun(label: &str, of: &Subject<'_>, view: &View<'_>) -> Group {
+    let around_host = of.around_host(view.by);
+    let under = view.within.map(|(_, label)| label.to_owned());
+    Group {
+        label: label.to_owned(),
+        under,
+        host: of.host().filter(|_| around_host.is_some()),
+        around_host,
+        ..Group::default()
+    }
 }
 
-/// The keys of the sockets that a filter lets through, where it asks for what a series does not
-/// say.
-fn alive_keys(sockets: &SocketHistory, filter: &Filter, names: &Names<'_>) -> Option<HashSet<SeriesKey>> {
-    filter.asks_for(&[Field::State, Field::Pid, Field::Transport, Field::Local]).then(|| {
-        let taken = sockets.all().filter(|live| filter.takes(&Subject::of_socket(live, names)));
-        taken.map(|live| without_owner(&live.key())).collect()
-    })
-}
-
-/// What a series and a socket of the same connection have in common, whoever is said to own it.
-fn without_owner(key: &SeriesKey) -> SeriesKey {
-    SeriesKey { cgroup: None, program: None, ..key.clone() }
-}
-
-/// The row that a socket is in.
-fn label(by: GroupBy, live: &Live, cgroup: &dyn Fn(u64) -> String) -> String {
-    let (socket, key) = (&live.socket, live.key());
-    let udp = socket.transport == Transport::Udp;
-    match (by, key.peer) {
-        (GroupBy::Peer, None) if socket.state == SocketState::Listening => "(listening)".into(),
-        (GroupBy::Peer, None) => "(no peer)".into(),
-        (GroupBy::Connection, None) if udp => format!(":{} UDP", socket.local.port()),
-        (GroupBy::Connection, None) => format!(":{} {}", socket.local.port(), socket.state.name()),
-        (GroupBy::Connection, Some(_)) if udp => format!("{} UDP", by.label(&key, cgroup)),
-        _ => by.label(&key, cgroup),
+/// One of the row's peers has this name. What its address is called by chance gives way to what it
+/// was asked for by.
+fn also_named(row: &mut Group, name: Option<PeerName>) {
+    let Some(name) = name else { return };
+    match &mut row.name {
+        None => row.name = Some(name),
+        Some(known) if known.name == name.name => known.others |= name.others,
+        Some(known) => known.others = true,
     }
 }
 
@@ -146,10 +174,12 @@ fn trouble(row: &Group) -> Option<Trouble> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Placement;
     use super::super::sockets::tests::socket;
     use super::*;
-    use record::histogram::Series;
-    use record::socket::SocketChanges;
+    use record::histogram::{OVERFLOW, Series};
+    use record::socket::{SocketChanges, SocketState, Transport};
+    use std::net::IpAddr;
 
     fn sockets() -> SocketHistory {
         let mut history = SocketHistory::new(Nanos::from_millis(10_000), Nanos::ZERO);
@@ -167,7 +197,7 @@ mod tests {
     }
 
     fn series() -> SeriesHistory {
-        let mut history = SeriesHistory::new(3);
+        let mut history = SeriesHistory::new(3, 3);
         let of = |local: u16| Series {
             sends: 5,
             bytes: 100,
@@ -184,10 +214,27 @@ mod tests {
         history
     }
 
+    fn names() -> Names {
+        let mut names = Names::default();
+        let (unit, pod) = (Some("web.service".to_owned()), Some("shop/cart".to_owned()));
+        names.places.insert(7, Placement { path: "/c7".into(), unit, pod });
+        names.users.insert(1_000, "ann".into());
+        names.resolved.insert("192.0.2.1".parse().unwrap(), "web.example".into());
+        names
+    }
+
+    fn shown(by: GroupBy, filter: &str, within: Option<(GroupBy, &str)>) -> (Vec<Group>, usize) {
+        let (series, sockets, requests, heat, names) =
+            (series(), sockets(), RequestHistory::default(), Heat::default(), names());
+        let now = Now { series: &series, sockets: &sockets, requests: &requests, heat: &heat, names: &names };
+        let filter = filter.parse().unwrap();
+        let (mut all, in_all) = rows(&now, &View { by, filter: &filter, within });
+        all.sort_by(|a, b| a.label.cmp(&b.label));
+        (all, in_all)
+    }
+
     fn taken(by: GroupBy, filter: &str) -> (Vec<(String, u64, u64)>, usize) {
-        let names = Names { cgroup: &|id| format!("/c{id}"), host: &|_| Some("web.example".into()) };
-        let (rows, all) =
-            rows((&series(), 3), &sockets(), &RequestHistory::default(), by, &filter.parse().unwrap(), &names);
+        let (rows, all) = shown(by, filter, None);
         (rows.iter().map(|row| (row.label.clone(), row.figures.sends, row.sockets.alive())).collect(), all)
     }
 
@@ -199,6 +246,25 @@ mod tests {
         let expected = [":40000 → 192.0.2.1:443", ":40001 → 192.0.2.1:443", ":53 UDP", ":80 listening"];
         assert_eq!(labels, expected);
         assert_eq!(taken(GroupBy::Program, "").0, [("curl".into(), 10, 3)]);
+        // Of the series without a socket only the program is known.
+        assert_eq!(taken(GroupBy::Process, "").0, [("curl".into(), 5, 0), ("curl[9]".into(), 5, 3)]);
+        assert_eq!(taken(GroupBy::Unit, "").0, [("web.service".into(), 10, 3)]);
+        assert_eq!(taken(GroupBy::Pod, "").0, [("shop/cart".into(), 10, 3)]);
+        assert_eq!(taken(GroupBy::Port, "").0[0], ("443".into(), 10, 1));
+        assert_eq!(taken(GroupBy::Cgroup, "").0, [("/c7".into(), 10, 3)]);
+        assert_eq!(taken(GroupBy::Name, "").0[2], ("web.example".into(), 10, 1));
+    }
+
+    #[test]
+    fn a_row_unfolds_into_its_connections() {
+        let (rows, _) = shown(GroupBy::Connection, "", Some((GroupBy::Process, "curl[9]")));
+        let all: Vec<(String, String)> = rows.iter().map(|row| (row.id(), row.named())).collect();
+        let expected = [
+            ("curl[9]\n:40000 → 192.0.2.1:443", ":40000 → web.example:443"),
+            ("curl[9]\n:53 UDP", ":53 UDP"),
+            ("curl[9]\n:80 listening", ":80 listening"),
+        ];
+        assert_eq!(all, expected.map(|(id, named)| (id.to_owned(), named.to_owned())));
     }
 
     #[test]
@@ -209,16 +275,47 @@ mod tests {
         assert_eq!(taken(GroupBy::Peer, "state:connecting"), (peer(5, 1), 3));
         assert_eq!(taken(GroupBy::Peer, "wait:attempt"), (peer(10, 1), 3));
         assert_eq!(taken(GroupBy::Peer, "web.ex").0, peer(10, 1));
+        assert_eq!(taken(GroupBy::Peer, "name:web user:ann").0, peer(5, 1));
         assert_eq!(taken(GroupBy::Peer, "peer:192.0.0.0/16 sends:>1").0, peer(10, 1));
         assert_eq!(taken(GroupBy::Peer, "-cgroup:/c7"), (Vec::new(), 3));
     }
 
     #[test]
+    fn the_slowest_of_a_row_is_in_its_strip() {
+        let (series, sockets, requests, names) = (series(), sockets(), RequestHistory::default(), names());
+        let mut heat = Heat::default();
+        heat.turn(record::Instant::from_nanos(300_000_000_000));
+        for (series, ms) in series.latest().iter().zip([5, 400]) {
+            heat.add(&series.key, Nanos::from_millis(ms));
+        }
+        let now = Now { series: &series, sockets: &sockets, requests: &requests, heat: &heat, names: &names };
+        let strips = |by| {
+            let (rows, _) = rows(&now, &View { by, filter: &Filter::default(), within: None });
+            let mut slowest: Vec<Nanos> = rows.iter().filter_map(|row| row.heat.times().last()?).collect();
+            slowest.sort();
+            slowest
+        };
+        assert_eq!((strips(GroupBy::Connection).len(), strips(GroupBy::Peer).len()), (2, 1));
+        assert!(strips(GroupBy::Peer)[0] >= Nanos::from_millis(400));
+    }
+
+    #[test]
     fn a_row_says_the_worst_of_what_is_wrong() {
-        let names = Names { cgroup: &|_| String::new(), host: &|_| None };
-        let filter = Filter::default();
-        let rows = rows((&series(), 3), &sockets(), &RequestHistory::default(), GroupBy::Peer, &filter, &names).0;
-        let troubles: Vec<Option<Trouble>> = rows.iter().map(|row| row.trouble).collect();
+        let troubles: Vec<Option<Trouble>> = shown(GroupBy::Peer, "", None).0.iter().map(|row| row.trouble).collect();
         assert_eq!(troubles, [None, None, Some(Trouble::Attempt(Nanos::from_millis(3_000)))]);
+    }
+
+    #[test]
+    fn what_found_no_room_is_one_row_however_rows_are_grouped() {
+        let overflow = Series { sends: 3, ..Series::new(SeriesKey { overflow: true, ..SeriesKey::default() }) };
+        let mut series = SeriesHistory::new(2, 1);
+        series.add(vec![overflow], Nanos::from_millis(1));
+        let (sockets, requests, heat, names) =
+            (SocketHistory::new(Nanos(1), Nanos(1)), RequestHistory::default(), Heat::default(), Names::default());
+        let now = Now { series: &series, sockets: &sockets, requests: &requests, heat: &heat, names: &names };
+        for by in GroupBy::ALL {
+            let (rows, _) = rows(&now, &View { by, filter: &Filter::default(), within: None });
+            assert_eq!((rows.len(), rows[0].label.as_str(), rows[0].shares()), (1, OVERFLOW, None));
+        }
     }
 }

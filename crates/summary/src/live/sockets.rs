@@ -2,10 +2,11 @@
 //! is.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 
 use record::histogram::SeriesKey;
 use record::socket::{Socket, SocketChanges, SocketFigures, SocketState, TcpState, Transport};
-use record::{Instant, Monotonic, Nanos};
+use record::{Instant, IpPrefix, Monotonic, Nanos};
 
 use super::Trouble;
 
@@ -73,20 +74,6 @@ pub struct Live {
 }
 
 impl Live {
-    /// What its series would be known by.
-    pub fn key(&self) -> SeriesKey {
-        let socket = &self.socket;
-        let peer = Some(socket.remote).filter(|remote| remote.port() != 0);
-        SeriesKey {
-            peer: peer.map(|remote| remote.ip().into()),
-            peer_port: peer.map(|remote| remote.port()),
-            local_port: Some(socket.local.port()),
-            cgroup: socket.cgroup,
-            program: socket.owner.as_ref().map(|owner| owner.name.clone()),
-            overflow: false,
-        }
-    }
-
     fn since(&self, start: Instant<Monotonic>) -> Counts {
         let before = self.marks.iter().take_while(|(at, _)| *at <= start).last().or(self.marks.front());
         Counts::of(&self.socket).since(&before.map(|(_, counts)| *counts).unwrap_or_default())
@@ -203,8 +190,19 @@ pub struct SocketHistory {
     began: Option<Instant<Monotonic>>,
     read: Instant<Monotonic>,
     sockets: HashMap<u64, Live>,
+    /// The cookies of those with these ends: several where network namespaces have the same, or one
+    /// came after the other.
+    by_ends: HashMap<Ends, Vec<u64>>,
     /// What could not be read, in words.
     pub missed: String,
+}
+
+/// What a series knows of the ends of a connection: this host's port, the peer and its port.
+type Ends = (u16, IpAddr, u16);
+
+fn ends(socket: &Socket) -> Option<Ends> {
+    let remote = Some(socket.remote).filter(|remote| remote.port() != 0)?;
+    Some((socket.local.port(), remote.ip(), remote.port()))
 }
 
 /// Closed sockets that are kept.
@@ -214,7 +212,15 @@ impl SocketHistory {
     /// Rows show what happened in this time; what is closed stays for `linger`.
     pub fn new(window: Nanos, linger: Nanos) -> Self {
         let read = Instant::from_nanos(0);
-        Self { window, linger, began: None, read, sockets: HashMap::new(), missed: String::new() }
+        Self {
+            window,
+            linger,
+            began: None,
+            read,
+            sockets: HashMap::new(),
+            by_ends: HashMap::new(),
+            missed: String::new(),
+        }
     }
 
     /// Takes what has become of the sockets.
@@ -236,7 +242,14 @@ impl SocketHistory {
         changes.gone.iter().for_each(|cookie| self.close(*cookie, now));
         let start = self.start();
         let kept = self.window.max(self.linger);
-        self.sockets.retain(|_, live| live.closed.is_none_or(|at| now.since(at).unwrap_or_default() < kept));
+        let by_ends = &mut self.by_ends;
+        self.sockets.retain(|cookie, live| {
+            let stays = live.closed.is_none_or(|at| now.since(at).unwrap_or_default() < kept);
+            if !stays {
+                leave(by_ends, &live.socket, *cookie);
+            }
+            stays
+        });
         for live in self.sockets.values_mut() {
             while live.marks.get(1).is_some_and(|(at, _)| *at <= start) {
                 live.marks.pop_front();
@@ -246,6 +259,15 @@ impl SocketHistory {
 
     fn put(&mut self, socket: Socket, now: Instant<Monotonic>, first: bool) {
         let counts = Counts::of(&socket);
+        let before = self.sockets.get(&socket.cookie).map(|live| &live.socket);
+        if before.is_none_or(|before| ends(before) != ends(&socket)) {
+            if let Some(before) = before {
+                leave(&mut self.by_ends, before, socket.cookie);
+            }
+            if let Some(ends) = ends(&socket) {
+                self.by_ends.entry(ends).or_default().push(socket.cookie);
+            }
+        }
         match self.sockets.get_mut(&socket.cookie) {
             Some(live) => {
                 // A report of what was closed does not say whose it was.
@@ -310,6 +332,19 @@ impl SocketHistory {
         self.sockets.get(&cookie)
     }
 
+    /// The socket that a series is of; `None` where there is none, or it cannot be told which.
+    pub fn of(&self, key: &SeriesKey) -> Option<&Live> {
+        let host = key.peer.and_then(IpPrefix::host)?;
+        let cookies = self.by_ends.get(&(key.local_port?, host, key.peer_port?))?;
+        let mut found: Vec<&Live> = cookies.iter().filter_map(|cookie| self.sockets.get(cookie)).collect();
+        found.retain(|live| key.cgroup.is_none_or(|id| live.socket.cgroup.is_none_or(|own| own == id)));
+        match found.iter().filter(|live| live.closed.is_none()).count() {
+            0 => found.into_iter().max_by_key(|live| live.closed),
+            1 => found.into_iter().find(|live| live.closed.is_none()),
+            _ => None,
+        }
+    }
+
     /// Says whose a socket is that no process was found for.
     pub fn name(&mut self, cookie: u64, owner: impl FnOnce() -> record::socket::SocketOwner) {
         if let Some(live) = self.sockets.get_mut(&cookie) {
@@ -363,13 +398,24 @@ impl SocketHistory {
     }
 }
 
+/// A socket is not known by its ends any more.
+fn leave(by_ends: &mut HashMap<Ends, Vec<u64>>, socket: &Socket, cookie: u64) {
+    let Some(ends) = ends(socket) else { return };
+    if let Some(cookies) = by_ends.get_mut(&ends) {
+        cookies.retain(|other| *other != cookie);
+        if cookies.is_empty() {
+            by_ends.remove(&ends);
+        }
+    }
+}
+
 /// Sockets of a row that are shown one by one.
 const SHOWN: usize = 10;
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use record::socket::SocketOwner;
+    use record::socket::{OwnerSource, SocketOwner};
 
     pub(in super::super) fn socket(cookie: u64, state: SocketState, sent: u64) -> Socket {
         Socket {
@@ -381,7 +427,8 @@ pub(super) mod tests {
             network: 1,
             inode: 2,
             cgroup: Some(7),
-            owner: Some(SocketOwner { pid: 9, name: "curl".into(), others: 0 }),
+            uid: 1_000,
+            owner: Some(SocketOwner { pid: 9, name: "curl".into(), others: 0, source: OwnerSource::Descriptor }),
             receive_queue: 0,
             send_queue: 0,
             drops: 0,
@@ -432,12 +479,39 @@ pub(super) mod tests {
         let mut closed = socket(5, SocketState::Closing, 80);
         closed.owner = None;
         history.add(SocketChanges { closed: vec![closed], ..read(1_000, Vec::new()) });
-        let owner = || SocketOwner { pid: 3, name: "ab".into(), others: 0 };
+        let owner = || SocketOwner { pid: 3, name: "ab".into(), others: 0, source: OwnerSource::Tracer };
         history.name(5, owner);
         let (figures, _) = history.figures(history.all());
         assert_eq!((figures.sent, figures.alive(), figures.closed, figures.owner), (80, 0, 1, Some((3, "ab".into()))));
         history.add(read(11_100, Vec::new()));
         assert_eq!(history.all().count(), 0);
+    }
+
+    #[test]
+    fn a_series_finds_its_socket_unless_several_are_alike() {
+        let key = |cgroup| SeriesKey {
+            peer: Some("192.0.2.1".parse::<IpAddr>().unwrap().into()),
+            peer_port: Some(443),
+            local_port: Some(40_000),
+            cgroup,
+            ..SeriesKey::default()
+        };
+        let found = |history: &SocketHistory, cgroup| history.of(&key(cgroup)).map(|live| live.socket.cookie);
+        let mut history = history();
+        history.add(read(0, vec![socket(1, SocketState::Established, 0)]));
+        assert_eq!(
+            (found(&history, Some(7)), found(&history, None), found(&history, Some(8))),
+            (Some(1), Some(1), None)
+        );
+        // The one after it has the same ends; then there is another in another namespace.
+        history.add(SocketChanges { gone: vec![1], ..read(500, vec![socket(2, SocketState::Established, 0)]) });
+        assert_eq!(found(&history, Some(7)), Some(2));
+        history.add(read(1_000, vec![socket(3, SocketState::Established, 0)]));
+        assert_eq!(found(&history, Some(7)), None);
+        history.add(SocketChanges { gone: vec![2, 3], ..read(1_500, Vec::new()) });
+        assert!(found(&history, Some(7)).is_some());
+        history.add(read(12_000, Vec::new()));
+        assert!(found(&history, Some(7)).is_none() && history.by_ends.is_empty());
     }
 
     #[test]

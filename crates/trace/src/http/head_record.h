@@ -34,6 +34,12 @@ struct head_record {
 };
 SHARED(struct head_record);
 
+/* Fixed when the programs are loaded. */
+struct http_config {
+	__u32 hellos_only; /* nothing but the ClientHello of TLS is handed on */
+};
+SHARED(struct http_config);
+
 /* One per CPU; user space adds them up. */
 struct http_lost {
 	__u64 ring_buffer;

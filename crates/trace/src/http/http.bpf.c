@@ -15,6 +15,8 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+const volatile struct http_config reading SEC(".rodata.reading");
+
 /* Records with room for their bytes. */
 struct line {
 	struct head_record head;
@@ -289,6 +291,8 @@ static __always_inline void read_beginning(struct __sk_buff *ctx, bool sent)
 	info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 	if (!info || info->row == NO_ROW || !find_payload(&packet) || packet.payload < sizeof(begin) ||
 	    bpf_skb_load_bytes(ctx, packet.at, begin, sizeof(begin)))
+		return;
+	if (reading.hellos_only && begin[0] != 0x16)
 		return;
 	if (begins_line(FOUR(begin[0], begin[1], begin[2], begin[3]))) {
 		line_out(&packet);

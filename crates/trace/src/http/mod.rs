@@ -7,8 +7,8 @@
 //! followed.
 //!
 //! **Privacy:** the kernel part hands on no byte of a query, nor any that follows the first line.
-//! Of a ClientHello it hands on all, with the name of the server; only the list of protocols is
-//! looked at, and nothing of it is kept.
+//! Of a ClientHello it hands on all; only the list of protocols and the name of the server are
+//! looked at.
 
 mod parse;
 
@@ -19,7 +19,9 @@ use libbpf_rs::MapHandle;
 use record::{ConnectionId, Direction, Event, Head, Lost, Says, SeqNumber};
 
 use crate::decode::DecodeError;
-use crate::layout::{HEAD_HELLO, HEAD_LINE, HEAD_STATEMENTS, RECORD_HEAD, RawHead, RawHttpLost};
+use crate::layout::{
+    HEAD_HELLO, HEAD_LINE, HEAD_STATEMENTS, Plain as _, RECORD_HEAD, RawHead, RawHttpConfig, RawHttpLost,
+};
 use crate::memory::Memory;
 use crate::object::{self, compiled};
 use crate::probe::{Ground, Loaded, Observation, Observed, Probe, Tried};
@@ -43,7 +45,7 @@ impl Probe for Beginnings {
     }
 
     fn wanted(&self, config: &Config) -> bool {
-        config.http
+        config.http || config.hellos
     }
 
     /// One counter for each CPU; what it knows of sockets is the sending side's.
@@ -116,7 +118,9 @@ impl Loaded for Reading {
 
 fn load(ground: &Ground<'_>) -> Result<Programs, LoadError> {
     let mut object = object::open_aimed(compiled!("http"), "wirelapse_http", &ground.raw, ground.sizes)?;
+    let config = RawHttpConfig { hellos_only: (!ground.config.http).into() };
     object::set_maps(&mut object, |name, map| match name {
+        ".rodata.reading" => map.set_initial_value(config.as_bytes()),
         name if name.starts_with(".rodata") || name == LOSSES || SHARED.contains(&name) => Ok(()),
         _ => map.set_autocreate(false),
     })?;
@@ -136,7 +140,7 @@ pub(crate) fn head(record: &[u8]) -> Result<Option<Head>, DecodeError> {
     let bytes = record.get(size_of::<RawHead>()..need).ok_or(DecodeError::Truncated { have, need })?;
     let says = match raw.says.into() {
         HEAD_LINE => parse::line(bytes),
-        HEAD_HELLO => Some(Says::Tls(parse::offers_h2(bytes))),
+        HEAD_HELLO => Some(Says::Tls { h2: parse::offers_h2(bytes), server: parse::server_name(bytes) }),
         HEAD_STATEMENTS => Some(Says::Statements(raw.statements)),
         other => return Err(DecodeError::Malformed { field: "says", value: other }),
     };
@@ -151,7 +155,6 @@ pub(crate) fn head(record: &[u8]) -> Result<Option<Head>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Plain as _;
 
     fn record(change: impl FnOnce(&mut RawHead), bytes: &[u8]) -> Vec<u8> {
         let mut raw =
@@ -170,7 +173,7 @@ mod tests {
         let said = head(&statements).unwrap().unwrap();
         assert_eq!((said.says, said.direction), (Says::Statements(3), Direction::Received));
         let hello = record(|raw| raw.says = HEAD_HELLO as u8, &[0x16, 3, 1]);
-        assert_eq!(head(&hello).unwrap().unwrap().says, Says::Tls(None));
+        assert_eq!(head(&hello).unwrap().unwrap().says, Says::Tls { h2: None, server: None });
         assert_eq!(head(&record(|_| {}, b"GET key\r\n")).unwrap(), None);
     }
 

@@ -2,6 +2,8 @@
 //! nothing here panics.
 
 use record::{Label, Method, Says};
+use wire::packet::Span;
+use wire::packet::tls::ClientHello;
 
 /// What these bytes begin with: a line of HTTP/1, or the preface of HTTP/2; `None` where it is
 /// something else.
@@ -96,6 +98,16 @@ pub(super) fn offers_h2(bytes: &[u8]) -> Option<bool> {
         }
     }
     Some(false)
+}
+
+/// The name of the server that a ClientHello asks for (SNI), with the header of its record in
+/// front; `None` where it asks for none, or the bytes end before that shows. Behind an encrypted
+/// hello stands another name than the one that is read here, so that none is given.
+pub(super) fn server_name(bytes: &[u8]) -> Option<String> {
+    let length = bytes.get(6..9)?.iter().fold(0, |length, &byte| length << 8 | u32::from(byte));
+    let data = bytes.get(9..)?;
+    let hello = ClientHello::parse(Span { data: &data[..data.len().min(length as usize)], wire: length }).ok()?;
+    hello.server_name.filter(|name| !name.is_empty() && !hello.has_encrypted_hello)
 }
 
 /// Bytes that are taken from the front.
@@ -222,6 +234,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_client_hello_names_a_server_unless_it_hides_another() {
+        let name = (0, b"\0\x0b\0\0\x08H2.local".to_vec());
+        let whole = hello(&[name.clone(), (16, vec![0, 3, 2, b'h', b'2'])]);
+        assert_eq!(server_name(&whole).as_deref(), Some("h2.local"));
+        // What follows the name may be in a later packet.
+        assert_eq!(server_name(&whole[..whole.len() - 4]).as_deref(), Some("h2.local"));
+        assert_eq!(server_name(&hello(&[(16, vec![0, 3, 2, b'h', b'2'])])), None);
+        assert_eq!(server_name(&hello(&[name, (0xfe0d, vec![0; 8])])), None);
+        for end in 0..60 {
+            assert_eq!(server_name(&whole[..end]), None, "{end}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_taken(bytes: Vec<u8>, at in 0..14_usize) {
@@ -231,6 +257,7 @@ mod tests {
                     prop_assert!(label.path.bytes().all(|byte| byte.is_ascii_graphic()), "{label}");
                 }
                 offers_h2(&bytes);
+                server_name(&bytes);
             }
         }
     }

@@ -118,6 +118,7 @@ impl<'a> Message<'a> {
             network,
             inode,
             cgroup: self.attribute(CGROUP).and_then(|value| long(value, 0)),
+            uid: number(body, 64)?,
             owner: None,
             receive_queue: number(body, 56)?,
             send_queue: number(body, 60)?,
@@ -269,6 +270,7 @@ mod tests {
         );
         assert_eq!((socket.receive_queue, socket.send_queue, socket.drops), (5, 6, 9));
         assert_eq!((socket.buffers, socket.cgroup, socket.state), ([2, 4], Some(77), SocketState::Established));
+        assert_eq!(socket.uid, 1_000);
         let tcp = socket.tcp.unwrap();
         assert_eq!((tcp.sent, tcp.acknowledged, tcp.received), (900, 700, 800));
         assert_eq!(

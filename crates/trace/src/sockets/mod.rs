@@ -22,6 +22,8 @@ use netlink::Diagnostics;
 use owners::Owners;
 use wanted::Wanted;
 
+pub use owners::ancestors;
+
 /// A reading is followed by a rest of this many times the CPU time that it took. The first one is
 /// not: it finds the owners of all sockets, and what comes next is to be seen soon.
 const REST: u64 = 50;

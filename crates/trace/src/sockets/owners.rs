@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use record::Comm;
-use record::socket::SocketOwner;
+use record::socket::{OwnerSource, SocketOwner};
 
 use crate::process;
 
@@ -48,7 +48,7 @@ impl Owners {
         let mut comm = [0; 16];
         let end = name.iter().position(|byte| *byte == b'\n').unwrap_or(name.len()).min(15);
         comm[..end].copy_from_slice(&name[..end]);
-        Some(SocketOwner { pid, name: Comm(comm).to_string(), others })
+        Some(SocketOwner { pid, name: Comm(comm).to_string(), others, source: OwnerSource::Descriptor })
     }
 
     /// Lets go of what was found: it is of one moment.
@@ -56,6 +56,21 @@ impl Owners {
         self.found = HashMap::new();
     }
 }
+
+/// The processes that a process descends from, its parent first, each with its name; at most eight.
+/// Empty where it is gone.
+pub fn ancestors(pid: u32) -> Vec<(u32, String)> {
+    let mut all: Vec<(u32, String)> = Vec::new();
+    let mut at = pid;
+    while let Some(parent) = process::parent(at).filter(|parent| *parent != 0 && all.len() < MOST_ANCESTORS) {
+        all.push((parent, Comm(process::comm(parent)).to_string()));
+        at = parent;
+    }
+    all
+}
+
+/// Ancestors of a process that are named.
+const MOST_ANCESTORS: usize = 8;
 
 /// The inode of a descriptor's `socket:[123]`.
 fn inode(target: &std::path::Path) -> Option<u32> {
@@ -79,5 +94,16 @@ mod tests {
         owners.forget();
         owners.look();
         assert_eq!(owners.of(inode), None, "it rests");
+    }
+
+    #[test]
+    fn the_ancestors_of_a_process_begin_with_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
+        let found = ancestors(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found[0].0, std::process::id());
+        assert_eq!(found[1..], ancestors(std::process::id())[..found.len() - 1]);
+        assert!(found.len() <= MOST_ANCESTORS && ancestors(u32::MAX).is_empty());
     }
 }

@@ -1,12 +1,16 @@
 //! `wirelapse top`.
 
+mod aim;
 mod feed;
+mod jobs;
 mod kept;
+mod places;
 mod recording;
 mod redact;
 mod screen;
 mod state;
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,10 +30,12 @@ use crate::interrupt::Interrupt;
 use crate::options::{For, Json, heading};
 use crate::terminal;
 use feed::Feed;
-use recording::{Recorder, Recording, Service};
+use jobs::Jobs;
+use recording::{Action, Recorder, Rights, Service};
+use screen::Pressed;
 use state::{Asked, State, Typed};
 
-/// Show where the time of TCP sends goes, live: by peer, program, port, cgroup or connection
+/// Show who talks to whom, how fast, and why it is slow: live, by peer, name, process, unit or pod
 ///
 /// Histograms in the kernel count the sends. Rows show the last ten intervals. Open a row to see
 /// its legs over time, why its sends waited, and its slowest sends. On a busy machine only a share
@@ -65,11 +71,11 @@ pub struct Args {
     /// With --once: print all columns of the table as comma-separated values
     #[arg(long, requires = "once", conflicts_with = "json", help_heading = heading::OUTPUT)]
     csv: bool,
-    /// Show host names instead of addresses, as soon as the resolver knows them; --once waits 3
-    /// seconds at most
+    /// Also ask the resolver for the names of peers that the traffic itself does not name; --once
+    /// waits 3 seconds at most
     #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     resolve: bool,
-    /// Show others in place of addresses, programs and cgroups; equal ones stay equal
+    /// Show others in place of addresses, names, programs and cgroups; equal ones stay equal
     #[arg(long, conflicts_with = "resolve", help_heading = heading::OUTPUT)]
     redact: bool,
     #[command(flatten)]
@@ -83,9 +89,18 @@ pub struct Args {
 enum By {
     /// The peer's address
     Peer,
+    /// The peer's name, by TLS or DNS; its address where no name is known
+    Name,
     /// The program that sends
     Program,
+    /// The process
+    Process,
+    /// The systemd unit
+    Unit,
+    /// The pod or container
+    Pod,
     /// The port of the service: the lower of the two
+    #[value(alias = "service")]
     Port,
     /// The cgroup of the socket
     Cgroup,
@@ -97,7 +112,11 @@ impl From<By> for GroupBy {
     fn from(by: By) -> Self {
         match by {
             By::Peer => Self::Peer,
+            By::Name => Self::Name,
             By::Program => Self::Program,
+            By::Process => Self::Process,
+            By::Unit => Self::Unit,
+            By::Pod => Self::Pod,
             By::Port => Self::Port,
             By::Cgroup => Self::Cgroup,
             By::Connection => Self::Connection,
@@ -152,6 +171,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const ARRIVALS: u32 = 32;
 /// Room for records: ten thousand and more, of which at most a tenth come before they are read.
 const RING: u32 = 4 << 20;
+/// The port of servers of DNS.
+const DNS: u16 = 53;
 /// How long one wait for keys takes: what the tracer has is taken as often.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -167,7 +188,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
     let words = if args.redact { "redacted".into() } else { words };
     let mut read = followed(&target, Path::new("/"));
-    read.extend(machine::who::mount());
+    read.extend(places::Places::read());
+    let users = users();
     let columns = kept::columns();
     let sockets = Sockets::new(target.clone())?;
     let config = config(args, target);
@@ -183,11 +205,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let kept = if on_screen { recording::keep_rights() } else { rights::keep_for_walks_and_owners() };
         kept.map_err(std::io::Error::other)
     };
-    let mut service = Service { hosts: hosts::Names::default(), recording: Recording::new(&args.criteria), sockets };
+    let mut service = Service { hosts: hosts::Names::default(), jobs: Jobs::new(args.criteria.options()), sockets };
     let rights = tracer.hand_over(limit, |request| service.serve(request))?;
     let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
     rights::keep_only(&Kept { read: &read, maps: true, ..Kept::NOTHING })?;
-    let mut feed = Feed::new(args.interval, args.resolve, args.redact);
+    let mut feed = Feed::new(args.interval, args.resolve, args.redact, users);
     let mut state = State { columns, ..State::new(args.by.into(), args.sort.into(), filter) };
     let end = args.end.duration().map(|time| Instant::now() + time);
     let over = |done: bool| done || interrupt.came() || end.is_some_and(|end| Instant::now() >= end);
@@ -196,18 +218,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut screen = screen::Screen::open()?;
         let mut quit = false;
         while !over(quit) {
-            feed.draw_and_take((&mut tracer, &rights), &mut state, &mut screen, &words, &recorder.message)?;
-            for key in screen.keys(TURN)? {
-                let Some(asked) = state.key(key) else { continue };
+            feed.draw_and_take((&mut tracer, &rights), &mut state, &mut screen, &words, &recorder)?;
+            for pressed in screen.pressed(TURN)? {
+                let asked = match pressed {
+                    Pressed::Key(key) => state.key(key),
+                    Pressed::Mouse(mouse) => state.mouse(mouse),
+                };
+                let Some(asked) = asked else { continue };
                 match asked {
                     Asked::Quit => quit = true,
-                    Asked::Record => recorder.start(&rights)?,
+                    Asked::Act(action) => {
+                        act(action, &mut recorder, &rights, &feed, &mut state)?;
+                        feed.redraw();
+                    }
                     Asked::Keep => {
                         recorder.keep(&rights, &state.columns)?;
                         feed.redraw();
                     }
                     Asked::Copy => {
-                        if let Some(line) = feed.line(&state) {
+                        if let Some(line) = feed.line(&mut state) {
                             screen.copy(&line);
                         }
                     }
@@ -225,13 +254,37 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         while !over(done) {
             std::thread::sleep(TURN.min(args.interval.into()));
             if feed.take(&mut tracer, &rights, &mut state)? {
-                feed.ask_names(&rights, &state, hosts::PATIENCE)?;
-                write(args, &feed, &state, &words)?;
+                let (rows, _) = feed.rows(&mut state, true);
+                feed.ask_names(&rights, &rows, hosts::PATIENCE)?;
+                write(args, &feed, &mut state, &words)?;
                 done = args.once;
             }
         }
     }
     tracer.finish(&mut |_| ()).1.context("the trace did not end as it should")
+}
+
+/// Does something with the chosen row.
+fn act(action: Action, recorder: &mut Recorder, rights: &Rights, feed: &Feed, state: &mut State) -> anyhow::Result<()> {
+    let of_all = matches!(action, Action::Record | Action::Flight);
+    match feed.aim(state) {
+        _ if of_all => recorder.start(rights, action, "", Vec::new())?,
+        Some((row, aim)) => recorder.start(rights, action, &row, aim)?,
+        None => "what this row is of cannot be told to another command".clone_into(&mut recorder.message),
+    }
+    Ok(())
+}
+
+/// The names of users by their numbers, as far as the file of users has them.
+fn users() -> HashMap<u32, String> {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        Some((fields.nth(1)?.parse().ok()?, name))
+    };
+    // Of several names the first counts, as it does for the library of C.
+    text.lines().rev().filter_map(of_line).collect()
 }
 
 fn config(args: &Args, target: Target) -> Config {
@@ -253,6 +306,8 @@ fn config(args: &Args, target: Target) -> Config {
         histograms: Some(histograms),
         receive,
         arrivals_per_connection,
+        hellos: true,
+        dns: vec![DNS],
         ring_bytes: Some(RING),
         ..Config::default()
     };
@@ -261,11 +316,13 @@ fn config(args: &Args, target: Target) -> Config {
 }
 
 /// Writes the rows as lines of JSON or as a table.
-fn write(args: &Args, feed: &Feed, state: &State, target: &str) -> anyhow::Result<()> {
+fn write(args: &Args, feed: &Feed, state: &mut State, target: &str) -> anyhow::Result<()> {
     let mut out = crate::output::stdout().lock();
-    let (rows, in_all) = feed.rows(state);
-    let named = feed.named(rows.clone());
-    let shown = feed.shown(state, (&named, in_all), target, "");
+    let (rows, in_all) = feed.rows(state, false);
+    // A table of values has names in a column of their own, unless they were asked for.
+    let named = if args.csv && !args.resolve { rows.clone() } else { Feed::named(rows.clone()) };
+    let recorder = Recorder::default();
+    let shown = feed.shown(state, (&named, in_all), target, &recorder);
     if args.json.json {
         let mut lines = Vec::new();
         for row in &rows {
@@ -291,6 +348,7 @@ fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top:
     export::top::Row {
         by,
         label: &row.label,
+        name: row.name.as_ref().map(|name| (name.name.as_str(), name.source.name())),
         length: row.length,
         figures: &row.figures,
         quantiles,

@@ -105,16 +105,35 @@ fn keys_choose_sort_group_filter_open_and_quit() {
     terminal.until("the filter", |row| row.contains("1 of 3 rows · filter: 7.3"));
     until_peers(&mut terminal, &["127.7.7.3"]);
     press(&mut terminal, "\r");
-    terminal.until("the row, opened", |row| row.starts_with("Slowest sends"));
-    terminal.until("a slow send", |row| row.contains("100 B") && row.contains(" ago"));
+    terminal.until("the row, opened, with its percentiles", |row| row.starts_with("sends ") && row.contains("p99"));
+    terminal.until("whose it is, and of whom that descends", |row| row.contains("] ← "));
     terminal.until("a leg", |row| row.starts_with("network "));
+    press(&mut terminal, "\x1b[6~\x1b[6~");
+    terminal.until("what is below", |row| row.starts_with("Slowest sends"));
+    terminal.until("a slow send", |row| row.contains("100 B") && row.contains(" ago"));
     press(&mut terminal, "\x1b");
     terminal.until("the table", |row| row.starts_with("> 127.7.7.3 "));
     press(&mut terminal, "\x1b");
     terminal.until("all three", |row| row.contains("3 rows"));
-    press(&mut terminal, "g");
+    press(&mut terminal, "gg");
     terminal.until("programs", |row| row.starts_with("by program"));
     terminal.until("the test's own", |row| row.starts_with("> trace-"));
+    press(&mut terminal, " ");
+    terminal.until("its connections", |row| row.starts_with("    :") && row.contains(" → 127.7.7."));
+    press(&mut terminal, " ");
+    terminal.until_shown(|terminal| match terminal.rows().iter().any(|row| row.contains(" → 127.7.7.")) {
+        false => Ok(()),
+        true => Err("connections of a group that was folded".to_owned()),
+    });
+    // A click on the head of a column sorts by it, and one on the chosen row opens that.
+    let line = terminal.rows().iter().position(|row| row.starts_with("  program")).unwrap() + 1;
+    let at = terminal.rows()[line - 1].find("p99").unwrap() + 1;
+    press(&mut terminal, &format!("\x1b[<0;{at};{line}M\x1b[<0;{at};{line}m"));
+    terminal.until("the other order", |row| row.contains("sorted by p99"));
+    press(&mut terminal, &format!("\x1b[<0;3;{}M", line + 1));
+    terminal.until("the row, opened", |row| row.starts_with("sends ") && row.contains("p99"));
+    press(&mut terminal, "\x1b");
+    terminal.until("the table", |row| row.starts_with("> trace-"));
     press(&mut terminal, "p");
     terminal.until("the pause", |row| row.starts_with("PAUSED"));
     press(&mut terminal, "q");
@@ -168,12 +187,12 @@ fn once_and_json_say_what_was_sent() {
     let values = run(&["--sort", "name", "--csv"]);
     let mut lines = values.lines();
     assert!(lines.next().unwrap().starts_with("# by peer · sorted by name"), "{values}");
-    let head = "peer,sends/s,sent/s,recv/s,p50,p99,req p50,req p99,why slow,state,owner,rtt,retr.,drops,idle,queue";
+    let head = "peer,sends/s,sent/s,recv/s,p50,p99,req p50,req p99,last minute,why slow,state,owner,name,rtt,retr.,drops,idle,queue";
     assert_eq!(lines.next().unwrap(), format!("{head},waits for,tcp,qdisc,network"));
     let rows: Vec<Vec<&str>> = lines.map(|row| row.split(',').collect()).collect();
-    assert!(rows.iter().all(|row| row.len() == 20 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
+    assert!(rows.iter().all(|row| row.len() == 22 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
     assert!(
-        rows.iter().all(|row| row[9] == "established" && row[10].ends_with(&format!("[{}]", std::process::id()))),
+        rows.iter().all(|row| row[10] == "established" && row[11].ends_with(&format!("[{}]", std::process::id()))),
         "{values}"
     );
     assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["127.7.7.1", "127.7.7.2", "127.7.7.3"]);

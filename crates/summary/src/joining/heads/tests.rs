@@ -90,7 +90,7 @@ fn tls_says_what_it_offers_on_every_exchange_of_its_connection() {
     for (offered, protocol) in
         [(Some(true), Protocol::TlsH2Offered), (Some(false), Protocol::Tls), (None, Protocol::Tls)]
     {
-        let mut of = heads(&[head(Sent, 1, Says::Tls(offered))]);
+        let mut of = heads(&[head(Sent, 1, Says::Tls { h2: offered, server: None })]);
         assert_eq!(take(&mut of, (1, 500), (900, 100)).2, Some(protocol));
         assert_eq!(take(&mut of, (501, 50), (1_000, 100)).2, Some(protocol));
     }

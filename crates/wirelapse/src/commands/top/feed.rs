@@ -1,21 +1,22 @@
 //! From the tracer to the rows of the screen: snapshots of histograms by interval, and the sends
 //! that were recorded beside them.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use machine::who::{self, Hierarchy};
-use record::histogram::SeriesKey;
-use record::socket::SocketOwner;
-use record::{Connection, ConnectionId, Coverage, Event, IpPrefix, Leg, Nanos, Send};
-use report::live::{Opened, SlowestSend, Top};
-use summary::live::{self, Names, RequestHistory, SocketHistory};
+use record::histogram::{GroupBy, SeriesKey};
+use record::socket::{OwnerSource, SocketOwner};
+use record::{Connection, ConnectionId, Coverage, Direction, Event, Head, IpPrefix, Leg, Nanos, Says, Send};
+use report::live::{Opened, ShownSocket, SlowestSend, Top};
+use summary::live::{self, Heat, Live, Names, Now, RequestHistory, SocketHistory, View};
 use summary::{Group, Requests, SeriesHistory};
 use trace::Tracer;
 
-use super::recording::{self, Rights};
+use super::aim::{self, Criterion};
+use super::places::Places;
+use super::recording::{self, Ancestors, Recorder, Rights};
 use super::redact::Redaction;
 use super::screen::Screen;
 use super::state::State;
@@ -33,8 +34,7 @@ const CONNECTIONS: usize = 20_000;
 const SLOWEST: usize = 8;
 /// How long sockets that were closed stay, grey.
 const LINGER: Nanos = Nanos::from_millis(5_000);
-/// How often it is found out what share was sampled, and which cgroups there are: both walk
-/// through what there is.
+/// How often it is found out what share was sampled, which walks through what there is.
 const WALKS: u32 = 10;
 
 /// The figures, as they come in.
@@ -49,7 +49,11 @@ pub struct Feed {
     /// Joins what was sent and received to requests.
     joining: Requests,
     requests: RequestHistory,
-    hierarchy: Option<Hierarchy>,
+    heat: Heat,
+    /// What things are called.
+    names: Names,
+    places: Places,
+    ancestors: Ancestors,
     coverage: Coverage,
     looked_at: f64,
     taken: Instant,
@@ -59,24 +63,32 @@ pub struct Feed {
     cpu: f64,
     turns: u32,
     drawn: bool,
-    /// The names of hosts that came, where they are asked for.
-    names: Option<HashMap<IpAddr, String>>,
+    /// Whether the resolver is asked for the names of hosts.
+    resolve: bool,
     /// What stands in place of addresses and names, where they are not to be shown.
     redaction: Option<Redaction>,
 }
 
 impl Feed {
-    pub fn new(interval: Nanos, resolve: bool, redact: bool) -> Self {
+    /// `users` are the names of users by their numbers.
+    pub fn new(interval: Nanos, resolve: bool, redact: bool, users: HashMap<u32, String>) -> Self {
+        let mut names = Names::default();
+        if !redact {
+            names.users = users;
+        }
         Self {
             interval,
-            history: SeriesHistory::new(KEPT),
+            history: SeriesHistory::new(KEPT, SHOWN),
             sends: VecDeque::new(),
             stuck: Vec::new(),
             connections: HashMap::new(),
             sockets: SocketHistory::new(Nanos(interval.0.saturating_mul(SHOWN as u64)), LINGER),
             joining: Requests::default(),
             requests: RequestHistory::default(),
-            hierarchy: who::mount().map(|mount| Hierarchy::new(&mount)),
+            heat: Heat::default(),
+            names,
+            places: Places::default(),
+            ancestors: Ancestors::new(),
             coverage: Coverage::default(),
             looked_at: 1.0,
             taken: Instant::now(),
@@ -85,7 +97,7 @@ impl Feed {
             cpu: 0.0,
             turns: 0,
             drawn: false,
-            names: resolve.then(HashMap::new),
+            resolve,
             redaction: redact.then(Redaction::default),
         }
     }
@@ -121,8 +133,34 @@ impl Feed {
                 series.iter_mut().for_each(|one| redaction.series(one));
             }
             self.history.add(series, length);
+            self.warm();
+            self.find_places();
         }
         Ok(true)
+    }
+
+    /// Puts what the latest interval took into the strips of the last minute. What still waits is
+    /// in them with the time that it has waited so far.
+    fn warm(&mut self) {
+        let Self { heat, history, stuck, connections, .. } = self;
+        heat.turn(timestamping::now());
+        history.latest().iter().for_each(|series| heat.series(series));
+        for (send, _) in stuck {
+            let known = connections.get(&send.connection);
+            if let Some((known, waits)) = known.zip(send.unacknowledged) {
+                let program = Some(send.owner.comm.to_string());
+                heat.add(&SeriesKey { program, ..key(known) }, waits.idle);
+            }
+        }
+    }
+
+    /// Finds out which cgroups those are that have come.
+    fn find_places(&mut self) {
+        let Self { places, names, sockets, history, redaction, .. } = self;
+        let of_sockets = sockets.all().filter_map(|live| live.socket.cgroup);
+        let all = of_sockets.chain(history.keys().filter_map(|key| key.cgroup));
+        let new: HashSet<u64> = all.filter(|id| !names.places.contains_key(id)).collect();
+        names.places.extend(places.find(&new, redaction.as_mut()));
     }
 
     fn read_sockets(&mut self, rights: &Rights) -> anyhow::Result<()> {
@@ -138,7 +176,8 @@ impl Feed {
             let known = self.connections.get(&ConnectionId(cookie)).filter(|known| known.owner.pid != 0);
             if let Some(Connection { owner, .. }) = known {
                 let (pid, name) = (owner.pid, owner.comm.to_string());
-                self.sockets.name(cookie, || SocketOwner { pid, name, others: 0 });
+                let source = OwnerSource::Tracer;
+                self.sockets.name(cookie, || SocketOwner { pid, name, others: 0, source });
             }
         }
         let kept = self.interval.0.saturating_mul(SHOWN as u64);
@@ -163,9 +202,6 @@ impl Feed {
             self.looked_at = (armed / written).clamp(0.0, 1.0);
         }
         self.coverage = now;
-        if let Some(hierarchy) = &mut self.hierarchy {
-            hierarchy.refresh();
-        }
     }
 
     fn event(&mut self, mut event: Event) {
@@ -174,12 +210,14 @@ impl Feed {
         }
         // In a sample the other half of most requests is missing.
         if self.looked_at >= report::live::WHOLE {
-            let Self { joining, requests, connections, sockets, .. } = self;
+            let Self { joining, requests, connections, sockets, heat, .. } = self;
             joining.event(&event, &mut |request| {
                 if let Some(known) = connections.get(&request.connection) {
                     let cgroup = sockets.get(request.connection.0).and_then(|live| live.socket.cgroup);
                     let program = Some(request.owner.comm.to_string());
-                    requests.add(SeriesKey { cgroup, program, ..key(known) }, &request);
+                    let key = SeriesKey { cgroup, program, ..key(known) };
+                    request.whole().into_iter().for_each(|whole| heat.add(&key, whole));
+                    requests.add(key, &request);
                 }
             });
         }
@@ -196,56 +234,67 @@ impl Feed {
                 }
                 self.connections.insert(connection.id, connection);
             }
+            Event::Question(question) => self.names.question(&question),
+            Event::Head(head) => {
+                // What comes in names this host.
+                if let Head {
+                    connection,
+                    direction: Direction::Sent,
+                    says: Says::Tls { server: Some(server), .. },
+                    ..
+                } = *head
+                {
+                    self.names.hello(connection.0, &server);
+                }
+            }
             _ => {}
         }
     }
 
-    fn cgroup(&self, id: u64) -> String {
-        let shown = self.hierarchy.as_ref().filter(|_| self.redaction.is_none());
-        let path = shown.and_then(|hierarchy| hierarchy.path(id));
-        path.map_or_else(|| format!("cgroup {id}"), |path| if path.is_empty() { "/".into() } else { path.to_owned() })
+    fn now(&self) -> Now<'_> {
+        let Self { history: series, sockets, requests, heat, names, .. } = self;
+        Now { series, sockets, requests, heat, names }
     }
 
-    /// The rows as they are asked for, and how many there are without the filter.
-    pub fn rows(&self, state: &State) -> (Vec<Group>, usize) {
-        let host = |at: IpAddr| self.names.as_ref()?.get(&at).cloned();
-        let names = Names { cgroup: &|id| self.cgroup(id), host: &host };
-        let series = (&self.history, SHOWN);
-        let (mut rows, in_all) =
-            live::rows(series, &self.sockets, &self.requests, state.by, &state.filter.accepted, &names);
+    /// The rows as they are asked for, and how many there are without the filter; groups that are
+    /// unfolded have their connections below them. `is_new` says whether an interval has ended.
+    pub fn rows(&self, state: &mut State, is_new: bool) -> (Vec<Group>, usize) {
+        let (now, filter) = (self.now(), &state.filter.accepted);
+        let (mut rows, in_all) = live::rows(&now, &View { by: state.by, filter, within: None });
+        if is_new {
+            state.order.add(state.sort, &rows);
+        }
         state.sort(&mut rows);
-        (rows, in_all)
+        let mut all = Vec::with_capacity(rows.len());
+        for row in rows {
+            let group = row.label.clone();
+            all.push(row);
+            if state.unfolded.contains(&group) {
+                let within = Some((state.by, group.as_str()));
+                let mut below = live::rows(&now, &View { by: GroupBy::Connection, filter, within }).0;
+                state.sort(&mut below);
+                all.extend(below);
+            }
+        }
+        (all, in_all)
     }
 
-    /// Asks for the names of the hosts that rows show; those that have come after this time at the
-    /// latest are shown from here on.
+    /// Asks for the names of the hosts that rows show, where that is wanted; those that have come
+    /// after this time at the latest are shown from here on.
     ///
     /// # Errors
     /// That the process that is asked has ended, with the cause.
-    pub fn ask_names(&mut self, rights: &Rights, state: &State, wait: Duration) -> anyhow::Result<()> {
-        if self.names.is_none() {
-            return Ok(());
+    pub fn ask_names(&mut self, rights: &Rights, rows: &[Group], wait: Duration) -> anyhow::Result<()> {
+        if self.resolve {
+            let query = hosts::Query::new(rows.iter().filter_map(|row| row.host), wait);
+            self.names.resolved = recording::names(rights, query).context("hosts cannot be named")?;
         }
-        let (rows, _) = self.rows(state);
-        let shown = rows.iter().filter_map(|row| Some(row.host.as_ref()?.at));
-        self.names = Some(recording::names(rights, hosts::Query::new(shown, wait)).context("hosts cannot be named")?);
         Ok(())
     }
 
-    /// The label of a row, with the name of its host where it is known.
-    fn name(&self, row: &Group) -> String {
-        let named = || {
-            let host = row.host.as_ref()?;
-            Some(host.label(self.names.as_ref()?.get(&host.at)?))
-        };
-        named().unwrap_or_else(|| row.label.clone())
-    }
-
-    /// The rows with the names of hosts, as they are shown.
-    pub fn named(&self, mut rows: Vec<Group>) -> Vec<Group> {
-        if self.names.is_some() {
-            rows.iter_mut().for_each(|row| row.label = self.name(row));
-        }
+    /// The rows with the names of peers, as they are shown.
+    pub fn named(mut rows: Vec<Group>) -> Vec<Group> {
+        rows.iter_mut().for_each(|row| row.label = row.named());
         rows
     }
 
@@ -261,7 +310,7 @@ impl Feed {
         state: &'a State,
         (rows, in_all): (&'a [Group], usize),
         target: &'a str,
-        message: &'a str,
+        recorder: &'a Recorder,
     ) -> Top<'a> {
         Top {
             target,
@@ -283,46 +332,105 @@ impl Feed {
             cpu: self.cpu,
             stuck: &self.stuck,
             missed: &self.sockets.missed,
-            message,
+            message: &recorder.message,
+            recorder: recorder.flight,
             opened: None,
+            below: false,
+            scrolled: state.scrolled,
         }
     }
 
-    /// The row with this label, opened.
-    fn opened(&self, state: &State, label: &str, row: Option<&Group>) -> Opened {
-        let cgroup = |id| self.cgroup(id);
-        let over_time = self.history.over_time(state.by, label, &cgroup);
-        let cgroups: HashMap<_, _> = self.history.keys().map(|key| (without_cgroup(key), key.cgroup)).collect();
-        let now = timestamping::now();
-        let of_row = |send: &&Send| {
-            let Some(known) = self.connections.get(&send.connection) else { return false };
-            let mut key = SeriesKey { program: Some(send.owner.comm.to_string()), ..key(known) };
-            key.cgroup = cgroups.get(&key).copied().flatten();
-            state.by.label(&key, &cgroup) == label
+    /// The sockets of a row that are shown one by one.
+    fn sockets_of<'a>(&'a self, row: &'a Group) -> impl Iterator<Item = &'a Live> + Clone {
+        row.sockets.cookies.iter().filter_map(|cookie| self.sockets.get(*cookie))
+    }
+
+    /// The chosen row by its name, and what it is of as the options of a trace say it; `None` where
+    /// that is not known, or is not to be shown.
+    pub fn aim(&self, state: &mut State) -> Option<(String, Vec<Criterion>)> {
+        let (rows, _) = self.rows(state, false);
+        let row = rows.get(state.selected).filter(|_| self.redaction.is_none())?;
+        let by = if row.under.is_some() { GroupBy::Connection } else { state.by };
+        let aim = aim::of_row(by, row, self.sockets_of(row), &self.names);
+        (!aim.is_empty()).then(|| (row.id(), aim))
+    }
+
+    /// The row of this name, opened.
+    fn opened(&self, state: &State, id: &str, row: Option<&Group>, recorder: &Recorder) -> Opened {
+        let now = self.now();
+        let (by, label) = id.split_once('\n').map_or((state.by, id), |(_, label)| (GroupBy::Connection, label));
+        let taken: HashSet<&SeriesKey> = self.history.keys().filter(|key| now.is_in(key, by, label)).collect();
+        let over_time = self.history.over_time(label, |key| taken.contains(key));
+        let mut of_row = HashMap::<ConnectionId, bool>::new();
+        let mut is_of_row = |send: &Send| {
+            *of_row.entry(send.connection).or_insert_with(|| {
+                let Some(known) = self.connections.get(&send.connection) else { return false };
+                let key = SeriesKey { program: Some(send.owner.comm.to_string()), ..key(known) };
+                let live = self.sockets.get(send.connection.0);
+                live::Subject::of_key(&key, live).label(by, &self.names) == label
+            })
         };
+        let at = timestamping::now();
+        let ago = |then| at.since(then).unwrap_or_default();
         let mut slowest: Vec<SlowestSend> = self
             .sends
             .iter()
-            .filter(of_row)
-            .map(|send| SlowestSend { send: *send, ago: now.since(send.stamps.send).unwrap_or_default() })
+            .filter(|send| is_of_row(send))
+            .map(|send| SlowestSend { send: *send, ago: ago(send.stamps.send) })
             .collect();
         slowest.sort_by_key(|slow| std::cmp::Reverse(slow.send.leg(Leg::Total).ok().flatten()));
         slowest.truncate(SLOWEST);
-        let shown = row.map_or_else(|| label.to_owned(), |row| self.name(row));
-        let sockets = row.map(|row| &row.sockets.cookies[..]).unwrap_or_default();
-        let sockets = sockets.iter().filter_map(|cookie| self.sockets.get(*cookie)).map(|live| {
-            let cgroup = live.socket.cgroup.map(cgroup).unwrap_or_default();
-            report::live::ShownSocket { live: live.clone(), cgroup, now: self.sockets.read() }
+        let requests = self.requests.slowest(SLOWEST, |key| now.is_in(key, by, label));
+        let sockets = row.into_iter().flat_map(|row| self.sockets_of(row)).map(|live| {
+            let socket = &live.socket;
+            let pid = socket.owner.as_ref().map(|owner| owner.pid);
+            ShownSocket {
+                live: live.clone(),
+                place: socket.cgroup.and_then(|id| self.names.places.get(&id)).cloned().unwrap_or_default(),
+                user: self.names.users.get(&socket.uid).cloned().unwrap_or_else(|| socket.uid.to_string()),
+                ancestors: pid.and_then(|pid| self.ancestors.get(&pid)).cloned().unwrap_or_default(),
+                now: self.sockets.read(),
+            }
         });
-        Opened { label: shown, row: row.cloned(), over_time, slowest, sockets: sockets.collect() }
+        let answer = recorder.answer.as_ref().filter(|(of, _)| of == id);
+        Opened {
+            label: row.map_or_else(|| label.to_owned(), Group::named),
+            row: row.cloned(),
+            over_time,
+            slowest,
+            slowest_requests: requests.into_iter().map(|slow| (slow, ago(slow.ended))).collect(),
+            sockets: sockets.collect(),
+            answer: answer.map(|(_, lines)| lines.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Asks which processes the owners of a row descend from.
+    fn find_ancestors(&mut self, rights: &Rights, row: &Group) -> anyhow::Result<()> {
+        let pids = self.sockets_of(row).filter_map(|live| Some(live.socket.owner.as_ref()?.pid));
+        let mut pids: Vec<u32> = pids.filter(|pid| !self.ancestors.contains_key(pid)).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        if pids.is_empty() {
+            return Ok(());
+        }
+        let mut found = recording::ancestors(rights, pids).context("processes cannot be looked up")?;
+        if let Some(redaction) = &mut self.redaction {
+            let names = found.values_mut().flatten();
+            names.for_each(|(_, name)| *name = redaction.name(super::redact::Kind::Program, name));
+        }
+        if self.ancestors.len() + found.len() > MOST_ANCESTORS {
+            self.ancestors.clear();
+        }
+        self.ancestors.extend(found);
+        Ok(())
     }
 
     /// The chosen row in one line.
-    pub fn line(&self, state: &State) -> Option<String> {
-        let (rows, in_all) = self.rows(state);
-        let named = self.named(rows);
+    pub fn line(&self, state: &mut State) -> Option<String> {
+        let (rows, in_all) = self.rows(state, false);
+        let named = Self::named(rows);
         let row = named.get(state.selected)?;
-        Some(report::live::line(&self.shown(state, (&named, in_all), "", ""), row))
+        Some(report::live::line(&self.shown(state, (&named, in_all), "", &Recorder::default()), row))
     }
 
     /// The next frame shows what was changed.
@@ -337,26 +445,41 @@ impl Feed {
         state: &mut State,
         screen: &mut Screen,
         target: &str,
-        message: &str,
+        recorder: &Recorder,
     ) -> anyhow::Result<()> {
         let over = self.take(tracer, rights, state)?;
         if !over && self.drawn && !screen.resized() {
             return Ok(());
         }
+        let (rows, in_all) = self.rows(state, over);
         if over {
-            self.ask_names(rights, state, Duration::ZERO)?;
+            self.ask_names(rights, &rows, Duration::ZERO)?;
         }
-        let (rows, in_all) = self.rows(state);
-        state.show(rows.iter().map(|row| row.label.clone()).collect());
-        let opened =
-            state.opened.as_deref().map(|label| self.opened(state, label, rows.iter().find(|row| row.label == label)));
-        let rows = self.named(rows);
-        let shown = Top { opened: opened.as_ref(), ..self.shown(state, (&rows, in_all), target, message) };
-        screen.frame(|frame, canvas| report::live::top(frame, canvas, &shown));
+        state.show(rows.iter().map(Group::id).collect());
+        let (width, height) = screen.size();
+        let below = state.opened.is_none() && report::live::has_room_below(width, height);
+        let id = state.opened.clone().or_else(|| state.ids.get(state.selected).filter(|_| below).cloned());
+        let opened = match id {
+            Some(id) => {
+                let row = rows.iter().find(|row| row.id() == id);
+                row.map_or(Ok(()), |row| self.find_ancestors(rights, row))?;
+                Some(self.opened(state, &id, row, recorder))
+            }
+            None => None,
+        };
+        let rows = Self::named(rows);
+        let shown = Top { opened: opened.as_ref(), below, ..self.shown(state, (&rows, in_all), target, recorder) };
+        let mut placed = report::live::Placed::default();
+        screen.frame(|frame, canvas| placed = report::live::top(frame, canvas, &shown));
+        state.scrolled = state.scrolled.min(placed.above);
+        state.placed = placed;
         self.drawn = true;
         Ok(())
     }
 }
+
+/// Processes whose ancestors are kept.
+const MOST_ANCESTORS: usize = 1_000;
 
 /// What the series of a connection is known by, without its owner.
 fn key(known: &Connection) -> SeriesKey {
@@ -366,10 +489,6 @@ fn key(known: &Connection) -> SeriesKey {
         local_port: Some(known.local.port()),
         ..SeriesKey::default()
     }
-}
-
-fn without_cgroup(key: &SeriesKey) -> SeriesKey {
-    SeriesKey { cgroup: None, ..key.clone() }
 }
 
 /// CPU time of this process.

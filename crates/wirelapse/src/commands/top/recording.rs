@@ -1,52 +1,69 @@
 //! What takes rights beside the trace itself: reading the sockets of all network namespaces, the
-//! names of hosts, and `r`: a run of the same connections, recorded by `wirelapse trace` beside the
-//! screen. What does it is the process that has rights ([`Service`]); the one with the screen has
-//! none and asks for it ([`Recorder`]).
+//! names of hosts and processes, and what other commands of this program do with a row: record,
+//! trace, write packets, advise. What does it is the process that has rights ([`Service`]); the one
+//! with the screen has none and asks for it ([`Recorder`]).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::Path;
 
-use machine::programs;
 use record::Nanos;
 use record::socket::SocketChanges;
 use report::live::Columns;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use trace::{Error, Privileged, Sockets};
 
+use super::aim::Criterion;
+use super::jobs::{Jobs, Said};
 use super::kept;
-use crate::criteria::Criteria;
 use crate::hosts;
 
-/// How long a recording takes.
-const LENGTH: &str = "10s";
+/// What is done with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// A run of everything on the screen is recorded.
+    Record,
+    /// The row is traced, and what a report says of it is shown.
+    Trace,
+    /// Its packets are written.
+    Packets,
+    /// Its packets are written, and `wirelapse advise` reads them.
+    Advise,
+    /// The flight recorder begins, or writes what it has.
+    Flight,
+}
 
-/// What is asked of the process that records.
+/// What is asked of the process that has rights.
 #[derive(Serialize, Deserialize)]
 pub enum Request {
-    /// To begin a recording, where none goes on.
-    Start,
-    /// How the recording goes.
+    /// To begin something with these connections, where nothing goes on.
+    Start(Action, Vec<Criterion>),
+    /// How it goes.
     Tick,
-    /// To end the recording.
+    /// To end it.
     End,
     /// The names of these hosts.
     Names(hosts::Query),
+    /// The processes that these descend from.
+    Ancestors(Vec<u32>),
     /// What has become of the sockets.
     Sockets,
     /// To keep these columns for the next time; `None` for as many as there is room for.
     Keep(Option<Vec<String>>),
 }
 
+/// The processes that some processes descend from, the parent first, each with its name.
+pub type Ancestors = HashMap<u32, Vec<(u32, String)>>;
+
 /// The reply to it.
 #[derive(Serialize, Deserialize)]
 pub enum Reply {
-    /// What is to be shown of the recording.
-    Message(String),
+    /// What is to be shown of what goes on.
+    Said(Said),
     /// The names that have come.
     Names(HashMap<IpAddr, String>),
+    /// The processes above.
+    Ancestors(Ancestors),
     /// What has become of the sockets, and the CPU time that this process has used since it began.
     Sockets(SocketChanges, Nanos),
 }
@@ -54,16 +71,16 @@ pub enum Reply {
 /// Answers, in that process.
 pub struct Service {
     pub hosts: hosts::Names,
-    pub recording: Recording,
+    pub jobs: Jobs,
     pub sockets: Sockets,
 }
 
 impl Service {
     pub fn serve(&mut self, request: Request) -> Reply {
         match request {
-            Request::Start => self.recording.start(),
-            Request::Tick => self.recording.tick(),
-            Request::End => self.recording.end(),
+            Request::Start(action, of_row) => self.jobs.start(action, &of_row),
+            Request::Tick => self.jobs.tick(),
+            Request::End => self.jobs.end(),
             Request::Sockets => {
                 let read = self.sockets.read();
                 let failed = |error: Error| SocketChanges { missed: error.to_string(), ..SocketChanges::default() };
@@ -71,12 +88,15 @@ impl Service {
             }
             Request::Keep(columns) => {
                 if let Err(error) = kept::keep(columns.as_deref()) {
-                    self.recording.say(format!("the columns cannot be kept: {error}"));
+                    self.jobs.say(format!("the columns cannot be kept: {error}"));
                 }
             }
             Request::Names(query) => return Reply::Names(self.hosts.answer(query)),
+            Request::Ancestors(pids) => {
+                return Reply::Ancestors(pids.into_iter().map(|pid| (pid, trace::ancestors(pid))).collect());
+            }
         }
-        Reply::Message(self.recording.message.clone())
+        Reply::Said(self.jobs.said())
     }
 }
 
@@ -92,6 +112,15 @@ pub fn names(rights: &Rights, query: hosts::Query) -> Result<HashMap<IpAddr, Str
     Ok(if let Reply::Names(names) = reply { names } else { HashMap::new() })
 }
 
+/// The processes that these descend from.
+///
+/// # Errors
+/// As [`names`].
+pub fn ancestors(rights: &Rights, pids: Vec<u32>) -> Result<Ancestors, Error> {
+    let reply = rights.ask(&Request::Ancestors(pids))?;
+    Ok(if let Reply::Ancestors(all) = reply { all } else { HashMap::new() })
+}
+
 /// What has become of the sockets since this was asked last, and the CPU time of who read them.
 ///
 /// # Errors
@@ -101,20 +130,29 @@ pub fn sockets(rights: &Rights) -> Result<(SocketChanges, Nanos), Error> {
     Ok(if let Reply::Sockets(changes, cpu) = reply { (changes, cpu) } else { Default::default() })
 }
 
-/// What the screen knows of a recording.
+/// What the screen knows of what goes on.
 #[derive(Default)]
 pub struct Recorder {
     /// What is shown of it; nothing while there is none.
     pub message: String,
+    /// Whether the flight recorder is at work.
+    pub flight: bool,
+    /// What came back for the row with this name.
+    pub answer: Option<(String, Vec<String>)>,
+    /// The row that something was asked for.
+    asked_for: String,
 }
 
 impl Recorder {
-    /// Begins a recording, where none goes on.
+    /// Begins something with the row of this name, where nothing goes on.
     ///
     /// # Errors
     /// As [`names`].
-    pub fn start(&mut self, rights: &Rights) -> Result<(), Error> {
-        self.ask(rights, &Request::Start).map(drop)
+    pub fn start(&mut self, rights: &Rights, action: Action, row: &str, of_row: Vec<Criterion>) -> Result<(), Error> {
+        if matches!(action, Action::Trace | Action::Advise) && self.message.is_empty() {
+            row.clone_into(&mut self.asked_for);
+        }
+        self.ask(rights, &Request::Start(action, of_row)).map(drop)
     }
 
     /// Keeps columns for the next time.
@@ -126,26 +164,33 @@ impl Recorder {
         self.ask(rights, &Request::Keep(names)).map(drop)
     }
 
-    /// Asks how a recording goes; gives whether there is something else to be shown.
+    /// Asks how it goes; gives whether there is something else to be shown.
     ///
     /// # Errors
     /// As [`names`].
     pub fn tick(&mut self, rights: &Rights) -> Result<bool, Error> {
-        if self.message.is_empty() { Ok(false) } else { self.ask(rights, &Request::Tick) }
+        if self.is_quiet() { Ok(false) } else { self.ask(rights, &Request::Tick) }
     }
 
-    /// Ends a recording that goes on; its run holds what came until then.
+    /// Ends what goes on; a run holds what came until then.
     ///
     /// # Errors
     /// As [`names`].
     pub fn end(&mut self, rights: &Rights) -> Result<(), Error> {
-        if self.message.is_empty() { Ok(()) } else { self.ask(rights, &Request::End).map(drop) }
+        if self.is_quiet() { Ok(()) } else { self.ask(rights, &Request::End).map(drop) }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.message.is_empty() && !self.flight
     }
 
     fn ask(&mut self, rights: &Rights, request: &Request) -> Result<bool, Error> {
-        let Reply::Message(said) = rights.ask(request)? else { return Ok(false) };
-        let changed = said != self.message;
-        self.message = said;
+        let Reply::Said(said) = rights.ask(request)? else { return Ok(false) };
+        let changed = said.message != self.message || said.flight != self.flight || said.answer.is_some();
+        (self.message, self.flight) = (said.message, said.flight);
+        if let Some(lines) = said.answer {
+            self.answer = Some((self.asked_for.clone(), lines));
+        }
         Ok(changed)
     }
 }
@@ -157,74 +202,4 @@ impl Recorder {
 /// Where a right that is not needed cannot be given up.
 pub fn keep_rights() -> Result<(), rights::Error> {
     rights::keep_for_recordings(Path::new("."))
-}
-
-/// The recording that goes on, and what is to be said of it.
-pub struct Recording {
-    options: Vec<std::ffi::OsString>,
-    child: Option<(Child, PathBuf)>,
-    message: String,
-    /// Ticks for which the message still stays.
-    left: u32,
-}
-
-impl Recording {
-    pub fn new(criteria: &Criteria) -> Self {
-        let options = criteria.options();
-        let options = if options.is_empty() { vec!["--all".into()] } else { options };
-        Self { options, child: None, message: String::new(), left: 0 }
-    }
-
-    fn start(&mut self) {
-        if self.child.is_some() {
-            return;
-        }
-        let name = |n: u32| PathBuf::from(format!("wirelapse-top-{}-{n}", std::process::id()));
-        let run = (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0));
-        let started = std::env::current_exe().and_then(|program| {
-            let mut command = programs::command(&program);
-            command.arg("trace").args(&self.options).args(["--for", LENGTH, "-o"]).arg(&run);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-        });
-        match started {
-            Ok(child) => {
-                self.say(format!("recording {LENGTH} to {}", run.display()));
-                self.child = Some((child, run));
-            }
-            Err(error) => self.say(format!("cannot record: {error}")),
-        }
-    }
-
-    fn tick(&mut self) {
-        if let Some((child, run)) = &mut self.child {
-            let Ok(Some(status)) = child.try_wait() else { return };
-            let run = run.display().to_string();
-            self.child = None;
-            self.say(if status.success() {
-                format!("recorded {run}: wirelapse report {run}")
-            } else {
-                format!("the recording to {run} failed: run wirelapse trace for the reason")
-            });
-            return;
-        }
-        self.left = self.left.saturating_sub(1);
-        if self.left == 0 {
-            self.message.clear();
-        }
-    }
-
-    fn end(&mut self) {
-        let Some((mut child, _)) = self.child.take() else { return };
-        if let Ok(pid) = i32::try_from(child.id())
-            && let Some(pid) = Pid::from_raw(pid)
-        {
-            let _ = kill_process(pid, Signal::INT);
-        }
-        let _ = child.wait();
-    }
-
-    fn say(&mut self, text: String) {
-        self.message = text;
-        self.left = 50;
-    }
 }

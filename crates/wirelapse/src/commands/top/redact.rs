@@ -6,13 +6,33 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use record::histogram::Series;
 use record::socket::{Socket, SocketChanges};
-use record::{Comm, Event, IpPrefix};
+use record::{Comm, Event, IpPrefix, Question, Says};
+
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Program,
+    Host,
+    Unit,
+    Pod,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Host => "host",
+            Self::Unit => "unit",
+            Self::Pod => "pod",
+        }
+    }
+}
 
 /// Replaces addresses and names by the order in which they come.
 #[derive(Debug, Default)]
 pub struct Redaction {
     addresses: HashMap<IpAddr, IpAddr>,
-    programs: HashMap<String, String>,
+    names: HashMap<(Kind, String), String>,
 }
 
 impl Redaction {
@@ -33,9 +53,21 @@ impl Redaction {
         SocketAddr::new(self.address(end.ip()), end.port())
     }
 
+    /// What stands in place of a name.
+    pub fn name(&mut self, kind: Kind, name: &str) -> String {
+        let n = self.names.keys().filter(|(of, _)| *of == kind).count() + 1;
+        self.names.entry((kind, name.to_owned())).or_insert_with(|| format!("{}-{n}", kind.word())).clone()
+    }
+
     fn program(&mut self, name: &str) -> String {
-        let n = self.programs.len() + 1;
-        self.programs.entry(name.to_owned()).or_insert_with(|| format!("program-{n}")).clone()
+        self.name(Kind::Program, name)
+    }
+
+    fn question(&mut self, question: &mut Question) {
+        question.name = self.name(Kind::Host, &question.name);
+        let found = question.addresses.split(' ').filter_map(|address| address.parse().ok());
+        let shown: Vec<String> = found.map(|address| self.address(address).to_string()).collect();
+        question.addresses = shown.join(" ");
     }
 
     fn comm(&mut self, comm: Comm) -> Comm {
@@ -49,6 +81,12 @@ impl Redaction {
                 connection.local = self.end(connection.local);
                 connection.remote = self.end(connection.remote);
                 connection.owner.comm = self.comm(connection.owner.comm);
+            }
+            Event::Question(question) => self.question(question),
+            Event::Head(head) => {
+                if let Says::Tls { server: Some(name), .. } = &mut head.says {
+                    *name = self.name(Kind::Host, name);
+                }
             }
             Event::Send(send) => send.owner.comm = self.comm(send.owner.comm),
             Event::Receive(receive) => receive.reader.comm = self.comm(receive.reader.comm),
@@ -95,5 +133,9 @@ mod tests {
         assert_eq!(redaction.end(SocketAddr::new(peer, 80)).to_string(), "10.0.0.1:80");
         assert_eq!(redaction.end("127.0.0.1:80".parse().unwrap()).to_string(), "127.0.0.1:80");
         assert_eq!((redaction.program("curl"), redaction.program("nginx")), ("program-2".into(), "program-1".into()));
+        let mut asked = Question { name: "a.example".into(), addresses: "192.0.2.1".into(), ..Question::blank() };
+        redaction.question(&mut asked);
+        assert_eq!((asked.name.as_str(), asked.addresses.as_str()), ("host-1", "10.0.0.1"));
+        assert_eq!(redaction.name(Kind::Host, "a.example"), "host-1");
     }
 }

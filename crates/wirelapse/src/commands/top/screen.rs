@@ -7,13 +7,21 @@ use std::time::Duration;
 use base64::Engine as _;
 use paper::Canvas;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyEvent, KeyEventKind, MouseEvent,
+};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
 use ratatui::{Frame, Terminal};
 
 use crate::output::harmless_cells;
 use crate::terminal;
+
+/// What a person does at a terminal.
+pub enum Pressed {
+    Key(KeyEvent),
+    Mouse(MouseEvent),
+}
 
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -32,7 +40,7 @@ impl Screen {
         let opened = Terminal::new(backend).inspect_err(|_| drop(disable_raw_mode()))?;
         let screen =
             Self { terminal: opened, colour: terminal::colour(), unicode: terminal::unicode(), resized: false };
-        execute!(stdout(), EnterAlternateScreen, cursor::Hide)?;
+        execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)?;
         Ok(screen)
     }
 
@@ -53,33 +61,39 @@ impl Screen {
         let _ = write!(stdout(), "\x1b]52;c;{encoded}\x07").and_then(|()| stdout().flush());
     }
 
+    /// Its columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        self.terminal.size().map_or((0, 0), |size| (size.width, size.height))
+    }
+
     /// Whether the size has changed since the last call.
     pub fn resized(&mut self) -> bool {
         std::mem::take(&mut self.resized)
     }
 
-    /// The keys that come within this time, or the first of them.
+    /// What is pressed within this time, or the first of it.
     ///
     /// # Errors
     /// Where the terminal cannot be read.
-    pub fn keys(&mut self, within: Duration) -> io::Result<Vec<KeyEvent>> {
-        let mut keys = Vec::new();
+    pub fn pressed(&mut self, within: Duration) -> io::Result<Vec<Pressed>> {
+        let mut all = Vec::new();
         let mut wait = within;
         while event::poll(wait)? {
             match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => keys.push(key),
+                Event::Key(key) if key.kind != KeyEventKind::Release => all.push(Pressed::Key(key)),
+                Event::Mouse(mouse) => all.push(Pressed::Mouse(mouse)),
                 Event::Resize(..) => self.resized = true,
                 _ => {}
             }
             wait = Duration::ZERO;
         }
-        Ok(keys)
+        Ok(all)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
+        let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
     }
 }

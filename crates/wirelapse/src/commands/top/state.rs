@@ -1,19 +1,21 @@
 //! What is chosen on the screen of `wirelapse top`, and what each key does to it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use record::histogram::GroupBy;
-use report::live::{Column, Columns};
-use summary::live::{Filter, FilterError};
+use report::live::{Column, Columns, Placed, Pointed};
+use summary::live::{Filter, FilterError, Order};
 use summary::{Group, SortBy};
+
+use super::recording::Action;
 
 /// What a key asks of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Quit,
-    /// To record a run.
-    Record,
+    /// To do something with the chosen row.
+    Act(Action),
     /// To copy the chosen row.
     Copy,
     /// To keep the columns for the next time.
@@ -58,8 +60,12 @@ impl Typed {
 pub struct State {
     pub by: GroupBy,
     pub sort: SortBy,
-    /// The row by its number, and by its label where it was chosen: it stays chosen when rows
-    /// change places.
+    /// The averages that rows are sorted by.
+    pub order: Order,
+    /// The groups that are unfolded, by their labels.
+    pub unfolded: BTreeSet<String>,
+    /// The row by its number, and by its name where it was chosen: it stays chosen when rows change
+    /// places.
     pub selected: usize,
     pub chosen: Option<String>,
     /// Whether the order is turned round.
@@ -67,21 +73,27 @@ pub struct State {
     pub filter: Typed,
     pub typing: bool,
     pub paused: bool,
-    /// The labels in the order in which rows stay.
+    /// The names in the order in which rows stay.
     pub frozen: Option<Vec<String>>,
     /// Whether the help is shown.
     pub help: bool,
     pub columns: Columns,
     /// The column that is chosen in the list of them, while that is shown.
     pub choosing: Option<usize>,
-    /// The label of the row that is open.
+    /// The name of the row that is open.
     pub opened: Option<String>,
-    /// The labels of the rows, as shown last.
-    pub labels: Vec<String>,
+    /// Lines of it that are above the screen.
+    pub scrolled: usize,
+    /// Where they are on the screen.
+    pub placed: Placed,
+    /// The names of the rows ([`Group::id`]), as shown last.
+    pub ids: Vec<String>,
 }
 
 /// Rows that a page key goes.
 const PAGE: usize = 10;
+/// Rows that one step of the wheel goes.
+const WHEEL: usize = 3;
 /// The longest filter.
 const FILTER: usize = 200;
 
@@ -92,23 +104,23 @@ impl State {
 
     /// Puts rows in order. While that is frozen, new ones come last.
     pub fn sort(&self, rows: &mut [Group]) {
-        self.sort.sort(rows);
+        self.order.sort(self.sort, rows);
         if self.reversed {
             rows.reverse();
         }
         if let Some(frozen) = &self.frozen {
             let places: HashMap<&str, usize> = frozen.iter().map(String::as_str).zip(0..).collect();
-            rows.sort_by_key(|row| places.get(row.label.as_str()).copied().unwrap_or(usize::MAX));
+            rows.sort_by_key(|row| places.get(row.id().as_str()).copied().unwrap_or(usize::MAX));
         }
     }
 
-    /// Takes the labels that are shown now: the chosen row is found again.
-    pub fn show(&mut self, labels: Vec<String>) {
-        if let Some(at) = self.chosen.as_ref().and_then(|chosen| labels.iter().position(|label| label == chosen)) {
+    /// Takes the names of the rows that are shown now: the chosen row is found again.
+    pub fn show(&mut self, ids: Vec<String>) {
+        if let Some(at) = self.chosen.as_ref().and_then(|chosen| ids.iter().position(|id| id == chosen)) {
             self.selected = at;
         }
-        self.selected = self.selected.min(labels.len().saturating_sub(1));
-        self.labels = labels;
+        self.selected = self.selected.min(ids.len().saturating_sub(1));
+        self.ids = ids;
     }
 
     /// What a key does; `None` where it does nothing.
@@ -131,23 +143,33 @@ impl State {
             KeyCode::Esc if self.opened.is_some() => self.opened = None,
             KeyCode::Esc if !self.filter.text.is_empty() => self.filter.clear(),
             KeyCode::Esc => return Some(Asked::Quit),
-            KeyCode::Char('r') => return Some(Asked::Record),
+            KeyCode::Char('r') => return Some(Asked::Act(Action::Record)),
+            KeyCode::Char('x') => return Some(Asked::Act(Action::Flight)),
+            KeyCode::Char('w') => return Some(Asked::Act(Action::Packets)),
+            // What comes back is shown in the row.
+            KeyCode::Char(key @ ('t' | 'a')) => {
+                self.open()?;
+                return Some(Asked::Act(if key == 't' { Action::Trace } else { Action::Advise }));
+            }
             KeyCode::Char('y') => return Some(Asked::Copy),
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Char('?') => self.help = true,
             KeyCode::Up | KeyCode::Char('k') => self.choose(self.selected.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.choose(self.selected + 1),
+            KeyCode::PageUp if self.opened.is_some() => self.scrolled = self.scrolled.saturating_sub(PAGE),
+            KeyCode::PageDown if self.opened.is_some() => self.scrolled += PAGE,
+            KeyCode::Home if self.opened.is_some() => self.scrolled = 0,
             _ if self.opened.is_some() => return None,
+            KeyCode::Char(' ') => self.fold()?,
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('S') => self.reversed = !self.reversed,
-            KeyCode::Char('f') => self.frozen = self.frozen.is_none().then(|| self.labels.clone()),
+            KeyCode::Char('f') => self.frozen = self.frozen.is_none().then(|| self.ids.clone()),
             KeyCode::Char('c') => self.choosing = Some(0),
             KeyCode::Char('g') => {
-                self.by = self.by.next();
-                (self.chosen, self.selected, self.frozen) = (None, 0, None);
+                self.group_by(self.by.next());
             }
             KeyCode::Char('/') => self.typing = true,
-            KeyCode::Enter => self.opened = Some(self.labels.get(self.selected)?.clone()),
+            KeyCode::Enter => self.open()?,
             KeyCode::PageUp => self.choose(self.selected.saturating_sub(PAGE)),
             KeyCode::PageDown => self.choose(self.selected + PAGE),
             KeyCode::Home => self.choose(0),
@@ -157,12 +179,65 @@ impl State {
         Some(Asked::Redraw)
     }
 
+    fn group_by(&mut self, by: GroupBy) {
+        self.by = by;
+        (self.chosen, self.selected, self.frozen) = (None, 0, None);
+        self.unfolded.clear();
+    }
+
+    /// Opens the chosen row, where there is one.
+    fn open(&mut self) -> Option<()> {
+        self.opened = Some(self.ids.get(self.selected)?.clone());
+        self.scrolled = 0;
+        Some(())
+    }
+
+    /// Unfolds the chosen group into its connections, or folds it; single connections are folded
+    /// into processes.
+    fn fold(&mut self) -> Option<()> {
+        if self.by == GroupBy::Connection {
+            self.group_by(GroupBy::Process);
+            return Some(());
+        }
+        let chosen = self.ids.get(self.selected)?;
+        let group = chosen.split_once('\n').map_or(chosen.as_str(), |(group, _)| group).to_owned();
+        if !self.unfolded.remove(&group) {
+            self.unfolded.insert(group.clone());
+        }
+        self.chosen = Some(group);
+        Some(())
+    }
+
     fn choose(&mut self, row: usize) {
-        self.selected = row.min(self.labels.len().saturating_sub(1));
-        self.chosen = self.labels.get(self.selected).cloned();
+        self.selected = row.min(self.ids.len().saturating_sub(1));
+        self.chosen = self.ids.get(self.selected).cloned();
+        self.scrolled = 0;
         if self.opened.is_some() {
             self.opened.clone_from(&self.chosen);
         }
+    }
+
+    /// What the mouse does: a click chooses a row, opens the one that is chosen, or sorts by a
+    /// column; the wheel goes through rows, or through the text of one that is open.
+    pub fn mouse(&mut self, mouse: MouseEvent) -> Option<Asked> {
+        if self.help || self.typing || self.choosing.is_some() {
+            return None;
+        }
+        let opened = self.opened.is_some();
+        match mouse.kind {
+            MouseEventKind::ScrollUp if opened => self.scrolled = self.scrolled.saturating_sub(WHEEL),
+            MouseEventKind::ScrollDown if opened => self.scrolled += WHEEL,
+            MouseEventKind::ScrollUp => self.choose(self.selected.saturating_sub(WHEEL)),
+            MouseEventKind::ScrollDown => self.choose(self.selected + WHEEL),
+            MouseEventKind::Down(MouseButton::Left) => match self.placed.at(mouse.column, mouse.row)? {
+                Pointed::Row(row) if row == self.selected && self.chosen.is_some() => self.open()?,
+                Pointed::Row(row) => self.choose(row),
+                Pointed::Head(by) if by == self.sort => self.reversed = !self.reversed,
+                Pointed::Head(by) => (self.sort, self.reversed) = (by, false),
+            },
+            _ => return None,
+        }
+        Some(Asked::Redraw)
     }
 
     /// A key while the columns are chosen.
@@ -256,11 +331,45 @@ mod tests {
     fn groups_and_orders_go_round() {
         let mut state = State::default();
         press(&mut state, "gs");
-        assert_eq!((state.by, state.sort), (GroupBy::Program, SortBy::P50));
-        press(&mut state, "ggggssssssss");
+        assert_eq!((state.by, state.sort), (GroupBy::Name, SortBy::P50));
+        press(&mut state, "ggggggggssssssss");
         assert_eq!((state.by, state.sort), (GroupBy::Peer, SortBy::Rate));
         let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(state.key(control), Some(Asked::Quit));
+    }
+
+    #[test]
+    fn a_group_is_unfolded_and_folded_from_any_of_its_rows() {
+        let mut state = State { by: GroupBy::Process, ..State::default() };
+        state.show(labels(&["a[1]", "b[2]"]));
+        press(&mut state, "j ");
+        assert!(state.unfolded.contains("b[2]"));
+        state.show(labels(&["a[1]", "b[2]", "b[2]\n:1 → x:2", "b[2]\n:3 → x:2"]));
+        press(&mut state, "jj ");
+        assert_eq!((state.unfolded.len(), state.chosen.as_deref()), (0, Some("b[2]")));
+        // Connections fold into processes.
+        let mut state = State { by: GroupBy::Connection, ..State::default() };
+        press(&mut state, " ");
+        assert_eq!(state.by, GroupBy::Process);
+    }
+
+    #[test]
+    fn what_is_asked_of_a_row_is_shown_in_it() {
+        let mut state = State::default();
+        assert_eq!(press(&mut state, "ta"), [None, None], "there is no row");
+        state.show(labels(&["a", "b"]));
+        assert_eq!(press(&mut state, "jt"), [Some(Asked::Redraw), Some(Asked::Act(Action::Trace))]);
+        assert_eq!(state.opened.as_deref(), Some("b"));
+        let asked =
+            [Action::Packets, Action::Advise, Action::Record, Action::Flight].map(|action| Some(Asked::Act(action)));
+        assert_eq!(press(&mut state, "warx"), asked);
+        // Its text is scrolled through.
+        for (key, lines) in
+            [(KeyCode::PageDown, 10), (KeyCode::PageDown, 20), (KeyCode::PageUp, 10), (KeyCode::Home, 0)]
+        {
+            state.key(KeyEvent::new(key, KeyModifiers::NONE));
+            assert_eq!(state.scrolled, lines);
+        }
     }
 
     #[test]

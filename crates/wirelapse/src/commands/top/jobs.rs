@@ -1,0 +1,260 @@
+//! Other commands of this program that run beside the screen: one with a row, and the flight
+//! recorder.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::thread::JoinHandle;
+
+use machine::programs;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::aim::{self, Criterion};
+use super::recording::Action;
+
+/// How long a recording takes, and packets are written.
+const LENGTH: &str = "10s";
+/// How long a row is traced.
+const LOOK: &str = "5s";
+/// What the flight recorder keeps.
+const KEPT: &str = "30s";
+/// How long advice may take.
+const BUDGET: &str = "2m";
+/// Of what a command says so much is shown.
+const MOST_SAID: u64 = 1 << 18;
+/// Ticks for which a message stays.
+const STAYS: u32 = 50;
+
+/// What is to be shown.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Said {
+    pub message: String,
+    /// Whether the flight recorder is at work.
+    pub flight: bool,
+    /// What a command said that has ended.
+    pub answer: Option<Vec<String>>,
+}
+
+/// What a command is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    Run,
+    Report,
+    Packets,
+    PacketsForAdvice,
+    Advice,
+}
+
+/// A command that runs.
+struct Job {
+    purpose: Purpose,
+    child: Child,
+    /// The run or the file that it writes, or reads.
+    path: PathBuf,
+    says: JoinHandle<String>,
+}
+
+/// Those that run, and what is to be said of them.
+pub struct Jobs {
+    /// The options that name the connections of the screen.
+    of_screen: Vec<OsString>,
+    job: Option<Job>,
+    flight: Option<(Child, PathBuf, bool)>,
+    message: String,
+    answer: Option<Vec<String>>,
+    /// Ticks for which the message still stays.
+    left: u32,
+}
+
+impl Jobs {
+    pub fn new(of_screen: Vec<OsString>) -> Self {
+        Self { of_screen, job: None, flight: None, message: String::new(), answer: None, left: 0 }
+    }
+
+    pub fn said(&mut self) -> Said {
+        Said { message: self.message.clone(), flight: self.flight.is_some(), answer: self.answer.take() }
+    }
+
+    pub fn say(&mut self, text: String) {
+        self.message = text;
+        self.left = STAYS;
+    }
+
+    /// Begins something, where nothing else goes on but the flight recorder.
+    pub fn start(&mut self, action: Action, of_row: &[Criterion]) {
+        if action == Action::Flight {
+            return self.fly();
+        }
+        if self.job.is_some() {
+            return;
+        }
+        let target = aim::options(&self.of_screen, if action == Action::Record { &[] } else { of_row });
+        let words = |all: &[&str]| all.iter().map(OsString::from).collect::<Vec<_>>();
+        let (purpose, path, mut more, says) = match action {
+            Action::Trace => {
+                let more = words(&["--for", LOOK, "--requests", "--no-live"]);
+                (Purpose::Report, PathBuf::new(), more, format!("tracing the row for {LOOK}"))
+            }
+            Action::Packets | Action::Advise => {
+                let purpose = if action == Action::Packets { Purpose::Packets } else { Purpose::PacketsForAdvice };
+                let file = unused("pcapng");
+                let says = format!("writing the packets of {LENGTH} to {}", file.display());
+                (purpose, file, words(&["--for", LENGTH, "--packets", "-w"]), says)
+            }
+            Action::Record | Action::Flight => {
+                let run = unused("");
+                let says = format!("recording {LENGTH} to {}", run.display());
+                (Purpose::Run, run, words(&["--for", LENGTH, "-o"]), says)
+            }
+        };
+        more.extend(Some(path.clone().into_os_string()).filter(|path| !path.is_empty()));
+        self.run(purpose, path, &[words(&["trace"]), target, more].concat(), says);
+    }
+
+    fn run(&mut self, purpose: Purpose, path: PathBuf, arguments: &[OsString], says: String) {
+        match spawn(arguments) {
+            Ok(mut child) => {
+                let heard = [child.stdout.take().map(hear), child.stderr.take().map(hear)];
+                let together = move || heard.into_iter().flatten().map(|one| one.join().unwrap_or_default()).collect();
+                self.job = Some(Job { purpose, child, path, says: std::thread::spawn(together) });
+                self.say(says);
+            }
+            Err(error) => self.say(format!("cannot start it: {error}")),
+        }
+    }
+
+    /// Begins the flight recorder, or has it write what it has.
+    fn fly(&mut self) {
+        if let Some((child, run, asked)) = &mut self.flight {
+            if !*asked {
+                signal(child, Signal::USR1);
+                *asked = true;
+                let text = format!("the last {KEPT} and what follows in {KEPT} go to {}", run.display());
+                self.say(text);
+            }
+            return;
+        }
+        let run = unused("");
+        let mut arguments: Vec<OsString> = vec!["trace".into()];
+        arguments.extend(aim::options(&self.of_screen, &[]));
+        arguments.extend(["--until", "signal", "--keep", KEPT, "-o"].map(OsString::from));
+        arguments.push(run.clone().into());
+        match spawn(&arguments) {
+            Ok(mut child) => {
+                drop((child.stdout.take().map(hear), child.stderr.take().map(hear)));
+                self.flight = Some((child, run, false));
+                self.say(format!("the flight recorder is on: x writes the last {KEPT}"));
+            }
+            Err(error) => self.say(format!("cannot start it: {error}")),
+        }
+    }
+
+    pub fn tick(&mut self) {
+        if let Some((child, run, _)) = &mut self.flight
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            let run = run.display().to_string();
+            self.flight = None;
+            self.say(if status.success() {
+                format!("recorded {run}: wirelapse report {run}")
+            } else {
+                "the flight recorder has ended: run wirelapse trace --until signal for the reason".to_owned()
+            });
+        }
+        if let Some(job) = &mut self.job {
+            let Ok(Some(status)) = job.child.try_wait() else { return };
+            let Some(job) = self.job.take() else { return };
+            let says = job.says.join().unwrap_or_default();
+            self.over(job.purpose, job.path, status.success(), &says);
+            return;
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.message.clear();
+        }
+    }
+
+    /// A command has ended, and said this.
+    fn over(&mut self, purpose: Purpose, path: PathBuf, well: bool, says: &str) {
+        let shown = path.display().to_string();
+        let mut lines: Vec<String> = says.lines().map(str::to_owned).collect();
+        let message = match purpose {
+            Purpose::Run if well => format!("recorded {shown}: wirelapse report {shown}"),
+            Purpose::Run => format!("the recording to {shown} failed: run wirelapse trace for the reason"),
+            Purpose::Packets if well => {
+                let opens = has_display() && programs::find("wireshark").is_some_and(|program| show(&program, &path));
+                let then = if opens { "Wireshark opens it" } else { "Wireshark and wirelapse analyze read it" };
+                format!("wrote {shown}: {then}")
+            }
+            Purpose::PacketsForAdvice if well => {
+                let arguments = ["advise".into(), path.clone().into(), "--budget".into(), BUDGET.into()];
+                return self.run(
+                    Purpose::Advice,
+                    path,
+                    &arguments,
+                    format!("trying settings, at most {BUDGET}: {shown}"),
+                );
+            }
+            Purpose::Packets | Purpose::PacketsForAdvice => "no packets were written: the reason is above".to_owned(),
+            Purpose::Report if well => "traced: the report is above".to_owned(),
+            Purpose::Report => "the trace failed: the reason is above".to_owned(),
+            Purpose::Advice if well => "the advice is above".to_owned(),
+            Purpose::Advice => {
+                lines.push(format!("This process may not build a lab. Run: sudo wirelapse advise {shown}"));
+                "no advice: what to do is above".to_owned()
+            }
+        };
+        let is_shown = matches!(purpose, Purpose::Report | Purpose::Advice) || !well && purpose != Purpose::Run;
+        self.answer = is_shown.then_some(lines);
+        self.say(message);
+    }
+
+    /// Ends what runs; what was recorded until then stays.
+    pub fn end(&mut self) {
+        let job = self.job.take().map(|job| job.child);
+        let flight = self.flight.take().map(|(child, _, _)| child);
+        for mut child in job.into_iter().chain(flight) {
+            signal(&child, Signal::INT);
+            let _ = child.wait();
+        }
+    }
+}
+
+fn spawn(arguments: &[OsString]) -> std::io::Result<Child> {
+    let mut command = programs::command(&std::env::current_exe()?);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+}
+
+/// Reads all that a command says, so that it never waits for a reader, and keeps the beginning.
+fn hear(from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut from, mut kept) = (from, Vec::new());
+        let _ = from.by_ref().take(MOST_SAID).read_to_end(&mut kept);
+        let _ = std::io::copy(&mut from, &mut std::io::sink());
+        String::from_utf8_lossy(&kept).into_owned()
+    })
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// A name in this folder that nothing has yet.
+fn unused(extension: &str) -> PathBuf {
+    let name = |n: u32| PathBuf::from(format!("wirelapse-top-{}-{n}", std::process::id())).with_extension(extension);
+    (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
+}
+
+fn has_display() -> bool {
+    ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Opens a file with a program, which is left to itself.
+fn show(program: &std::path::Path, file: &std::path::Path) -> bool {
+    let mut command = programs::command(program);
+    command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+}
