@@ -244,6 +244,11 @@ impl SeriesHistory {
             })
             .collect();
         self.before = series.into_iter().map(|series| (series.key.clone(), series)).collect();
+        self.push(changed, length);
+    }
+
+    /// Takes what was added to each series in an interval of this length.
+    pub fn push(&mut self, changed: Vec<Series>, length: Nanos) {
         for one in &changed {
             match self.recent.get_mut(&one.key) {
                 Some(together) => together.merge(one),
@@ -270,9 +275,9 @@ impl SeriesHistory {
         self.intervals.back().map(|(_, changed)| &changed[..]).unwrap_or_default()
     }
 
-    /// All keys that there are.
+    /// The keys of all that was added in the intervals that are kept; some come several times.
     pub fn keys(&self) -> impl Iterator<Item = &SeriesKey> {
-        self.before.keys()
+        self.intervals.iter().flat_map(|(_, changed)| changed).map(|series| &series.key)
     }
 
     /// What was added to each series in the intervals that rows show.

@@ -1,5 +1,5 @@
-//! A row of `wirelapse top` that is open: what was asked of it, how long its sends and requests took,
-//! its sockets, its legs over time, why its sends waited, and the slowest of them.
+//! A row of `wirelapse top` that is open: what was asked of it, how long its sends and requests
+//! took, its sockets, its legs over time, why its sends waited, and the slowest of them.
 
 use ratatui::text::{Line, Span};
 use record::histogram::{Bounds, Histogram};

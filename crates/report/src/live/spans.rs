@@ -1,5 +1,5 @@
-//! Pieces of a line of the screen: text in a column, the bar of a send's legs, the strip of the last
-//! minute.
+//! Pieces of a line of the screen: text in a column, the bar of a send's legs, the strip of the
+//! last minute.
 
 use ratatui::text::Span;
 use record::{Leg, Nanos};

@@ -58,6 +58,9 @@ pub struct Top<'a> {
     /// The oldest send of each connection that is stuck, with the ends of its connection where they
     /// are known; the one that waits longest first.
     pub stuck: &'a [(Send, Option<(SocketAddr, SocketAddr)>)],
+    /// How much time passes between two readings of the sockets, where that is more than an
+    /// interval.
+    pub pace: Option<Nanos>,
     /// What of the sockets could not be read; empty where all was.
     pub missed: &'a str,
     /// Something to say: a recording, a problem.
@@ -255,6 +258,9 @@ fn words(top: &Top<'_>) -> Vec<String> {
     });
     if !top.filter.is_empty() && !top.typing {
         words.push(format!("filter: {}", top.filter));
+    }
+    if let Some(pace) = top.pace {
+        words.push(format!("sockets read every {}", quantity::time_to(pace.0 as f64, 2)));
     }
     if !top.missed.is_empty() {
         words.push(format!("missing: {}", top.missed));
@@ -470,6 +476,7 @@ mod tests {
             columns: AUTOMATIC.get_or_init(Columns::default),
             choosing: None,
             missed: "",
+            pace: None,
             looked_at: 1.0,
             cpu: 0.004,
             stuck: &[],
@@ -607,6 +614,8 @@ mod tests {
     #[test]
     fn what_is_a_sample_is_marked_and_what_is_said_takes_the_place_of_the_keys() {
         let rows = rows(1);
+        let slow = Top { pace: Some(Nanos::from_millis(3_100)), ..shown(&rows, 0) };
+        assert!(drawn(90, 10, false, true, &slow)[1].contains("sockets read every 3.1"));
         let top = Top { looked_at: 0.25, message: "recording", paused: true, ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("~4000") && text.contains("PAUSED") && text.contains("25 %"), "{text}");

@@ -189,6 +189,8 @@ pub struct SocketHistory {
     linger: Nanos,
     began: Option<Instant<Monotonic>>,
     read: Instant<Monotonic>,
+    /// How much time passed between the last two readings.
+    pace: Nanos,
     sockets: HashMap<u64, Live>,
     /// The cookies of those with these ends: several where network namespaces have the same, or one
     /// came after the other.
@@ -217,6 +219,7 @@ impl SocketHistory {
             linger,
             began: None,
             read,
+            pace: Nanos::ZERO,
             sockets: HashMap::new(),
             by_ends: HashMap::new(),
             missed: String::new(),
@@ -228,6 +231,7 @@ impl SocketHistory {
         let Some(now) = changes.read else { return };
         let first = self.began.is_none();
         self.began.get_or_insert(now);
+        self.pace = if first { Nanos::ZERO } else { now.since(self.read).unwrap_or_default() };
         self.read = now;
         self.missed = changes.missed;
         for socket in changes.changed {
@@ -315,6 +319,11 @@ impl SocketHistory {
     pub fn length(&self) -> Nanos {
         let length = self.began.and_then(|began| self.read.since(began).ok()).unwrap_or_default();
         length.min(self.window)
+    }
+
+    /// How much time passed between the last two readings.
+    pub fn pace(&self) -> Nanos {
+        self.pace
     }
 
     /// When the sockets were read last.

@@ -36,7 +36,7 @@ SHARED(struct head_record);
 
 /* Fixed when the programs are loaded. */
 struct http_config {
-	__u32 hellos_only; /* nothing but the ClientHello of TLS is handed on */
+	__u32 hellos_only; /* only the ClientHello of TLS is handed on */
 };
 SHARED(struct http_config);
 

@@ -26,7 +26,7 @@ pub use owners::ancestors;
 
 /// A reading is followed by a rest of this many times the CPU time that it took. The first one is
 /// not: it finds the owners of all sockets, and what comes next is to be seen soon.
-const REST: u64 = 50;
+const REST: u64 = 100;
 /// Sockets that are known at the same time.
 const MOST: usize = 100_000;
 
@@ -97,10 +97,11 @@ impl Sockets {
             }
         }
         self.networks = networks;
+        // Looking for owners has a limit of its own.
+        let cost = cpu_time().saturating_sub(before);
         self.name_owners(&mut changes);
         self.choose(&mut changes);
         self.forget(&mut changes);
-        let cost = cpu_time().saturating_sub(before);
         self.not_before = (self.reading > 1).then(|| Nanos(now.as_nanos() + cost * REST));
         Ok(changes)
     }

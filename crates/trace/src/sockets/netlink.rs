@@ -1,7 +1,9 @@
 //! sock_diag(7): the sockets of one network namespace, and a report of each that is closed.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use record::socket::Transport;
@@ -9,6 +11,17 @@ use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
 use super::message::{DONE, ERROR, Message, messages, number, request};
+
+/// How many sockets of a protocol a file such as `/proc/net/sockstat` counts; `None` where it has no
+/// such line.
+fn in_use(text: &str, transport: Transport) -> Option<u64> {
+    let name = transport.name().to_uppercase();
+    let line = text.lines().find_map(|line| {
+        let (of, rest) = line.split_once(": inuse ")?;
+        (of == name || of.strip_suffix('6') == Some(&name)).then_some(rest)
+    })?;
+    line.split(' ').next()?.parse().ok()
+}
 
 /// The kernel writes at most so much at once.
 const CHUNK: usize = 1 << 16;
@@ -19,12 +32,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The groups of `<linux/sock_diag.h>` that report what is closed: TCP of IPv4 and IPv6.
 const CLOSED: u32 = 1 << 0 | 1 << 2;
 
-/// Two sockets in one network namespace, which they are of wherever they are read.
+/// Two sockets in one network namespace, which they are of wherever they are read, and the
+/// kernel's counts of its sockets.
 #[derive(Debug)]
 pub(super) struct Diagnostics {
     asks: OwnedFd,
     closed: OwnedFd,
+    /// Of IPv4 and IPv6; `None` where there is no such file.
+    counts: [Option<File>; 2],
 }
+
+/// Each family with the file that counts its sockets.
+const FAMILIES: [(AddressFamily, &str); 2] = [
+    (AddressFamily::INET, "/proc/thread-self/net/sockstat"),
+    (AddressFamily::INET6, "/proc/thread-self/net/sockstat6"),
+];
+/// Such a file is a few hundred bytes.
+const COUNTS: usize = 1 << 10;
 
 impl Diagnostics {
     /// In the calling thread's network namespace.
@@ -41,14 +65,22 @@ impl Diagnostics {
         // Without the right to more the usual room has to do.
         let _ = sockopt::set_socket_recv_buffer_size_force(&closed, ROOM)
             .or_else(|_| sockopt::set_socket_recv_buffer_size(&closed, ROOM));
-        Ok(Self { asks, closed })
+        Ok(Self { asks, closed, counts: FAMILIES.map(|(_, file)| File::open(file).ok()) })
     }
 
-    /// Each socket of TCP and UDP. The kernel has a dump of each family and protocol.
+    /// Each socket of TCP and UDP. The kernel has a dump of each family and protocol, for which it
+    /// walks the table of all namespaces: where the namespace has no such socket, none is asked
+    /// for.
     pub(super) fn dump(&self, each: &mut dyn FnMut(Message<'_>)) -> io::Result<()> {
         let mut buffer = vec![0; CHUNK];
-        for transport in Transport::ALL {
-            for family in [AddressFamily::INET, AddressFamily::INET6] {
+        for ((family, _), counts) in FAMILIES.into_iter().zip(&self.counts) {
+            let mut text = [0; COUNTS];
+            let read = counts.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+            let counted = read.map(|read| String::from_utf8_lossy(&text[..read]).into_owned());
+            for transport in Transport::ALL {
+                if counted.as_deref().and_then(|text| in_use(text, transport)) == Some(0) {
+                    continue;
+                }
                 net::send(&self.asks, &request(family.as_raw() as u8, transport), SendFlags::empty())?;
                 while !self.chunk(&mut buffer, transport, each)? {}
             }
@@ -87,5 +119,49 @@ impl Diagnostics {
                 _ => return whole,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_namespace_has_of_each_protocol_is_read() {
+        let v4 =
+            "sockets: used 290\nTCP: inuse 12 orphan 0 tw 3 alloc 15 mem 2\nUDP: inuse 0 mem 1\nUDPLITE: inuse 7\n";
+        let v6 = "TCP6: inuse 0\nUDP6: inuse 3\nUDPLITE6: inuse 0\n";
+        let read = |text| Transport::ALL.map(|transport| in_use(text, transport));
+        assert_eq!((read(v4), read(v6), read("")), ([Some(12), Some(0)], [Some(0), Some(3)], [None; 2]));
+    }
+
+    #[test]
+    fn a_family_with_sockets_is_listed_and_one_without_is_not_asked_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let found = |diagnostics: &Diagnostics| {
+            let mut found = false;
+            let each = &mut |message: Message<'_>| {
+                let socket = message.socket(1, message.transport);
+                found |= socket.is_some_and(|socket| socket.local.port() == port);
+            };
+            diagnostics.dump(each).unwrap();
+            found
+        };
+        let mut diagnostics = Diagnostics::open().unwrap();
+        assert!(found(&diagnostics));
+        let empty = tempfile("TCP: inuse 0 orphan 0 tw 0 alloc 0 mem 0\nUDP: inuse 0 mem 0\n");
+        diagnostics.counts[0] = Some(empty);
+        assert!(!found(&diagnostics));
+        diagnostics.counts = [None, None];
+        assert!(found(&diagnostics), "without counts everything is asked for");
+    }
+
+    fn tempfile(text: &str) -> File {
+        let path = std::env::temp_dir().join(format!("wirelapse-sockstat-{}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file
     }
 }

@@ -7,15 +7,20 @@ mod kept;
 mod places;
 mod recording;
 mod redact;
+mod remote;
+mod replay;
+mod replaying;
 mod screen;
 mod state;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use clap::ValueEnum as _;
 use record::histogram::GroupBy;
 use record::{Leg, Nanos, Ratio, Sampling};
 use rights::Kept;
@@ -43,6 +48,13 @@ use state::{Asked, State, Typed};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
+    /// Show this run of `wirelapse trace -o` again, with keys that go through its time; or, where
+    /// there is no such directory, what that host shows, over SSH
+    #[arg(value_name = "RUN|HOST", value_hint = clap::ValueHint::AnyPath)]
+    from: Option<String>,
+    /// Reach HOST by this program with its options, instead of `ssh -t`
+    #[arg(long, value_name = "COMMAND", requires = "from", help_heading = heading::WHAT)]
+    ssh: Option<String>,
     #[command(flatten)]
     criteria: Criteria,
     /// What a row is
@@ -183,6 +195,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Err(BadInput(text.into()).into());
     }
     let filter = Typed::new(&args.filter).map_err(|error| BadInput(format!("--filter: {error}")))?;
+    if let Some(from) = &args.from {
+        let path = Path::new(from);
+        if !path.exists() {
+            return remote::run(from, args.ssh.as_deref(), on_screen, &options(args));
+        }
+        if !args.criteria.is_empty() || args.resolve {
+            let text = "a run shows what was traced: choose of it with --filter, and leave out what names a target";
+            return Err(BadInput(text.into()).into());
+        }
+        let state = State { columns: kept::columns(), ..State::new(args.by.into(), args.sort.into(), filter) };
+        return replaying::run(args, path, state, on_screen);
+    }
     let interrupt = Interrupt::listen()?;
     let Aimed { target, words } = args.criteria.aim(args.criteria.is_empty())?;
     let words = if words.is_empty() { "this machine".into() } else { words.join(" and ") };
@@ -240,7 +264,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                             screen.copy(&line);
                         }
                     }
-                    Asked::Redraw => feed.redraw(),
+                    // What goes on has no other time than this.
+                    Asked::Redraw | Asked::Seek(_) | Asked::Faster(_) => feed.redraw(),
                 }
             }
             if recorder.tick(&rights)? {
@@ -262,6 +287,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     tracer.finish(&mut |_| ()).1.context("the trace did not end as it should")
+}
+
+/// The options as another host gets them.
+fn options(args: &Args) -> Vec<OsString> {
+    let mut all = args.criteria.options();
+    let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+    let mut add = |option: &str, value: String| all.extend([option.into(), value.into()]);
+    name(args.by.to_possible_value()).into_iter().for_each(|by| add("--by", by));
+    name(args.sort.to_possible_value()).into_iter().for_each(|sort| add("--sort", sort));
+    if !args.filter.is_empty() {
+        add("--filter", args.filter.clone());
+    }
+    let time = |time: Nanos| format!("{}ns", time.0);
+    add("--interval", time(args.interval));
+    add("--sample", args.sample.to_string());
+    add("--max-rate", format!("{}/s", args.max_rate));
+    args.end.duration().into_iter().for_each(|end| add("--for", time(end.into())));
+    let flags = [
+        (args.once, "--once"),
+        (args.csv, "--csv"),
+        (args.resolve, "--resolve"),
+        (args.redact, "--redact"),
+        (args.json.json, "--json"),
+    ];
+    all.extend(flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| OsString::from(flag)));
+    all
 }
 
 /// Does something with the chosen row.

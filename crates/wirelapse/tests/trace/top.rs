@@ -433,6 +433,167 @@ fn a_slow_program_of_the_peer_is_named_and_its_time_is_shown() {
     answers.join().unwrap();
 }
 
+/// A ClientHello that asks for this server.
+fn hello(server: &str) -> Vec<u8> {
+    let long = |body: &[u8]| [&(body.len() as u16).to_be_bytes()[..], body].concat();
+    let name = [&[0][..], &long(server.as_bytes())].concat();
+    let extension = [&[0, 0][..], &long(&long(&name))].concat();
+    let body = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0], &long(&extension)].concat();
+    let message = [&[1, 0][..], &long(&body)].concat();
+    [&[0x16, 3, 1][..], &long(&message)].concat()
+}
+
+/// Answers one question of DNS with this address.
+fn answer_once(server: &std::net::UdpSocket, address: Ipv4Addr) {
+    let mut question = [0; 512];
+    let (length, from) = server.recv_from(&mut question).unwrap();
+    let mut answer = question[..length].to_vec();
+    (answer[2], answer[3], answer[7]) = (0x81, 0x80, 1);
+    answer.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+    answer.extend(address.octets());
+    server.send_to(&answer, from).unwrap();
+}
+
+#[test]
+fn peers_have_the_names_that_tls_and_dns_give_them() {
+    tier::needs!(Need::Root, BTF);
+    let dns = std::net::UdpSocket::bind("127.8.8.53:53").unwrap();
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = |last: u8| {
+        let client = TcpStream::connect((Ipv4Addr::new(127, 8, 8, last), port)).unwrap();
+        (client, listener.accept().unwrap())
+    };
+    let idle = connect(60);
+    let mut clients = Vec::new();
+    let mut asked = false;
+    let pid = std::process::id().to_string();
+    let mut found = std::collections::BTreeMap::new();
+    lines_until(&["--pid", &pid, "--by", "connection", "--filter", &format!("port:{port}")], |row| {
+        if !asked {
+            asked = true;
+            let resolver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03web\x07example\0\0\x01\0\x01";
+            resolver.send_to(question, "127.8.8.53:53").unwrap();
+            answer_once(&dns, Ipv4Addr::new(127, 8, 8, 61));
+            resolver.recv(&mut [0; 512]).unwrap();
+            clients.extend([connect(61), connect(62)]);
+            clients[1].0.write_all(&hello("Shop.example")).unwrap();
+        }
+        if let (Some(name), Some(source)) = (row["name"].as_str(), row["name_source"].as_str()) {
+            found.insert(name.to_owned(), (source.to_owned(), row["label"].as_str().unwrap().to_owned()));
+        }
+        found.len() == 2
+    });
+    let expected = |name: &str| (found[name].0.as_str(), found[name].1.split(" → ").nth(1).unwrap().to_owned());
+    assert_eq!(expected("web.example"), ("dns", format!("127.8.8.61:{port}")));
+    assert_eq!(expected("shop.example"), ("sni", format!("127.8.8.62:{port}")));
+    drop((idle, clients));
+}
+
+#[test]
+fn a_row_is_traced_on_the_screen_and_its_packets_are_written() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = tier::wirelapse!(["top", "--port", &traffic.port, "--peer", "127.7.7.0/24", "-i", "500ms"]);
+    command.current_dir(folder.path()).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let mut terminal = Terminal::run(40, 100, command);
+    terminal.until("the busiest peer first", |row| row.starts_with("> 127.7.7.2 "));
+    press(&mut terminal, "t");
+    terminal.until("that it traces", |row| row.starts_with("tracing the row for 5s"));
+    terminal.until("the report", |row| row.contains("traced: the report is above"));
+    terminal.until("of this row", |row| row.starts_with("A trace of port ") && row.contains("peer 127.7.7.2"));
+    press(&mut terminal, "w");
+    terminal.until("that it writes", |row| row.starts_with("writing the packets of 10s"));
+    let said = terminal.until("the file", |row| row.starts_with("wrote wirelapse-top-"));
+    let file = folder.path().join(said.split([' ', ':']).nth(1).unwrap());
+    let mut packets = 0;
+    let bytes = std::fs::read(&file).unwrap();
+    let mut reader = wire::PacketReader::from_bytes(&bytes).unwrap();
+    while reader.next_packet().unwrap().is_some() {
+        packets += 1;
+    }
+    assert!(packets > 100, "{packets} packets in {}", file.display());
+    press(&mut terminal, "q");
+    assert!(ended(&mut terminal).success());
+    drop(traffic);
+}
+
+#[test]
+fn a_run_is_shown_again_with_what_was_sent() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let target = ["trace", "--port", &traffic.port, "--peer", "127.7.7.0/24", "--for", "4s", "--requests", "-o"];
+    let output = tier::wirelapse!(target).arg(&run).output().unwrap();
+    assert!(output.status.success(), "{}", tier::text(&output.stderr));
+    drop(traffic);
+    let mut expected = std::collections::BTreeMap::<String, (u64, u64)>::new();
+    let recorded = store::Run::open(&run).unwrap();
+    let mut peers = std::collections::HashMap::new();
+    recorded.connections(|of| drop(peers.insert(of.id, of.remote.ip().to_string()))).unwrap();
+    recorded
+        .sends(|send| {
+            let of = expected.entry(peers[&send.connection].clone()).or_default();
+            (of.0, of.1) = (of.0 + 1, of.1 + u64::from(send.bytes));
+        })
+        .unwrap();
+    let output = tier::wirelapse!(["top", "--once", "--json"]).arg(&run).output().unwrap();
+    assert!(output.status.success(), "{}", tier::text(&output.stderr));
+    let rows = tier::text(&output.stdout);
+    let shown: std::collections::BTreeMap<String, (u64, u64)> = rows
+        .lines()
+        .map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let label = row["label"].as_str().unwrap().to_owned();
+            (label, (row["sends"].as_u64().unwrap(), row["sockets"]["bytes_sent"].as_u64().unwrap()))
+        })
+        .collect();
+    assert!(!expected.is_empty());
+    assert_eq!(shown, expected);
+    // On a terminal it ends with the same rows, and its time is gone through.
+    let mut terminal = Terminal::start(24, 100, &["top", run.to_str().unwrap(), "--sort", "name"]);
+    press(&mut terminal, ">>>");
+    terminal.until("its end", |row| row.starts_with("wirelapse top") && row.contains(" · end"));
+    let first = expected.keys().next().unwrap().clone();
+    terminal.until("a row", |row| row.starts_with(&format!("> {first} ")));
+    press(&mut terminal, "\x1b[D");
+    terminal.until("its beginning", |row| row.contains("8× as fast"));
+    press(&mut terminal, "tq");
+    assert!(ended(&mut terminal).success());
+    terminal.assert_restored();
+    // What is no run of a trace is refused.
+    let output = tier::wirelapse!(["top", "--once"]).arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", tier::text(&output.stderr));
+}
+
+#[test]
+fn another_host_is_shown_by_its_own_command() {
+    tier::needs!(Need::Root, BTF);
+    let traffic = Traffic::start();
+    let folder = tempfile::tempdir().unwrap();
+    let program = tier::wirelapse!(["--version"]).get_program().to_owned();
+    let there = std::path::Path::new(&program).parent().unwrap();
+    let ssh = folder.path().join("ssh");
+    let script =
+        format!("#!/bin/sh\n[ \"$1 $2\" = '-p far' ] || exit 9\nPATH={}:$PATH exec sh -c \"$3\"\n", there.display());
+    std::fs::write(&ssh, script).unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let command = format!("{} -p", ssh.display());
+    let options =
+        ["top", "far", "--ssh", &command, "--once", "--port", &traffic.port, "--filter", "peer:127.7.7.0/24", "--json"];
+    let output = tier::wirelapse!(options).output().unwrap();
+    assert!(output.status.success(), "{}", tier::text(&output.stderr));
+    let labels: std::collections::BTreeSet<String> = tier::text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["label"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(labels.into_iter().collect::<Vec<_>>(), ["127.7.7.1", "127.7.7.2", "127.7.7.3"]);
+    drop(traffic);
+}
+
 #[test]
 fn without_a_terminal_it_says_what_to_do() {
     let output = tier::wirelapse!(["top"]).output().unwrap();

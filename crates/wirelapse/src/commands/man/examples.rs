@@ -41,6 +41,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ("wirelapse-extcap", "wirelapse extcap --extcap-config --extcap-interface wirelapse", "what its dialog asks for"),
     ("wirelapse-top", "sudo wirelapse top --by peer", "which peer waits, live, and for what"),
     ("wirelapse-top", "sudo wirelapse top --by name --filter 'p99:>50ms'", "which servers are slow, by their names"),
+    ("wirelapse-top", "wirelapse top run", "a recorded run again, with keys that go through its time"),
     ("wirelapse-top", "sudo wirelapse top --once --csv --sort p99", "one table for programs, the slowest first"),
     (
         "wirelapse-agent",

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use record::histogram::{GroupBy, SeriesKey};
-use record::socket::{OwnerSource, SocketOwner};
-use record::{Connection, ConnectionId, Coverage, Direction, Event, Head, IpPrefix, Leg, Nanos, Says, Send};
+use record::socket::{OwnerSource, SocketChanges, SocketOwner};
+use record::{
+    Connection, ConnectionId, Coverage, Direction, Event, Head, IpPrefix, Leg, Monotonic, Nanos, Request, Says, Send,
+};
 use report::live::{Opened, ShownSocket, SlowestSend, Top};
 use summary::live::{self, Heat, Live, Names, Now, RequestHistory, SocketHistory, View};
 use summary::{Group, Requests, SeriesHistory};
@@ -18,6 +20,7 @@ use super::aim::{self, Criterion};
 use super::places::Places;
 use super::recording::{self, Ancestors, Recorder, Rights};
 use super::redact::Redaction;
+use super::replay::Slice;
 use super::screen::Screen;
 use super::state::State;
 use crate::hosts;
@@ -55,7 +58,10 @@ pub struct Feed {
     places: Places,
     ancestors: Ancestors,
     coverage: Coverage,
-    looked_at: f64,
+    /// The share of the bytes that was sampled.
+    pub looked_at: f64,
+    /// The moment that is shown, where that is one of a run.
+    moment: Option<record::Instant<Monotonic>>,
     taken: Instant,
     cpu_before: Nanos,
     /// CPU time of the process that reads sockets.
@@ -91,6 +97,7 @@ impl Feed {
             ancestors: Ancestors::new(),
             coverage: Coverage::default(),
             looked_at: 1.0,
+            moment: None,
             taken: Instant::now(),
             cpu_before: cpu_time(),
             cpu_beside: Nanos::ZERO,
@@ -142,8 +149,9 @@ impl Feed {
     /// Puts what the latest interval took into the strips of the last minute. What still waits is
     /// in them with the time that it has waited so far.
     fn warm(&mut self) {
+        let now = self.moment();
         let Self { heat, history, stuck, connections, .. } = self;
-        heat.turn(timestamping::now());
+        heat.turn(now);
         history.latest().iter().for_each(|series| heat.series(series));
         for (send, _) in stuck {
             let known = connections.get(&send.connection);
@@ -180,10 +188,53 @@ impl Feed {
                 self.sockets.name(cookie, || SocketOwner { pid, name, others: 0, source });
             }
         }
-        let kept = self.interval.0.saturating_mul(SHOWN as u64);
-        let start = timestamping::now::<record::Monotonic>().as_nanos().saturating_sub(kept);
-        self.requests.forget_before(record::Instant::from_nanos(start));
+        self.forget_requests();
         Ok(())
+    }
+
+    fn forget_requests(&mut self) {
+        let kept = self.interval.0.saturating_mul(SHOWN as u64);
+        let start = self.moment().as_nanos().saturating_sub(kept);
+        self.requests.forget_before(record::Instant::from_nanos(start));
+    }
+
+    /// The moment that is shown.
+    fn moment(&self) -> record::Instant<Monotonic> {
+        self.moment.unwrap_or_else(timestamping::now)
+    }
+
+    /// Begins a run at this moment.
+    pub fn begin(&mut self, at: record::Instant<Monotonic>) {
+        self.moment = Some(at);
+        self.sockets.add(SocketChanges { read: Some(at), ..SocketChanges::default() });
+    }
+
+    /// Takes what a run has of the interval that ends at this moment.
+    pub fn replay(&mut self, at: record::Instant<Monotonic>, slice: &Slice) {
+        self.moment = Some(at);
+        self.connections.extend(slice.connections.iter().map(|connection| (connection.id, connection.clone())));
+        slice.questions.iter().for_each(|question| self.names.question(question));
+        for send in &slice.sends {
+            if self.sends.len() == SENDS {
+                self.sends.pop_front();
+            }
+            self.sends.push_back(*send);
+        }
+        self.sockets.add(slice.sockets.clone());
+        self.history.push(slice.series.clone(), self.interval);
+        self.warm();
+        slice.requests.iter().for_each(|request| self.request(request));
+        self.forget_requests();
+        self.drawn = false;
+    }
+
+    /// A request is over.
+    fn request(&mut self, request: &Request) {
+        let Some(known) = self.connections.get(&request.connection) else { return };
+        let cgroup = self.sockets.get(request.connection.0).and_then(|live| live.socket.cgroup);
+        let key = SeriesKey { cgroup, program: Some(request.owner.comm.to_string()), ..key(known) };
+        request.whole().into_iter().for_each(|whole| self.heat.add(&key, whole));
+        self.requests.add(key, request);
     }
 
     fn look_for_stuck(&mut self, tracer: &Tracer) {
@@ -210,16 +261,9 @@ impl Feed {
         }
         // In a sample the other half of most requests is missing.
         if self.looked_at >= report::live::WHOLE {
-            let Self { joining, requests, connections, sockets, heat, .. } = self;
-            joining.event(&event, &mut |request| {
-                if let Some(known) = connections.get(&request.connection) {
-                    let cgroup = sockets.get(request.connection.0).and_then(|live| live.socket.cgroup);
-                    let program = Some(request.owner.comm.to_string());
-                    let key = SeriesKey { cgroup, program, ..key(known) };
-                    request.whole().into_iter().for_each(|whole| heat.add(&key, whole));
-                    requests.add(key, &request);
-                }
-            });
+            let mut over = Vec::new();
+            self.joining.event(&event, &mut |request| over.push(request));
+            over.iter().for_each(|request| self.request(request));
         }
         match event {
             Event::Send(send) => {
@@ -331,6 +375,7 @@ impl Feed {
             looked_at: self.looked_at,
             cpu: self.cpu,
             stuck: &self.stuck,
+            pace: Some(self.sockets.pace()).filter(|pace| pace.0 > self.interval.0 + self.interval.0 / 2),
             missed: &self.sockets.missed,
             message: &recorder.message,
             recorder: recorder.flight,
@@ -359,7 +404,8 @@ impl Feed {
     fn opened(&self, state: &State, id: &str, row: Option<&Group>, recorder: &Recorder) -> Opened {
         let now = self.now();
         let (by, label) = id.split_once('\n').map_or((state.by, id), |(_, label)| (GroupBy::Connection, label));
-        let taken: HashSet<&SeriesKey> = self.history.keys().filter(|key| now.is_in(key, by, label)).collect();
+        let mut taken: HashSet<&SeriesKey> = self.history.keys().collect();
+        taken.retain(|key| now.is_in(key, by, label));
         let over_time = self.history.over_time(label, |key| taken.contains(key));
         let mut of_row = HashMap::<ConnectionId, bool>::new();
         let mut is_of_row = |send: &Send| {
@@ -370,7 +416,7 @@ impl Feed {
                 live::Subject::of_key(&key, live).label(by, &self.names) == label
             })
         };
-        let at = timestamping::now();
+        let at = self.moment();
         let ago = |then| at.since(then).unwrap_or_default();
         let mut slowest: Vec<SlowestSend> = self
             .sends
@@ -448,11 +494,25 @@ impl Feed {
         recorder: &Recorder,
     ) -> anyhow::Result<()> {
         let over = self.take(tracer, rights, state)?;
+        self.draw(Some(rights), over, state, screen, target, recorder)
+    }
+
+    /// Draws where there is something else to be shown; `over` says that an interval is. Without
+    /// rights nobody can be asked for names and processes.
+    pub fn draw(
+        &mut self,
+        rights: Option<&Rights>,
+        over: bool,
+        state: &mut State,
+        screen: &mut Screen,
+        target: &str,
+        recorder: &Recorder,
+    ) -> anyhow::Result<()> {
         if !over && self.drawn && !screen.resized() {
             return Ok(());
         }
         let (rows, in_all) = self.rows(state, over);
-        if over {
+        if let Some(rights) = rights.filter(|_| over) {
             self.ask_names(rights, &rows, Duration::ZERO)?;
         }
         state.show(rows.iter().map(Group::id).collect());
@@ -462,7 +522,9 @@ impl Feed {
         let opened = match id {
             Some(id) => {
                 let row = rows.iter().find(|row| row.id() == id);
-                row.map_or(Ok(()), |row| self.find_ancestors(rights, row))?;
+                if let Some((row, rights)) = row.zip(rights) {
+                    self.find_ancestors(rights, row)?;
+                }
                 Some(self.opened(state, &id, row, recorder))
             }
             None => None,
@@ -482,7 +544,7 @@ impl Feed {
 const MOST_ANCESTORS: usize = 1_000;
 
 /// What the series of a connection is known by, without its owner.
-fn key(known: &Connection) -> SeriesKey {
+pub(super) fn key(known: &Connection) -> SeriesKey {
     SeriesKey {
         peer: Some(IpPrefix::from(known.remote.ip())),
         peer_port: Some(known.remote.port()),

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use machine::programs;
@@ -56,12 +58,22 @@ struct Job {
     says: JoinHandle<String>,
 }
 
+/// A flight recorder that runs.
+struct Flight {
+    child: Child,
+    run: PathBuf,
+    /// Whether it has begun to keep anything.
+    keeps: Arc<AtomicBool>,
+    /// Whether it was asked to write what it has.
+    asked: bool,
+}
+
 /// Those that run, and what is to be said of them.
 pub struct Jobs {
     /// The options that name the connections of the screen.
     of_screen: Vec<OsString>,
     job: Option<Job>,
-    flight: Option<(Child, PathBuf, bool)>,
+    flight: Option<Flight>,
     message: String,
     answer: Option<Vec<String>>,
     /// Ticks for which the message still stays.
@@ -127,14 +139,18 @@ impl Jobs {
 
     /// Begins the flight recorder, or has it write what it has.
     fn fly(&mut self) {
-        if let Some((child, run, asked)) = &mut self.flight {
-            if !*asked {
-                signal(child, Signal::USR1);
-                *asked = true;
-                let text = format!("the last {KEPT} and what follows in {KEPT} go to {}", run.display());
-                self.say(text);
-            }
-            return;
+        if let Some(flight) = &mut self.flight {
+            // Before it takes signals one would end it.
+            let text = match (flight.keeps.load(Ordering::Relaxed), flight.asked) {
+                (false, _) => "the flight recorder is still starting".to_owned(),
+                (true, true) => return,
+                (true, false) => {
+                    signal(&flight.child, Signal::USR1);
+                    flight.asked = true;
+                    format!("the last {KEPT} and what follows in {KEPT} go to {}", flight.run.display())
+                }
+            };
+            return self.say(text);
         }
         let run = unused("");
         let mut arguments: Vec<OsString> = vec!["trace".into()];
@@ -143,19 +159,24 @@ impl Jobs {
         arguments.push(run.clone().into());
         match spawn(&arguments) {
             Ok(mut child) => {
-                drop((child.stdout.take().map(hear), child.stderr.take().map(hear)));
-                self.flight = Some((child, run, false));
-                self.say(format!("the flight recorder is on: x writes the last {KEPT}"));
+                drop(child.stdout.take().map(hear));
+                let keeps = Arc::new(AtomicBool::new(false));
+                if let Some(says) = child.stderr.take() {
+                    let keeps = Arc::clone(&keeps);
+                    hear(FirstByte { from: says, came: keeps });
+                }
+                self.flight = Some(Flight { child, run, keeps, asked: false });
+                self.say(format!("the flight recorder starts: x writes the last {KEPT}"));
             }
             Err(error) => self.say(format!("cannot start it: {error}")),
         }
     }
 
     pub fn tick(&mut self) {
-        if let Some((child, run, _)) = &mut self.flight
-            && let Ok(Some(status)) = child.try_wait()
+        if let Some(flight) = &mut self.flight
+            && let Ok(Some(status)) = flight.child.try_wait()
         {
-            let run = run.display().to_string();
+            let run = flight.run.display().to_string();
             self.flight = None;
             self.say(if status.success() {
                 format!("recorded {run}: wirelapse report {run}")
@@ -214,7 +235,7 @@ impl Jobs {
     /// Ends what runs; what was recorded until then stays.
     pub fn end(&mut self) {
         let job = self.job.take().map(|job| job.child);
-        let flight = self.flight.take().map(|(child, _, _)| child);
+        let flight = self.flight.take().map(|flight| flight.child);
         for mut child in job.into_iter().chain(flight) {
             signal(&child, Signal::INT);
             let _ = child.wait();
@@ -235,6 +256,20 @@ fn hear(from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
         let _ = std::io::copy(&mut from, &mut std::io::sink());
         String::from_utf8_lossy(&kept).into_owned()
     })
+}
+
+/// Notes when the first byte comes: a command says on standard error that it has begun.
+struct FirstByte<R> {
+    from: R,
+    came: Arc<AtomicBool>,
+}
+
+impl<R: std::io::Read> std::io::Read for FirstByte<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.came.fetch_or(read > 0, Ordering::Relaxed);
+        Ok(read)
+    }
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -18,6 +18,10 @@ pub enum Asked {
     Act(Action),
     /// To copy the chosen row.
     Copy,
+    /// To show another part of a run: so many steps forward, or back.
+    Seek(i32),
+    /// To show a run faster by so many powers of two, or slower.
+    Faster(i32),
     /// To keep the columns for the next time.
     Keep,
     /// To show what was changed.
@@ -152,6 +156,10 @@ impl State {
                 return Some(Asked::Act(if key == 't' { Action::Trace } else { Action::Advise }));
             }
             KeyCode::Char('y') => return Some(Asked::Copy),
+            KeyCode::Left => return Some(Asked::Seek(-1)),
+            KeyCode::Right => return Some(Asked::Seek(1)),
+            KeyCode::Char('<') => return Some(Asked::Faster(-1)),
+            KeyCode::Char('>') => return Some(Asked::Faster(1)),
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Char('?') => self.help = true,
             KeyCode::Up | KeyCode::Char('k') => self.choose(self.selected.saturating_sub(1)),
