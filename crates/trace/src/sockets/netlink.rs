@@ -12,8 +12,8 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 use super::message::{DONE, ERROR, Message, messages, number, request};
 
-/// How many sockets of a protocol a file such as `/proc/net/sockstat` counts; `None` where it has no
-/// such line.
+/// How many sockets of a protocol a file such as `/proc/net/sockstat` counts; `None` where it has
+/// no such line.
 fn in_use(text: &str, transport: Transport) -> Option<u64> {
     let name = transport.name().to_uppercase();
     let line = text.lines().find_map(|line| {
