@@ -45,6 +45,9 @@ pub struct Connection {
     pub owner: Owner,
     /// How it was picked up.
     pub opening: Opening,
+    /// Of one that existed: whether a socket listened on its local port then, so that it was
+    /// accepted there.
+    pub listens: Option<bool>,
     /// When it was picked up.
     pub since: Instant<Monotonic>,
     /// The congestion control in use (`cubic`, `bbr`, …).
@@ -135,6 +138,7 @@ columns! {
         remote: NO_END,
         owner: Owner::default(),
         opening: Opening::Found,
+        listens: None,
         since: Instant::from_nanos(0),
         congestion_control: String::new(),
     };
@@ -146,6 +150,7 @@ columns! {
     remote_address = |c| c.remote.ip(), set |c, v| set_address(&mut c.remote, v), "the peer's IP address";
     remote_port = |c| c.remote.port(), set |c, v| set_port(&mut c.remote, v), "the peer's port", from "skc_dport";
     opening = opening, "`found`: it existed before tracing; otherwise who opened it";
+    local_port_listens = listens, null "it began while tracing, it is not known, or the run is of an earlier version", "whether a socket listened on its local port when tracing began";
     since_ns = since, "when it was picked up";
     congestion_control = congestion_control, "`cubic`, `bbr`, …", from "icsk_ca_ops.name";
 }

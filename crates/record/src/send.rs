@@ -34,6 +34,10 @@ pub struct Send {
     pub retransmissions: u16,
     /// Where no ACK was seen: how far it had come.
     pub unacknowledged: Option<Unacknowledged>,
+    /// Whether a segment without data acknowledged it and no more than one packet, 35 ms or more
+    /// after it was made, while nothing of its connection waited for that: as the timer of a peer
+    /// that delays ACKs does. `None` where no ACK was seen, and in runs of earlier versions.
+    pub ack_alone: Option<bool>,
 }
 
 /// What is known of a send without an ACK: tracing ended first, or its connection.
@@ -262,6 +266,8 @@ macro_rules! declare_state {
             buffer_full_unknown_ns = |s| s.buffer.map(|w| w.time(WaitReason::Unknown)), set |s, v| wait::set_time(&mut s.buffer, WaitReason::Unknown, v),
                 null "there was room in the send buffer", "of `buffer_full_ns`, time with a reason not known";
             retransmissions = retransmissions, "how often the packet with the last byte was retransmitted";
+            ack_alone = ack_alone, null "no ACK was seen, or the run is of an earlier version",
+                "whether a segment without data acknowledged it, and no more than one packet, 35 ms or more after `at_ns`, while nothing of the connection waited for that";
             $($name = state.$field, $(null $null,)? $doc, from $source;)*
         }
     };
@@ -303,6 +309,7 @@ impl Send {
             wait: None,
             retransmissions: 0,
             unacknowledged: None,
+            ack_alone: None,
         }
     }
 
@@ -332,6 +339,35 @@ impl Send {
             Leg::Network => between(Stage::Driver, Stage::Ack),
             Leg::Total => between(Stage::Send, Stage::Ack),
         }
+    }
+
+    /// How much longer than the minimum RTT its ACK took for the timer of a peer that delays ACKs,
+    /// while nothing waited for that: no time of anybody. Zero where that is not known.
+    #[inline]
+    pub fn delayed_ack(&self) -> Nanos {
+        // Those of Linux (`TCP_DELACK_MIN` and `TCP_DELACK_MAX`, include/net/tcp.h; the latter is
+        // Windows' as well) with what ticks and a busy machine add. A queue on the path is rarely
+        // just as long.
+        const TIMERS_MS: [std::ops::Range<u64>; 2] = [38..56, 195..221];
+        if self.ack_alone != Some(true) || self.retransmissions > 0 || self.stamps.ack_error > Nanos::ZERO {
+            return Nanos::ZERO;
+        }
+        let taken = self.leg(Leg::Network).ok().flatten();
+        let late = taken.zip(self.state.min_rtt).map_or(Nanos::ZERO, |(taken, least)| taken.saturating_sub(least));
+        if TIMERS_MS.iter().any(|timer| timer.contains(&(late.0 / 1_000_000))) { late } else { Nanos::ZERO }
+    }
+
+    /// As [`Send::leg`], without a [`Send::delayed_ack`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn awaited(&self, leg: Leg) -> Result<Option<Nanos>, Disorder> {
+        let time = self.leg(leg)?;
+        Ok(match leg {
+            Leg::Network | Leg::Total => time.map(|time| time.saturating_sub(self.delayed_ack())),
+            _ => time,
+        })
     }
 
     /// How long it had gone without an ACK when it was last seen; `None` where one came.
@@ -465,6 +501,30 @@ mod tests {
         assert_eq!(legs(of(Stamps::sent_at(at(10)), wait)), [Some(80), None, None, Some(80)]);
         assert_eq!(legs(of(Stamps::sent_at(at(10)), None)), [None, None, None, Some(80)]);
         assert_eq!(legs(send(left)), [None; 4]);
+    }
+
+    #[test]
+    fn the_timer_of_a_peer_that_delays_acks_is_no_time_of_anybody() {
+        let ms = Nanos::from_millis;
+        let stamps = |ack: u64| Stamps {
+            sched: Some(at(0)),
+            driver: Some(at(0)),
+            ack: Some(at(ms(ack).0)),
+            ..Stamps::sent_at(at(0))
+        };
+        let of = |ack, alone| Send {
+            ack_alone: Some(alone),
+            state: SenderState { min_rtt: Some(ms(2)), ..SenderState::default() },
+            ..send(stamps(ack))
+        };
+        let awaited = |s: Send| [Leg::Tcp, Leg::Network, Leg::Total].map(|leg| s.awaited(leg).unwrap().unwrap());
+        assert_eq!(awaited(of(43, true)), [Nanos(0), ms(2), ms(2)]);
+        assert_eq!(awaited(of(203, true)), [Nanos(0), ms(2), ms(2)]);
+        // Something waited for it; a path that is slow; a packet that was lost.
+        assert_eq!(of(43, false).delayed_ack(), Nanos::ZERO);
+        assert_eq!(of(80, true).delayed_ack(), Nanos::ZERO);
+        assert_eq!(Send { retransmissions: 1, ..of(43, true) }.delayed_ack(), Nanos::ZERO);
+        assert_eq!(Send { state: SenderState::default(), ..of(43, true) }.delayed_ack(), Nanos::ZERO);
     }
 
     proptest! {

@@ -4,6 +4,7 @@ use record::{Leg, Nanos, Send, WaitReason, Waits};
 use stats::{Distribution, Precision, Quantile, censored_quantile};
 
 use crate::pacing::PacingFigures;
+use crate::retransmitted::Retransmitted;
 
 /// One leg of a set of sends.
 #[derive(Clone, Debug)]
@@ -126,7 +127,7 @@ impl LegReading {
 
     #[inline(always)]
     fn of(send: &Send, leg: Leg, inferred: bool) -> Self {
-        match send.leg(leg) {
+        match send.awaited(leg) {
             Ok(Some(time)) => {
                 let error = send.leg_error(leg);
                 if inferred && error > time { Self::Vague } else { Self::Time { time, inferred, error } }
@@ -195,6 +196,11 @@ pub struct SendFigures {
     pub bytes: u64,
     /// Sends with a retransmitted last byte.
     pub retransmitted: u64,
+    /// What those have taken on the path.
+    late: Retransmitted,
+    /// Sends whose ACK was delayed by the peer while nothing waited for it: the time beyond the
+    /// minimum RTT is in no leg.
+    pub delayed_acks: u64,
     /// Sends that were given up without an ACK.
     pub unacknowledged: u64,
     legs: [LegFigures; Leg::ALL.len()],
@@ -217,6 +223,8 @@ impl SendFigures {
             sends: 0,
             bytes: 0,
             retransmitted: 0,
+            late: Retransmitted::default(),
+            delayed_acks: 0,
             unacknowledged: 0,
             legs: Leg::ALL.map(|_| LegFigures::new(precision)),
             below_tcp: LegFigures::new(precision),
@@ -233,6 +241,8 @@ impl SendFigures {
         self.sends += 1;
         self.bytes += u64::from(send.bytes);
         self.retransmitted += u64::from(send.retransmissions > 0);
+        self.late.add(send);
+        self.delayed_acks += u64::from(send.delayed_ack() > Nanos::ZERO);
         self.unacknowledged += u64::from(send.stamps.ack.is_none());
         for (leg, stats) in legs.iter().zip(&mut self.legs) {
             stats.add(*leg);
@@ -260,6 +270,8 @@ impl SendFigures {
         self.sends += other.sends;
         self.bytes += other.bytes;
         self.retransmitted += other.retransmitted;
+        self.late.merge(&other.late);
+        self.delayed_acks += other.delayed_acks;
         self.unacknowledged += other.unacknowledged;
         for (mine, theirs) in self.legs.iter_mut().zip(&other.legs) {
             mine.merge(theirs);
@@ -312,6 +324,13 @@ impl SendFigures {
         least
             .zip(self.least_round_trip)
             .is_some_and(|(least, rtt)| least <= rtt.0.saturating_add(rtt.0 / 4 + 1_000_000))
+    }
+
+    /// How many retransmitted sends have a time on the path, and the share that they have of the
+    /// time beyond the least there; `None` where none took longer.
+    pub fn late_by_retransmission(&self) -> Option<(u64, f64)> {
+        let network = self.leg(Leg::Network);
+        self.late.share(network.n(), network.sum(), network.times.min()?)
     }
 
     /// All time of all sends, nanoseconds: that of the legs that add up to totals, and that which

@@ -47,7 +47,7 @@ impl Slowest {
 
     /// Offers a send. One without an ACK has taken as long as it was seen.
     pub fn offer(&mut self, send: &Send, ends: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) {
-        let Some(total) = send.leg(Leg::Total).ok().flatten().or(send.unacknowledged_for()) else { return };
+        let Some(total) = send.awaited(Leg::Total).ok().flatten().or(send.unacknowledged_for()) else { return };
         let full = self.heap.len() >= self.keep;
         if self.keep == 0 || full && self.heap.peek().is_some_and(|least| total < least.0.total) {
             return;

@@ -71,7 +71,7 @@ impl Timed for Send {
     }
 
     fn time(&self, leg: usize) -> Result<Option<Nanos>, Disorder> {
-        Leg::ALL.get(leg).map_or(Ok(None), |leg| self.leg(*leg))
+        Leg::ALL.get(leg).map_or(Ok(None), |leg| self.awaited(*leg))
     }
 
     fn times_so_far(&self) -> [Option<u64>; LEGS] {

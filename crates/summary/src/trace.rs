@@ -13,6 +13,8 @@ use crate::flows::FlowTable;
 use crate::kind::TimedKind;
 use crate::sends::LegReading;
 use crate::timed::Timed;
+use crate::transfers::Flowing;
+use crate::window::{SmallWindow, WindowFigures, WindowHistory};
 use crate::{
     ConnectFigures, DatagramFigures, Limits, NameFigures, PacketFigures, ReceiveFigures, RequestFigures, SendFigures,
     Slowest, Timeline,
@@ -42,6 +44,8 @@ pub struct ConnectionSummary {
     pub totals: Option<ConnectionTotals>,
     /// The oldest of its sends that no ACK was seen for.
     pub unacknowledged: Option<Send>,
+    pub(crate) flowing: Flowing,
+    window: WindowHistory,
     last: u64,
     /// What TCP's own clock showed at its latest send: the time with anything to send, and of that
     /// the time with the peer's window full, and that with the send buffer as the limit.
@@ -88,6 +92,7 @@ pub struct TraceSummary {
     events: u64,
     first: Option<Instant<Monotonic>>,
     clock: [Nanos; 3],
+    window: WindowFigures,
     packets: PacketFigures,
     datagrams: DatagramFigures,
     names: NameFigures,
@@ -109,6 +114,7 @@ impl TraceSummary {
             events: 0,
             first: None,
             clock: [Nanos::ZERO; 3],
+            window: WindowFigures::default(),
             packets: PacketFigures::new(&limits),
             datagrams: DatagramFigures::new(&limits),
             names: NameFigures::new(limits.slowest),
@@ -201,6 +207,8 @@ impl TraceSummary {
                 sends: SendFigures::new(Precision::Coarse),
                 totals: None,
                 unacknowledged: None,
+                flowing: Flowing::default(),
+                window: WindowHistory::default(),
                 last,
                 clock: None,
             }
@@ -220,9 +228,13 @@ impl TraceSummary {
                 {
                     c.unacknowledged = Some(*send);
                 }
-                for (sum, passed) in self.clock.iter_mut().zip(c.passed(send)) {
+                let passed = c.passed(send);
+                for (sum, passed) in self.clock.iter_mut().zip(passed) {
                     *sum += passed;
                 }
+                c.flowing.add(send, passed[0]);
+                let is_found = c.connection.opening == Opening::Found;
+                self.window.add(&mut c.window, send, is_found);
                 // As in `own_up`.
                 if c.connection.owner.pid == 0 {
                     c.connection.owner = send.owner;
@@ -335,6 +347,19 @@ impl TraceSummary {
     pub fn buffer_limited(&self) -> Option<f64> {
         let [busy, _, limited] = self.clock;
         (busy > Nanos::ZERO).then(|| limited.0 as f64 / busy.0 as f64)
+    }
+
+    /// Why the congestion window was small for most of the time in which it held sends, where its
+    /// history tells.
+    pub fn small_window(&self) -> Option<SmallWindow> {
+        self.window.why()
+    }
+
+    /// Segments that were retransmitted: by the kernel's own count where it was read, else those
+    /// of sends.
+    pub fn retransmissions(&self) -> u64 {
+        let counted = self.connections.values().filter_map(|c| c.totals).map(|t| u64::from(t.segments_retransmitted));
+        counted.sum::<u64>().max(self.total.retransmitted)
     }
 
     /// Connections that were folded together because there were too many.

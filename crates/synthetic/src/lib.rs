@@ -36,6 +36,7 @@ pub fn connection(id: u64) -> Connection {
         opening: Opening::Connected,
         since: Instant::from_nanos(1_000_000_000),
         congestion_control: "cubic".into(),
+        listens: None,
     }
 }
 
@@ -86,6 +87,7 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                 }),
                 retransmissions: u16::from(random.below(400) == 0),
                 unacknowledged: None,
+                ack_alone: None,
             }));
         }
     }
@@ -229,6 +231,7 @@ pub fn send() -> Send {
         wait: Some(Waits::of(WaitReason::SentAtOnce, Nanos(0))),
         retransmissions: 0,
         unacknowledged: None,
+        ack_alone: None,
     }
 }
 

@@ -123,6 +123,7 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
                 opening: Opening::Connected,
                 since: at(moment(hour, c)),
                 congestion_control: "cubic".into(),
+                listens: None,
             }))
             .unwrap();
     }
@@ -156,6 +157,7 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
                 }),
                 retransmissions: u16::from(draw.is_multiple_of(40)),
                 unacknowledged: None,
+                ack_alone: None,
             }))
             .unwrap();
     }
@@ -197,6 +199,7 @@ pub fn service(root: &Path, number: u64, times: u16) {
             opening,
             since: at(moment(0, 1)),
             congestion_control: "cubic".into(),
+            listens: None,
         };
         writer.event(&Event::Connection(connection)).unwrap();
         writer.event(&Event::Send(Send { connection: id, ..<Send as record::table::Record>::blank() })).unwrap();

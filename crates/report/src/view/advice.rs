@@ -3,7 +3,9 @@
 use paper::document::Text;
 use record::{Component, Leg, LegName, Role, WaitReason};
 use stats::{Distribution, Quantile};
-use summary::{RateSetBy, SendFigures, TimedKind, TraceSummary, WaitStats};
+use summary::{RateSetBy, SendFigures, SmallWindow, TimedKind, TraceSummary, WaitStats};
+
+use super::others::were;
 
 /// What is to be typed.
 fn code(text: &str) -> Text {
@@ -53,6 +55,7 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<Text> {
             )
             .and(code("--requests"))
             .and(" shows that, and how many round trips a request needs."),
+            false if is_by_loss(total) => lost(total),
             false => on_the_path(),
         },
         Leg::Nic => Text::from("the NIC held packets: look at its queues with ")
@@ -87,11 +90,7 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Te
             return Some(Text::from(waited).and(code("wirelapse analyze")).and(queue));
         }
         WaitReason::Pacing => return Some(paced(summary)),
-        WaitReason::CongestionWindow => Text::from("the congestion window is what limits. ")
-            .and(code("wirelapse analyze"))
-            .and(" on a capture says whether losses keep it small, and ")
-            .and(code("wirelapse study congestion"))
-            .and(" what another congestion control is worth."),
+        WaitReason::CongestionWindow => congestion_window(summary),
         WaitReason::ReceiveWindow => Text::from(
             "the peer's window is what limits: its program reads slowly, or its buffer is small for the path. \
                  Look at that program and at net.ipv4.tcp_rmem there; ",
@@ -130,6 +129,50 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Te
     Some(next)
 }
 
+/// By why the congestion window is small.
+fn congestion_window(summary: &TraceSummary) -> Text {
+    match summary.small_window() {
+        Some(SmallWindow::Beginning) => {
+            Text::from("the connections were young: TCP begins with ten packets, and its window grows with each round trip. Keep connections open and \
+                        use them again, send less at first, or raise ")
+                .and(code("initcwnd"))
+                .and(" of the route (")
+                .and(code("ip route change"))
+                .and(").")
+        }
+        Some(SmallWindow::AfterIdle) => {
+            "TCP had set the congestion window back to that of a new connection, as nothing was sent for a while: \
+             net.ipv4.tcp_slow_start_after_idle = 0 keeps it."
+                .into()
+        }
+        None if summary.retransmissions() == 0 => {
+            Text::from("the congestion window is what limits, and it is not for losses: nothing was retransmitted. ")
+                .and(code("wirelapse study congestion"))
+                .and(" shows what another congestion control is worth.")
+        }
+        None => Text::from("the congestion window is what limits. ")
+            .and(code("wirelapse analyze"))
+            .and(" on a capture says whether losses keep it small, and ")
+            .and(code("wirelapse study congestion"))
+            .and(" what another congestion control is worth."),
+    }
+}
+
+/// Whether most of what sends took on the path beyond the least is that of retransmitted ones.
+pub(crate) fn is_by_loss(total: &SendFigures) -> bool {
+    total.late_by_retransmission().is_some_and(|(_, share)| share >= MOST)
+}
+
+fn lost(total: &SendFigures) -> Text {
+    Text::from(format!(
+        "packets are lost on the path: {} of {} retransmitted. ",
+        quantity::count(total.retransmitted),
+        were(total.sends, "send")
+    ))
+    .and(code("wirelapse analyze"))
+    .and(" on a capture says which, and whether a queue was full before.")
+}
+
 /// Whether the congestion control of each paced connection looks for the rate of the path itself.
 fn sets_their_rate(summary: &TraceSummary) -> bool {
     let is_paced = |sends: &SendFigures| {
@@ -141,11 +184,18 @@ fn sets_their_rate(summary: &TraceSummary) -> bool {
     controls.peek().is_some() && summary.others().connections == 0 && controls.all(record::congestion::sets_its_rate)
 }
 
+/// Who sets the rate of paced sends, and whether their congestion control looks for the path's
+/// itself.
+pub(crate) fn rate_set_by(summary: &TraceSummary) -> (RateSetBy, bool) {
+    let set_by = summary.total().pacing.set_by(summary.window_full(), summary.buffer_limited());
+    (set_by, sets_their_rate(summary))
+}
+
 /// By who sets the rate at which TCP paces.
 fn paced(summary: &TraceSummary) -> Text {
-    let total = summary.total();
     let share = |share: f64| quantity::whole(quantity::percent(share));
-    match total.pacing.set_by(summary.window_full(), summary.buffer_limited()) {
+    let (set_by, looks_for_the_paths) = rate_set_by(summary);
+    match set_by {
         RateSetBy::MaxPacingRate(rate) => Text::from(format!(
             "the rate is limited to {} a second by SO_MAX_PACING_RATE, which the program sets, or a BPF program for its cgroup.",
             quantity::whole(quantity::bytes(rate))
@@ -176,7 +226,7 @@ fn paced(summary: &TraceSummary) -> Text {
         ))
         .and(code("wirelapse analyze"))
         .and(" on a capture shows whether losses or others' traffic take part of it."),
-        RateSetBy::NotKnown if sets_their_rate(summary) => Text::from(
+        RateSetBy::NotKnown if looks_for_the_paths => Text::from(
             "TCP paces these sends at the rate that gets through. Neither the peer's window nor the send buffer nor the program held it back, so it \
              is the path's. ",
         )
@@ -318,6 +368,7 @@ mod tests {
             opening: Opening::Connected,
             since: Instant::from_nanos(0),
             congestion_control: control.into(),
+            listens: None,
         }));
         summary
     }

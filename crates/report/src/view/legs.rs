@@ -4,6 +4,7 @@ use record::{Leg, Nanos};
 use stats::Quantile;
 
 use super::Facts;
+use super::others::were;
 use summary::SendFigures;
 
 const DASH: &str = "—";
@@ -51,6 +52,12 @@ pub(crate) fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
         notes.push(format!(
             "qdisc or network: of {} it is not known when they went to the driver, as their packets had no stamp.",
             quantity::counted(total.below_tcp.n(), "send")
+        ));
+    }
+    if total.delayed_acks > 0 {
+        notes.push(format!(
+            "{} acknowledged by the peer's timer for delayed ACKs, while nothing waited for that: what is beyond the minimum RTT is in no leg.",
+            were(total.delayed_acks, "send")
         ));
     }
     if total.divided() < total.time() {

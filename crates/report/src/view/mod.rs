@@ -12,6 +12,7 @@ mod profile;
 mod requests;
 mod tallies;
 mod times;
+mod transfers;
 mod waits;
 mod words;
 

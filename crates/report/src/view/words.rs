@@ -1,13 +1,14 @@
 //! The report in plain words: what dominated, why, and what cannot be said.
 
-use paper::document::{Clause, ClauseKind};
+use paper::document::{Clause, ClauseKind, Text};
 use record::{Leg, Nanos, Opening, Sampling, WaitReason};
 use stats::{Distribution, Quantile};
 
-use super::advice::advice;
+use super::advice::{advice, is_by_loss};
 use super::connections::{Trouble, trouble};
 use super::others::{drops_of, requests_of, were, words_of};
 use super::requests::multiplexed;
+use super::transfers::transfers;
 use super::waits::called;
 use super::{Facts, meaning};
 use summary::TimedKind;
@@ -72,18 +73,28 @@ pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKin
     let total = summary.total();
     match kind {
         TimedKind::Sends if total.leg(Leg::Total).n() > 0 => {
-            let mut clauses = dominant(total, facts);
+            let mut clauses = dominant(total, summary.retransmissions(), facts);
             let full = buffer(total);
             // What holds the programs up for most of the trace comes first.
-            let blocked = full.is_some() && buffer_time(total) * 2 >= u128::from(facts.lasted.0);
+            let mostly = buffer_time(total) * 2 >= u128::from(facts.lasted.0);
+            let blocked = full.is_some() && (mostly || summary.transfers().is_some_and(|of| of.are_blocked()));
             match full {
                 Some(full) if blocked => clauses.insert(0, Clause::finding(full)),
                 Some(full) => clauses.push(Clause::detail(full)),
                 None => {}
             }
-            if let Some(first) = clauses.first_mut() {
+            // Of bulk data the rate is asked, and what takes the time of a send is a detail.
+            if let Some(transfers) = transfers(summary, facts) {
+                for clause in clauses.iter_mut().filter(|clause| clause.kind == ClauseKind::Finding) {
+                    clause.kind = ClauseKind::Detail;
+                }
+                clauses.insert(0, transfers);
+            }
+            let idle = idle(total, facts);
+            if let (None, Some(first)) = (&idle, clauses.first_mut()) {
                 first.next = advice(summary, blocked);
             }
+            clauses.splice(0..0, idle);
             clauses.extend(waiting(total).into_iter().map(Clause::detail));
             clauses.extend(exceptions(total).into_iter().map(Clause::caveat));
             clauses
@@ -92,6 +103,29 @@ pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKin
         TimedKind::Sends => Vec::new(),
         other => words_of(summary, other),
     }
+}
+
+/// Sends that together take less than this part of the time of their connections are no reason for
+/// anything that takes long.
+const IDLE: u128 = 20;
+
+/// That next to nothing was on its way: what sends take is then not what programs wait for.
+fn idle(total: &SendFigures, facts: &Facts) -> Option<Clause> {
+    let (took, followed) = (total.leg(Leg::Total).sum() + buffer_time(total), u128::from(facts.coverage.followed.0));
+    let every = facts.sampling == Sampling::Every && total.leg(Leg::Total).n() == total.sends;
+    if !every || total.leg(Leg::Total).so_far.n() > 0 || took * IDLE >= followed {
+        return None;
+    }
+    let text = format!(
+        "Nothing was on its way for {} of the time of the connections: sends that were faster would save {} of {} at most.",
+        percent(followed - took, followed),
+        quantity::whole(Nanos(u64::try_from(took).unwrap_or(u64::MAX))),
+        quantity::whole(facts.coverage.followed)
+    );
+    let next = Text::from("the time goes by in a program, or it waits for an answer: ")
+        .and(Text::code("--requests"))
+        .and(" tells which, and how long.");
+    Some(Clause::finding(text).with_next(Some(next)))
 }
 
 fn percent(part: u128, of: u128) -> String {
@@ -125,7 +159,7 @@ fn nothing(summary: &TraceSummary, facts: &Facts) -> String {
     }
 }
 
-fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
+fn dominant(total: &SendFigures, retransmissions: u64, facts: &Facts) -> Vec<Clause> {
     let n = total.leg(Leg::Total).n();
     let time = total.time();
     let mut parts: Vec<(Leg, u128)> = Leg::ADDITIVE.into_iter().map(|leg| (leg, total.leg(leg).sum())).collect();
@@ -148,7 +182,7 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
             percent(below.sum() + total.leg(Leg::Qdisc).sum() + total.leg(Leg::Network).sum(), time),
             spread(below, facts.sampling != Sampling::Every)
         )));
-        out.extend(network(&below.times, total.is_at_distance()).map(Clause::detail));
+        out.extend(network(&below.times, total.is_at_distance(), &late(total, retransmissions)).map(Clause::detail));
     } else if undivided > took {
         out.push(Clause::finding(format!(
             "Where {} of the time of {sends} went is not known, as stages gave no stamp ({}).",
@@ -181,7 +215,8 @@ fn dominant(total: &SendFigures, facts: &Facts) -> Vec<Clause> {
         )));
     }
     if leg == Leg::Network {
-        out.extend(network(&total.leg(Leg::Network).times, total.is_at_distance()).map(Clause::detail));
+        let (times, why) = (&total.leg(Leg::Network).times, late(total, retransmissions));
+        out.extend(network(times, total.is_at_distance(), &why).map(Clause::detail));
     }
     if n < FEW {
         out.push(Clause::caveat(format!("Too few to show what is usual: {}.", quantity::counted(n, "send"))));
@@ -218,10 +253,33 @@ fn spread(leg: &LegFigures, sampled: bool) -> String {
     text
 }
 
+/// Why sends take longer on the path than the least, as far as that is known here.
+struct Late {
+    why: String,
+    by_loss: bool,
+}
+
+fn late(total: &SendFigures, retransmissions: u64) -> Late {
+    let by_loss = is_by_loss(total);
+    let why = match total.late_by_retransmission() {
+        Some((n, share)) if by_loss => format!(
+            "{} {} {} of the time beyond that, as packets were lost",
+            quantity::counted(n, "retransmitted send"),
+            if n == 1 { "has" } else { "have" },
+            quantity::whole(quantity::percent(share))
+        ),
+        _ if retransmissions == 0 => {
+            "queues on the path, or a peer that delays its ACKs, add to it (nothing was retransmitted)".to_owned()
+        }
+        _ => "queues on the path, a peer that delays its ACKs, or retransmissions add to it".to_owned(),
+    };
+    Late { why, by_loss }
+}
+
 /// What the shape of the network leg shows, and what it cannot. Only the tail bounds nearly all of
 /// it: the largest percentile that so many sends give, or of fewer the maximum. It is the distance
 /// only where the minimum RTT takes as long (`at_distance`).
-fn network(times: &Distribution, at_distance: bool) -> Option<String> {
+fn network(times: &Distribution, at_distance: bool, late: &Late) -> Option<String> {
     let (min, median) = (times.min()?, times.quantile(Quantile::P50)?);
     let least = quantity::whole(Nanos(min));
     let near = |time: u64| time <= min.saturating_add(min / 4);
@@ -238,18 +296,18 @@ fn network(times: &Distribution, at_distance: bool) -> Option<String> {
         )
     } else if near(median) {
         format!(
-            "That leg's median is within a quarter of its minimum ({least}), its {name} is {} times the minimum: queues on the path, a \
-             peer that delays its ACKs, or retransmissions add to some sends",
-            times_as_much(tail, min)
+            "That leg's median is within a quarter of its minimum ({least}), its {name} is {} times the minimum: {}",
+            times_as_much(tail, min),
+            late.why
         )
     } else {
-        format!(
-            "That leg's median is {} times its minimum ({least}): queues on the path, a peer that delays its ACKs, or retransmissions \
-             add to the path itself",
-            times_as_much(median, min)
-        )
+        format!("That leg's median is {} times its minimum ({least}): {}", times_as_much(median, min), late.why)
     };
-    Some(format!("{shape}. From this side the wire, the peer and the ACK's path back cannot be distinguished."))
+    let rest = match late.by_loss && !near(tail) {
+        true => "",
+        false => " From this side the wire, the peer and the ACK's path back cannot be distinguished.",
+    };
+    Some(format!("{shape}.{rest}"))
 }
 
 fn times_as_much(a: u64, b: u64) -> String {
@@ -360,13 +418,17 @@ mod tests {
     use super::*;
     use stats::Precision;
 
+    fn queues() -> Late {
+        Late { why: "queues add to it".into(), by_loss: false }
+    }
+
     /// What is said of a network leg with so many sends of each time, in milliseconds.
     fn said(times: &[(u64, u64)]) -> String {
         let mut distribution = Distribution::new(Precision::Fine);
         for &(ms, sends) in times {
             distribution.record_many(ms * 1_000_000, sends);
         }
-        network(&distribution, true).expect("a sentence")
+        network(&distribution, true, &queues()).expect("a sentence")
     }
 
     #[test]
@@ -387,7 +449,7 @@ mod tests {
     fn what_is_steady_and_longer_than_a_round_trip_is_no_distance() {
         let mut times = Distribution::new(Precision::Fine);
         times.record_many(40_000_000, 1_000);
-        let said = network(&times, false).expect("a sentence");
+        let said = network(&times, false, &queues()).expect("a sentence");
         assert!(
             said.contains("A peer that delays each ACK looks the same") && !said.contains("only the distance"),
             "{said}"

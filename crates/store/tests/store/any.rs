@@ -223,32 +223,37 @@ pub fn send() -> impl Strategy<Value = Send> {
         stamps(),
         state(),
         (prop::option::of(waits(WaitReason::SentAtOnce)), prop::option::of(waits(WaitReason::SendBuffer))),
-        prop::option::of((number(), number())),
+        (prop::option::of((number(), number())), any::<bool>()),
     )
-        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, state, (buffer, wait), open)| Send {
-            connection: ConnectionId(id),
-            owner,
-            first_seq: SeqNumber(seq),
-            bytes,
-            stamps,
-            state,
-            buffer,
-            wait,
-            retransmissions,
-            unacknowledged: open.map(|(at, idle)| Unacknowledged { at: Instant::from_nanos(at), idle: Nanos(idle) }),
+        .prop_map(|(id, owner, (seq, bytes, retransmissions), stamps, state, (buffer, wait), (open, alone))| {
+            Send {
+                connection: ConnectionId(id),
+                owner,
+                first_seq: SeqNumber(seq),
+                bytes,
+                stamps,
+                state,
+                buffer,
+                wait,
+                retransmissions,
+                unacknowledged: open
+                    .map(|(at, idle)| Unacknowledged { at: Instant::from_nanos(at), idle: Nanos(idle) }),
+                ack_alone: Some(alone),
+            }
         })
 }
 
 pub fn connection() -> impl Strategy<Value = Connection> {
     let end = || any::<(IpAddr, u16)>().prop_map(SocketAddr::from);
     let opening = prop::sample::select(vec![Opening::Found, Opening::Connected, Opening::Accepted]);
-    (any::<u64>(), end(), end(), owner(), opening, number(), "[a-z]{0,8}").prop_map(
-        |(id, local, remote, owner, opening, since, congestion_control)| Connection {
+    (any::<u64>(), end(), end(), owner(), (opening, any::<Option<bool>>()), number(), "[a-z]{0,8}").prop_map(
+        |(id, local, remote, owner, (opening, listens), since, congestion_control)| Connection {
             id: ConnectionId(id),
             local,
             remote,
             owner,
             opening,
+            listens,
             since: Instant::from_nanos(since),
             congestion_control,
         },

@@ -43,7 +43,7 @@ const UNANNOUNCED: usize = 1024;
 #[derive(Debug)]
 struct Side {
     ends: (SocketAddr, SocketAddr),
-    /// Not known before the first event where it is `None`.
+    /// `None`: not known, and what it sends and receives is no request.
     role: Option<Role>,
     least: Option<Nanos>,
     /// When the SYN was sent and when the connection was established, until its first exchange has
@@ -53,6 +53,14 @@ struct Side {
     /// By the ends of request and answer.
     finished: VecDeque<((SeqNumber, SeqNumber), Moments)>,
     heads: Heads,
+}
+
+impl Side {
+    /// With its role, where that is known.
+    fn known(&mut self) -> Option<(&mut Self, Role)> {
+        let role = self.role?;
+        Some((self, role))
+    }
 }
 
 /// Joins events to requests.
@@ -76,16 +84,18 @@ pub struct Requests {
 /// (net.ipv4.ip_local_port_range).
 const CLIENT_PORTS: u16 = 32_768;
 
-/// Who asks: whoever connected. Of a connection that was found, the end with a port below those of
-/// clients is the server; where that does not decide, the end that is first seen to send is the
-/// client.
+/// Who asks: whoever connected. A connection that was found was accepted where a socket listens on
+/// its port. A server may have closed that socket: so where none listens, the end with a port below
+/// those of clients is the server, and where that does not decide, this end has connected. Where
+/// neither is known, nor is the role.
 fn role(connection: &Connection) -> Option<Role> {
     let local = connection.local.port() >= CLIENT_PORTS;
     let remote = connection.remote.port() >= CLIENT_PORTS;
     match connection.opening {
         Opening::Connected => Some(Role::Client),
         Opening::Accepted => Some(Role::Server),
-        Opening::Found if local == remote => None,
+        Opening::Found if connection.listens == Some(true) => Some(Role::Server),
+        Opening::Found if local == remote => connection.listens.map(|_| Role::Client),
         Opening::Found if local => Some(Role::Client),
         Opening::Found => Some(Role::Server),
     }
@@ -108,12 +118,11 @@ impl Requests {
                 }
             }
             Event::Send(send) => {
-                let Some(side) = self.sides.get_mut(&send.connection) else {
+                let Some((side, role)) = self.sides.get_mut(&send.connection).and_then(Side::known) else {
                     self.unsolicited += 1;
                     return;
                 };
                 let began = send.stamps.call.unwrap_or(send.stamps.send);
-                let role = *side.role.get_or_insert(Role::Client);
                 let next = role == Role::Client
                     && side.open.as_ref().is_some_and(|e| {
                         e.received.pieces > 0 && e.moments.arrived.is_none_or(|arrived| began >= arrived)
@@ -139,11 +148,10 @@ impl Requests {
                 }
             }
             Event::Receive(receive) => {
-                let Some(side) = self.sides.get_mut(&receive.connection) else {
+                let Some((side, role)) = self.sides.get_mut(&receive.connection).and_then(Side::known) else {
                     self.unsolicited += 1;
                     return;
                 };
-                let role = *side.role.get_or_insert(Role::Server);
                 let came = receive.stamps.arrived().or(receive.stamps.read);
                 let next = role == Role::Server
                     && side

@@ -123,6 +123,8 @@ struct queue {
 	__u32 missed_seq; /* likewise, of one that was to be recorded: where it begins */
 	__u32 looked_una; /* up to where bytes were acknowledged at the last look (`looked`) */
 	__u32 looked_segments; /* how many segments had come by then */
+	__u32 looked_data; /* and how many of them with data */
+	__u32 pad;
 	__u64 armed_since; /* 0: not looked at now */
 	__u64 armed_position;
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */

@@ -29,6 +29,7 @@ static __always_inline void call_round(struct queue *queue, const struct tcp_soc
 	__u32 write_seq = tp->write_seq;
 	bool first = !queue->call || queue->call_left - (write_seq - queue->call_seq) != left;
 
+	drained(queue, tp, now);
 	if (waits && !first)
 		buffer_freed(queue, now);
 	buffer_tried(queue, tp, sk, now);

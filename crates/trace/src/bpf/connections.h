@@ -102,6 +102,7 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 	slot->record.first_seq = first;
 	slot->record.bytes = bytes;
 	slot->record.retransmissions = 0;
+	slot->record.alone = 0;
 	slot->record.sched_span = 0;
 	slot->record.driver_span = 0;
 	slot->record.ack_span = 0;
@@ -377,6 +378,7 @@ static __always_inline void sends_flush(struct queue *queue, __u32 number, const
 		.timeouts = timers->icsk_retransmits,
 	};
 
+	drained(queue, tp, now);
 	buffer_event(queue, tp, sock_of(tp), now);
 	clocks_run(queue, now);
 	EACH(config.slots, flush_one, &flush, flush_next(number, finishing, flush.snd_nxt, turn_ ? 0 : flush.timeouts, now));

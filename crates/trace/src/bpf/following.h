@@ -235,7 +235,7 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		 * once in a round trip. In the others no new bytes are acknowledged, or tcp_probe
 		 * has reported them already. */
 		if (!STAMPS)
-			slots_acked_before(queue, at, tp->snd_una, now);
+			slots_acked_before(queue, at, tp->snd_una, false, now);
 		else if (op == BPF_SOCK_OPS_RTT_CB)
 			acks_look(queue, at, tp, NULL, now, now);
 		waiting_event(queue, tp, 0, false, false, now);
@@ -279,6 +279,17 @@ int held(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
+/* A socket listens: connections that are found at its port were accepted there. */
+static __noinline void listener_found(const struct sock *sk)
+{
+	struct listener_key key = port_of(sk), full = {};
+	__u8 no = 0, yes = 1;
+
+	bpf_map_update_elem(&listened, &full, &no, BPF_NOEXIST);
+	if (bpf_map_update_elem(&listened, &key, &yes, BPF_ANY))
+		bpf_map_update_elem(&listened, &full, &yes, BPF_ANY);
+}
+
 /* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read
  * of user space, and the next one comes to the same socket again. */
 SEC("iter/tcp")
@@ -310,8 +321,11 @@ int pass(struct bpf_iter__tcp *ctx)
 		struct socket_info fresh = { .row = NO_ROW };
 		bool listener = state == TCP_LISTEN;
 
-		if (listener)
+		/* A walk comes to the sockets that listen before all others. */
+		if (listener) {
 			listens_at(sk);
+			listener_found(sk);
+		}
 		if (info && info->row != NO_ROW)
 			return 0;
 		if (!may_be_followed(sk) || (by_process() && !info))

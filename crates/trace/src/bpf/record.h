@@ -20,6 +20,10 @@ enum opening {
 };
 SHARED(enum opening);
 
+/* Whether a socket listens on the local port of a connection that was found. */
+enum listens { LISTENS_NOT_ASKED = 0, LISTENS, LISTENS_NOT };
+SHARED(enum listens);
+
 enum reason {
 	REASON_SENT_AT_ONCE = 0, /* as the index of a clock: nothing known holds the head back */
 	REASON_CONGESTION_WINDOW,
@@ -59,7 +63,8 @@ struct connection_record {
 	__u16 local_port;
 	__u16 remote_port;
 	__u8 opening;
-	__u8 pad[3];
+	__u8 listens;
+	__u8 pad[2];
 	char comm[16];
 	char congestion_control[16];
 };
@@ -90,7 +95,9 @@ struct send_record {
 	char comm[16];
 	__u16 retransmissions;
 	__u8 wait; /* what `waits` is */
-	__u8 pad;
+	/* A segment without data acknowledged this and no more than one packet, LATE_NS or more
+	 * after `send`, while nothing of the connection waited for that. */
+	__u8 alone;
 	/* Not 0: no stamp was made, but the stage was passed between `sched` (or `driver`) and so
 	 * many ns later. */
 	__u32 sched_span;
@@ -209,6 +216,10 @@ struct config {
 	__u32 pid_namespace; /* inode number of the tracer's; 0 where that is the initial one */
 };
 SHARED(struct config);
+
+/* An ACK that comes so late may be one that the peer's timer has sent. */
+enum late { LATE_NS = 35000000 };
+SHARED(enum late);
 
 /* The least length of a stretch that sampling looks at or does not, ns: many round trips of a local
  * network, and short against what people look at. */

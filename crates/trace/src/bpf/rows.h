@@ -99,6 +99,7 @@ static __always_inline struct queue *queue_take(struct row *row, __u32 of, const
 	queue->since = now;
 	queue->looked = now;
 	queue->looked_segments = tp->segs_in;
+	queue->looked_data = tp->data_segs_in;
 	queue->looked_una = tp->snd_una;
 	queue->chronos = chronos_read(tp);
 	queue->row = of;

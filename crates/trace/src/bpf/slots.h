@@ -366,6 +366,14 @@ static __always_inline struct slot *slot_oldest(__u32 number, struct queue **que
 	return slot_at(*queue, (*queue)->head);
 }
 
+/* Whether nothing of the connection waits for an ACK of `bytes` bytes: no byte that was written is
+ * still to be sent, there is room in the send buffer, and a peer that sends an ACK for every second
+ * packet owed none. */
+static __always_inline bool acked_alone(const struct queue *queue, const struct tcp_sock *tp, __u32 bytes)
+{
+	return bytes <= tp->mss_cache && !before(tp->snd_nxt, queue->write_seq) && !queue->full_since;
+}
+
 struct acked {
 	__u32 number;
 	__u32 end;
@@ -374,6 +382,7 @@ struct acked {
 	__u32 begin;
 	__u32 stamped; /* the send with this key was not before `now` in any case */
 	__u32 any_stamped; /* whether there is one */
+	__u32 alone; /* as in a send's record, if that is late */
 };
 
 /* The ACK of a send was one of several that were not seen themselves. They come as fast as the
@@ -410,6 +419,7 @@ static long acked_one(__u32 i, void *context)
 	if (!queue || !slot || !before(slot->key, acked->end))
 		return 1;
 	slot->record.ack = acked->now;
+	slot->record.alone = acked->alone && acked->now - slot->record.send >= LATE_NS;
 	if (acked->from && !(acked->any_stamped && slot->key == acked->stamped))
 		ack_between(slot, acked);
 	slot_pop(queue, acked->number, slot);
@@ -417,9 +427,9 @@ static long acked_one(__u32 i, void *context)
 }
 
 #if OLDER
-__noinline int acked_next(__u32 number, __u32 end, __u64 now)
+__noinline int acked_next(__u32 number, __u32 end, __u32 alone, __u64 now)
 {
-	struct acked acked = { .number = number, .end = end, .now = now };
+	struct acked acked = { .number = number, .end = end, .alone = alone, .now = now };
 
 	return acked_one(0, &acked);
 }
@@ -434,13 +444,13 @@ static __always_inline void slots_acked(struct queue *queue, struct acked *acked
 	/* What came before has mostly left nothing: no call for that. */
 	oldest = slot_at(queue, queue->head);
 	if (oldest && before(oldest->key, acked->end))
-		EACH(config.slots, acked_one, acked, acked_next(acked->number, acked->end, acked->now));
+		EACH(config.slots, acked_one, acked, acked_next(acked->number, acked->end, acked->alone, acked->now));
 }
 
 /* Everything before `end` is acknowledged, by an ACK that has just come. */
-static __always_inline void slots_acked_before(struct queue *queue, __u32 number, __u32 end, __u64 now)
+static __always_inline void slots_acked_before(struct queue *queue, __u32 number, __u32 end, bool alone, __u64 now)
 {
-	struct acked acked = { .number = number, .end = end, .now = now };
+	struct acked acked = { .number = number, .end = end, .alone = alone, .now = now };
 
 	slots_acked(queue, &acked);
 }
@@ -451,7 +461,7 @@ static __always_inline void slots_acked_before(struct queue *queue, __u32 number
 static __always_inline void acks_look(struct queue *queue, __u32 number, const struct tcp_sock *tp, const __u32 *key, __u64 at,
 				      __u64 now)
 {
-	__u32 segments = tp->segs_in;
+	__u32 segments = tp->segs_in, data = tp->data_segs_in;
 	struct acked acked = { .number = number, .end = tp->snd_una, .now = at };
 
 	if (segments - queue->looked_segments > 1) {
@@ -462,8 +472,11 @@ static __always_inline void acks_look(struct queue *queue, __u32 number, const s
 		acked.stamped = *key;
 		acked.any_stamped = 1;
 	}
+	if (segments - queue->looked_segments == 1 && data == queue->looked_data)
+		acked.alone = acked_alone(queue, tp, acked.end - queue->looked_una);
 	slots_acked(queue, &acked);
 	queue->looked_segments = segments;
+	queue->looked_data = data;
 	queue->looked_una = acked.end;
 	queue->looked = now;
 }

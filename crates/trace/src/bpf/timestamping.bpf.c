@@ -37,6 +37,7 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 		queue->untagged = 1;
 	if (queue->call && queue->full_since >= queue->call)
 		queue->full_since = 0;
+	drained(queue, tp, now);
 	buffer_tried(queue, tp, sk, now);
 	sent(kern, row, queue, number, now);
 	queue->call = 0;
@@ -295,8 +296,10 @@ static __always_inline void on_stage(struct bpf_sock_ops_kern *kern, __u32 op, s
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		tp = VIEW(kern->sk, struct tcp_sock);
 		untagged_look(queue, number, tp, taken_up(tp));
-		if (queue->full_since)
+		if (queue->full_since) {
+			drained(queue, tp, taken_up(tp));
 			buffer_event(queue, tp, sock_of(tp), taken_up(tp));
+		}
 		queue->progress = taken_up(tp);
 		acks_look(queue, number, tp, &key, taken_up(tp), taken_up(tp));
 		break;

@@ -123,6 +123,7 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
  * have slept meanwhile. */
 static __always_inline void send_again(struct queue *queue, struct slot *slot, const struct tcp_sock *tp, __u32 left, __u64 now)
 {
+	drained(queue, tp, now);
 	clocks_run(queue, now);
 	hold(queue, tp, NULL, 0, false, true, left, now);
 	clocks_copy(slot, queue);
@@ -209,6 +210,7 @@ int BPF_PROG(wait_begun, struct sock *sk)
 
 	if (!queue)
 		return 0;
+	drained(queue, tp, now);
 	clocks_run(queue, now);
 	hold(queue, tp, NULL, 0, false, true, 0, now);
 	buffer_filled(queue, now, now);
@@ -226,6 +228,7 @@ int BPF_PROG(wait_over, struct sock *sk, long *timeout, int failed)
 
 	if (!queue || failed || queue->head == queue->tail)
 		return 0;
+	drained(queue, tp, now);
 	buffer_freed(queue, now);
 	slot = slot_at(queue, queue->tail - 1);
 	if (slot && before(tp->write_seq, slot->key + 1))
@@ -311,15 +314,17 @@ int BPF_PROG(started, struct sk_buff *skb)
 /* A segment is about to be looked at: the ACK in it has come. */
 static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 {
+	const struct tcp_skb_cb *cb = VIEW(&skb->cb, struct tcp_skb_cb);
 	struct tcp_sock *tp;
 	__u32 number, at, ack;
 	struct row *row = row_of(sk, &number, &tp);
 	struct queue *queue;
 	__u64 now;
+	bool alone;
 
 	if (!row)
 		return 0;
-	ack = VIEW(&skb->cb, struct tcp_skb_cb)->ack_seq;
+	ack = cb->ack_seq;
 	if (before(tp->snd_nxt, ack))
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -327,7 +332,8 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 	if (queue) {
 		if (before(tp->snd_una, ack))
 			queue->progress = now;
-		slots_acked_before(queue, at, ack, now);
+		alone = cb->seq == cb->end_seq && acked_alone(queue, tp, ack - tp->snd_una);
+		slots_acked_before(queue, at, ack, alone, now);
 	}
 	/* A socket without the RTT callback: what holds its sends back is looked at now, a little
 	 * before the ACK changes it. */

@@ -247,6 +247,27 @@ static __always_inline void hold(struct queue *queue, const struct tcp_sock *tp,
 	queue->paced_until = paced_until;
 }
 
+/* Looked at first at each event: where all bytes have left since the last one, nothing has held any
+ * from when the last of them did. ACKs let them go, and most of those are no event. */
+static __noinline void drained(struct queue *queue, const struct tcp_sock *tp, __u64 now)
+{
+	__u32 sent = tp->snd_nxt;
+	__u64 left = tp->tcp_wstamp_ns;
+
+	if (queue->blocked == REASON_SENT_AT_ONCE || (before(sent, tp->write_seq) && sent != queue->write_seq))
+		return;
+	if (left < queue->since)
+		left = queue->since;
+	if (left >= now)
+		return;
+	if (queue->blocked == REASON_CONGESTION_WINDOW)
+		judge_window(queue, tp, left);
+	buffer_run(queue, left);
+	clocks_run(queue, left);
+	queue->blocked = queue->behind = REASON_SENT_AT_ONCE;
+	queue->paced_until = 0;
+}
+
 static __always_inline void clocks_copy(struct slot *slot, const struct queue *queue)
 {
 	for (int i = 0; i < CLOCKS; i++)
@@ -259,6 +280,7 @@ static __always_inline void waiting_event(struct queue *queue, const struct tcp_
 {
 	const struct sock *sk = sock_of(tp);
 
+	drained(queue, tp, now);
 	if (queue->blocked == REASON_CONGESTION_WINDOW)
 		judge_window(queue, tp, now);
 	if (sk->sk_write_pending > 0) {

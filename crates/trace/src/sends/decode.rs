@@ -8,8 +8,9 @@ use record::{
 use super::waits;
 use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
-    CLOCK_SHIFT, OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND,
-    RawClosed, RawConnection, RawJudged, RawLost, RawSend, RawState, RawTotals, WAIT_CLOCKS, WAIT_NONE, WAIT_NOT_KNOWN,
+    CLOCK_SHIFT, LISTENS, LISTENS_NOT, LISTENS_NOT_ASKED, OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND,
+    RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawJudged, RawLost, RawSend, RawState,
+    RawTotals, WAIT_CLOCKS, WAIT_NONE, WAIT_NOT_KNOWN,
 };
 use crate::nic::NicStamp;
 
@@ -56,6 +57,12 @@ fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
             OPENING_CONNECTED => Opening::Connected,
             OPENING_ACCEPTED => Opening::Accepted,
             other => return Err(DecodeError::Malformed { field: "opening", value: other }),
+        },
+        listens: match raw.listens.into() {
+            LISTENS_NOT_ASKED => None,
+            LISTENS => Some(true),
+            LISTENS_NOT => Some(false),
+            other => return Err(DecodeError::Malformed { field: "listens", value: other }),
         },
         since: Instant::from_nanos(raw.at),
         congestion_control: Comm(raw.congestion_control).to_string(),
@@ -118,6 +125,7 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
         wait,
         retransmissions: raw.retransmissions,
         unacknowledged,
+        ack_alone: ack.map(|_| raw.alone != 0),
     })
 }
 
@@ -295,11 +303,12 @@ mod tests {
         (raw.full, raw.first_seq, raw.bytes, raw.retransmissions) = (9, 10, 11, 14);
         raw.wait = WAIT_NONE as u8;
         raw.full_waits[WaitReason::Cork as usize] = 1;
-        (raw.sched_span, raw.driver_span, raw.ack_span) = (15, 16, 17);
+        (raw.sched_span, raw.driver_span, raw.ack_span, raw.alone) = (15, 16, 17, 1);
         raw.comm[..4].copy_from_slice(b"curl");
         let s = send(&raw, TICK).unwrap();
         assert_eq!((s.connection, s.owner), (ConnectionId(2), Owner { pid: 1, comm: Comm::from("curl") }));
         assert_eq!((s.first_seq, s.bytes, s.retransmissions), (SeqNumber(10), 11, 14));
+        assert_eq!(s.ack_alone, Some(true));
         let stamps = [s.stamps.call, Some(s.stamps.send), s.stamps.sched, s.stamps.driver, s.stamps.ack];
         assert_eq!(stamps.map(|at| at.map(Instant::as_nanos)), [30, 40, 50, 60, 70].map(Some));
         let errors = [s.stamps.sched_error, s.stamps.driver_error, s.stamps.ack_error];
@@ -387,6 +396,11 @@ mod tests {
             assert_eq!((c.id, c.owner.pid, c.owner.comm.to_string()), (ConnectionId(2), 1, "curl".into()));
             assert_eq!((c.local, c.remote), (address([4; 16], 6), address([5; 16], 7)));
             assert_eq!((c.opening, c.since.as_nanos(), c.congestion_control.as_str()), (opening, 3, "reno"));
+        }
+        for (number, listens) in [(LISTENS_NOT_ASKED, None), (LISTENS, Some(true)), (LISTENS_NOT, Some(false))] {
+            raw.listens = number as _;
+            let Ok(Record::Connection(c)) = decode(raw.as_bytes(), TICK) else { panic!("not a connection") };
+            assert_eq!(c.listens, listens);
         }
         raw.opening = 9;
         assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "opening", value: 9 }));

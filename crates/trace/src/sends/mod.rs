@@ -99,6 +99,7 @@ impl Sends {
         // Prefixes of peers take less in their tree.
         let tables = [
             Memory::of_table::<u32, u8>(16_384, 16_384),
+            Memory::of_table::<[u64; 2], u8>(16_384, 16_384),
             Memory::of_table::<[u8; 16], u8>(64, 64),
             Memory::of_table::<RawPrefix, u8>(1024, 1024),
             Memory::of_table::<[u64; 2], u8>(16_384, asked(16_384, connects)),

@@ -83,6 +83,7 @@ mod tests {
             wait: Some(Waits::of(WaitReason::Cork, Nanos(1))),
             retransmissions: 0,
             unacknowledged: None,
+            ack_alone: None,
         }
     }
 

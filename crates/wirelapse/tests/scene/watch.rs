@@ -49,6 +49,14 @@ impl Watch {
         Self(backends.map(|backend| One::start(&on_port(port, backend))).into())
     }
 
+    /// The same, with the calls that write timed.
+    pub fn start_with_calls(end: &TcpStream) -> Self {
+        let port = end.local_addr().unwrap().port();
+        let backends = [BackendChoice::Timestamping, BackendChoice::Tracepoints];
+        let start = |backend| One::start(&Config { calls: true, ..on_port(port, backend) });
+        Self(backends.map(start).into())
+    }
+
     /// Waits until both have told of so many bytes written on this end, or for ten seconds.
     pub fn until(&mut self, end: &TcpStream, bytes: u64) {
         let deadline = Instant::now() + Duration::from_secs(10);

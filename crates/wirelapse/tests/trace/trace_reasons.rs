@@ -361,6 +361,56 @@ fn a_full_send_buffer_is_small_only_where_nothing_waits_on_the_path() {
     }
 }
 
+/// A buffer that holds less than the path: for a part of each round trip all that was written is in
+/// flight, the window has room and the program waits; for the rest the congestion window holds the
+/// queue. `TCP_INFO` is read time and again; its own clock of the send buffer does not run in a
+/// round trip in which the window was full as well.
+#[test]
+fn a_small_send_buffer_and_the_congestion_window_each_have_their_time() {
+    tier::needs!(Need::Root, BTF, TUN);
+    let _turn = turn();
+    let lab = lab_with(&Config::symmetric(Direction { rate: Some(BitRate::mbit(100)), ..delay(40) }));
+    let (mut client, server) = connected(&lab);
+    set(&client, libc::SOL_SOCKET, libc::SO_SNDBUF, 60_000);
+    let mut watch = Watch::start_with_calls(&client);
+    let reader = drain(server);
+    let looked = client.try_clone().unwrap();
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = over.clone();
+    let looking = std::thread::spawn(move || {
+        let (mut looks, mut starved) = (0_u32, 0_u32);
+        while !told.load(std::sync::atomic::Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+            let info = info(&looked);
+            let word = |at: usize| (info[at / 8] >> (at % 8 * 8)) as u32;
+            // tcpi_unacked, tcpi_snd_cwnd, tcpi_notsent_bytes.
+            let (unacked, window, unsent) = (word(24), word(80), word(144));
+            looks += 1;
+            starved += u32::from(unsent == 0 && unacked < window);
+        }
+        f64::from(starved) / f64::from(looks)
+    });
+    let begun = Instant::now();
+    let mut bytes = 0;
+    while begun.elapsed() < Duration::from_secs(4) {
+        client.write_all(&[0; 65_536]).unwrap();
+        bytes += 65_536;
+    }
+    let lasted = begun.elapsed().as_nanos() as f64;
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    let truth = looking.join().unwrap();
+    watch.until(&client, bytes);
+    for seen in watch.finish(&client) {
+        let of = |reason| seen.sends.iter().filter_map(|s| s.buffer).map(|w| w.time(reason).0).sum::<u64>() as f64;
+        let (buffer, window) = (of(WaitReason::SendBuffer) / lasted, of(WaitReason::CongestionWindow) / lasted);
+        eprintln!("{}: buffer {buffer:.2}, window {window:.2}; TCP_INFO {truth:.2}", seen.backend);
+        assert!((buffer - truth).abs() <= 0.15, "{}", seen.account());
+        assert!(buffer + window >= 0.75, "{}", seen.account());
+    }
+    drop(client);
+    reader.join().unwrap();
+}
+
 #[test]
 fn pacing_by_tcp_itself() {
     tier::needs!(Need::Root, BTF, TUN);
