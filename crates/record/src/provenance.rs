@@ -105,6 +105,9 @@ pub struct Provenance {
     /// The clock of the run.
     pub clock: ClockReading,
     /// By how much the clock was set forward (back where negative) at the end of the agent's run
+    /// Tracing was to cost at most so many millionths of the CPU time of the traced programs; null
+    /// for no limit.
+    pub cost_ppm: Option<u64>,
     /// before; null where it was not.
     pub clock_stepped_ns: Option<i64>,
     /// When tracing began, `CLOCK_MONOTONIC`.
@@ -146,6 +149,7 @@ columns! {
     "calls.missing" = |p| p.calls.as_ref().map(|by| by.missing.clone()),
         set |p, v| put(&mut p.calls, v, |by| &mut by.missing),
         null "`--calls never`, or sends are sampled: `calls` is null",
+    cost_ppm = cost_ppm, null "there is no limit, or the run is of an earlier version", "millionths of the traced programs' CPU time that tracing may cost, by `--cost`";
         "what cannot be seen of the calls that write on this kernel and why, as a list of sentences";
     "calls.host_wide" = |p| p.calls.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.calls, v, |by| &mut by.host_wide),
@@ -242,6 +246,7 @@ impl Provenance {
             receiving: None,
             http: None,
             packets: None,
+            cost_ppm: None,
             fired: None,
             dns: None,
         }

@@ -247,6 +247,7 @@ pub fn provenance() -> store::Provenance {
         target: "port 80".into(),
         sampling: store::SamplingAsked { method: store::SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        cost_ppm: None,
         min_latency: None,
         kept_one_in: None,
         clock_stepped_ns: None,

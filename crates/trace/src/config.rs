@@ -63,6 +63,9 @@ pub struct Config {
     pub sampling: Sampling,
     /// At most so many sends a second.
     pub max_rate: Option<NonZeroU32>,
+    /// Not beyond this share of the CPU time that the traced programs use: where every send costs
+    /// more, fewer are looked at. As `max_rate`, only with [`Sampling::Every`].
+    pub cost: Option<f64>,
     /// By which backend.
     pub backend: BackendChoice,
     /// Whether the beginning of each call that writes is recorded, and the time that it sleeps for
@@ -120,6 +123,7 @@ impl Default for Config {
             target: Target::default(),
             sampling: Sampling::Every,
             max_rate: None,
+            cost: None,
             backend: BackendChoice::Auto,
             calls: false,
             slots_per_connection: 65_536,
@@ -151,9 +155,9 @@ impl Config {
     pub(crate) fn windows_every(&self) -> Option<u32> {
         match self.sampling {
             Sampling::Windows(ratio) => Some(ratio.0.get()),
-            // A limit on the rate begins with everything and goes over to windows where that is too
-            // much.
-            Sampling::Every if self.max_rate.is_some() => Some(1),
+            // A limit on the rate, or on the cost, begins with everything and goes over to windows
+            // where that is too much.
+            Sampling::Every if self.max_rate.is_some() || self.cost.is_some() => Some(1),
             _ => None,
         }
     }

@@ -29,6 +29,7 @@ mod config;
 mod connects;
 mod cookies;
 mod copies;
+mod cost;
 mod decode;
 mod dns;
 mod error;

@@ -54,6 +54,14 @@ pub(crate) fn began(pid: u32) -> Option<Nanos> {
     Some(Nanos(ticks * tick().0))
 }
 
+/// The CPU time that a process has used, with that of the kernel for it: the 14th and 15th field.
+pub(crate) fn used(pid: u32) -> Option<Nanos> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some(Nanos((ticks()? + ticks()?) * tick().0))
+}
+
 /// The unit of such times: 10 ms on all machines that are known.
 pub(crate) fn tick() -> Nanos {
     Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
@@ -72,6 +80,16 @@ mod tests {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let ago = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9 - began.0 as f64 / 1e9;
         assert!(began >= parent && (-0.02..2.0).contains(&ago), "{ago} s");
+    }
+
+    #[test]
+    fn a_process_that_computes_uses_cpu_time() {
+        let before = used(std::process::id()).unwrap();
+        let mut sum = 0u64;
+        while used(std::process::id()).unwrap() < before + tick() {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert_eq!(used(u32::MAX), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use libbpf_rs::{Link, Object, OpenObject};
+use record::Nanos;
 
 use crate::refusal::{self, Refusal};
 use crate::{Error, object};
@@ -90,12 +91,19 @@ impl Programs {
     /// preempted. By the process's own descriptors, which takes no right.
     pub fn recursion_misses(&self) -> u64 {
         let names = self.plan.iter().filter(|(_, at)| *at == At::Section);
-        let missed = |name| {
-            let fd = object::program(&self.object, name).ok()?.as_fd().as_raw_fd();
-            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-            text.lines().find_map(|line| line.strip_prefix("recursion_misses:\t")?.parse::<u64>().ok())
-        };
-        names.filter_map(|&(name, _)| missed(name)).sum()
+        names.filter_map(|&(name, _)| self.counted(name, "recursion_misses:\t")).sum()
+    }
+
+    /// How long all of them have run while the kernel counted that, likewise.
+    pub fn ran(&self) -> Nanos {
+        Nanos(self.plan.iter().filter_map(|&(name, _)| self.counted(name, "run_time_ns:\t")).sum())
+    }
+
+    /// A figure that the kernel counts of a program.
+    fn counted(&self, name: &'static str, figure: &str) -> Option<u64> {
+        let fd = object::program(&self.object, name).ok()?.as_fd().as_raw_fd();
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(figure)?.parse().ok())
     }
 
     /// The object that holds their maps.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
-use record::{Event, Instant, Lost, Monotonic};
+use record::{Event, Instant, Lost, Monotonic, Nanos};
 
 use crate::Error;
 use crate::decode::{self, DecodeError};
@@ -41,6 +41,11 @@ impl Probes {
     /// What all of them have lost.
     pub fn lost(&self) -> Lost {
         self.all().map(Loaded::lost).fold(Lost::default(), |all, lost| all + lost)
+    }
+
+    /// How long the programs of all of them have run while the kernel counted that.
+    pub fn ran(&mut self) -> Nanos {
+        self.all_mut().map(|probe| probe.programs().ran()).sum()
     }
 
     /// Has every probe hand on what shows only as time passes.

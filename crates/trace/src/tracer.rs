@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::aim::{self, Processes, set_lookups};
 use crate::cgroups::{Cgroups, Followed, Named};
+use crate::cost::Cost;
 use crate::histograms::{Reading, Snapshot};
 use crate::keeper::Privileged;
 use crate::layout::{Pass, RawControl};
@@ -44,6 +45,7 @@ pub struct Tracer {
     processes: Processes,
     cgroups: Option<Followed>,
     rate: Option<Rate>,
+    cost: Option<Cost>,
     histograms: Option<Reading>,
     ticked: WallInstant,
     /// Size of the ring buffer.
@@ -122,6 +124,7 @@ impl Tracer {
             passes,
             processes,
             cgroups,
+            cost: config.cost.map(|most| Cost::new(most, timestamping::now())),
             rate: config.max_rate.map(|most| Rate::new(most, least, timestamping::now())),
             histograms,
             ticked: WallInstant::now(),
@@ -260,7 +263,11 @@ impl Tracer {
                 self.ticked = WallInstant::now();
                 self.ring.probes().tick(timestamping::now());
             }
-            let delivered = self.ring.deliver(sink)?;
+            let cost = &mut self.cost;
+            let delivered = self.ring.deliver(&mut |event| {
+                cost.iter_mut().for_each(|cost| cost.event(&event));
+                sink(event);
+            })?;
             let (now, bytes) = (WallInstant::now(), self.ring.probes().take_bytes());
             self.due = now
                 + match self.records_come() {
@@ -286,8 +293,18 @@ impl Tracer {
         !histograms_alone || !self.ring.probes().beside.is_empty()
     }
 
-    /// Holds the rate of records below what was asked for.
+    /// Holds the rate of records, and what they cost, below what was asked for.
     fn adapt(&mut self) -> Result<(), Error> {
+        let now = timestamping::now();
+        if let Some(cost) = self.cost.as_mut().filter(|cost| cost.is_due(now)) {
+            let mut probes = self.ring.probes();
+            let (before, delivered) = (self.passes.control.every, probes.sends.delivered());
+            let every = cost.adapt(before, delivered, now, || probes.ran());
+            drop(probes);
+            if every != before {
+                self.passes.set_every(every)?;
+            }
+        }
         let Some(rate) = &mut self.rate else { return Ok(()) };
         let delivered = self.ring.probes().sends.delivered();
         match rate.adapt(self.passes.control.every, delivered, timestamping::now()) {

@@ -19,6 +19,7 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         sampling: sampling.into(),
         max_rate: None,
         min_latency: None,
+        cost_ppm: None,
         kept_one_in: None,
         clock_stepped_ns: None,
         clock: tracer.clock().into(),

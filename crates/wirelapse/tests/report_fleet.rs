@@ -132,6 +132,7 @@ fn provenance(start_ns: u64) -> Provenance {
         target: "all connections".into(),
         sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        cost_ppm: None,
         clock: ClockReading { realtime_offset_ns: (DAY * 1_000_000_000).cast_signed(), realtime_offset_error_ns: 120 },
         start_ns,
         calls: None,

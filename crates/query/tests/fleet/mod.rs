@@ -75,6 +75,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
         target: if number.is_multiple_of(2) { "port 443".into() } else { "port 5432".into() },
         sampling: SamplingAsked { method: SamplingMethod::Every, one_in: 1 },
         max_rate: None,
+        cost_ppm: None,
         kept_one_in: None,
         clock_stepped_ns: None,
         clock: ClockReading {

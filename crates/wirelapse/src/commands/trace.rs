@@ -97,6 +97,11 @@ pub struct Args {
     /// Record at most this many sends a second
     #[arg(long, value_name = "N/s", value_parser = quantity::parse::whole_per_second, help_heading = heading::COST)]
     max_rate: Option<std::num::NonZeroU32>,
+    /// Keep what tracing costs under this share of the CPU time that the traced programs use, by
+    /// tracing less of each connection's time where all of it costs more; the report says how much
+    /// was covered. A program that sends little is traced whole
+    #[arg(long, value_name = "SHARE", value_parser = cost, conflicts_with_all = ["sample", "draw", "max_rate", "every_packet", "udp", "packets"], help_heading = heading::COST)]
+    cost: Option<f64>,
     /// Follow at most this many connections at the same time [default: as many as fit into a
     /// sixteenth of the free memory (of the machine or its control group), at most 64 MiB, at least
     /// 1,024]. The memory is reported when tracing starts
@@ -162,6 +167,14 @@ pub struct Args {
     /// signal that ended it)
     #[arg(last = true, value_name = "CMD", help_heading = None::<&str>)]
     command: Vec<std::ffi::OsString>,
+}
+
+/// A share of CPU time above nothing.
+fn cost(text: &str) -> Result<f64, String> {
+    match quantity::parse::share(text).map_err(|wrong| wrong.to_string())? {
+        share if share > 0.0 => Ok(share),
+        _ => Err("tracing always costs something: give a share above zero, such as 1%".to_owned()),
+    }
 }
 
 impl Args {

@@ -201,6 +201,13 @@ pub fn describe(of: &Subject) -> Document {
         let at = verdict.len().min(1);
         verdict.splice(at..at, missing.into_iter().flatten().map(Clause::caveat));
     }
+    lost.blocks.extend(of.provenance.cost_ppm.map(|ppm| {
+        let share = quantity::percent_exact(ppm as f64 / 1e6);
+        let how = format!(
+            "Less of each connection's time was traced where all of it would have cost more than {share} of the CPU time that the traced programs use (--cost)."
+        );
+        Block::Words(how.into())
+    }));
     if let Some(fired) = &of.provenance.fired {
         verdict.insert(0, Clause::finding(view::fired(fired)));
     }

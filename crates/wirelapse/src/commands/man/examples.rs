@@ -24,6 +24,11 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     (
         "wirelapse-trace",
+        "sudo wirelapse trace --unit nginx --cost 1% --for 1h -o run",
+        "an hour of a busy server, for at most a hundredth of its CPU time",
+    ),
+    (
+        "wirelapse-trace",
         "sudo wirelapse trace --requests -- curl -so /dev/null http://192.0.2.1/",
         "one program from its first byte, request by request",
     ),

@@ -12,6 +12,7 @@ use crate::provenance;
 pub fn provenance(request: &Request, tracer: &Tracer) -> Provenance {
     Provenance {
         max_rate: request.config.max_rate.map(|rate| rate.get().into()),
+        cost_ppm: request.config.cost.map(|share| (share * 1e6).round() as u64),
         min_latency: request.min_latency,
         calls: observing(tracer, Observed::Calls),
         connects: observing(tracer, Observed::Connects),

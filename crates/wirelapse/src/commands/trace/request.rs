@@ -132,9 +132,10 @@ impl Request {
             target,
             sampling,
             max_rate: args.max_rate,
+            cost: args.cost,
             backend,
             calls: match args.calls {
-                Calls::Auto => sampling == Sampling::Every && args.max_rate.is_none(),
+                Calls::Auto => sampling == Sampling::Every && args.max_rate.is_none() && args.cost.is_none(),
                 Calls::Always => true,
                 Calls::Never => false,
             },
@@ -269,7 +270,7 @@ const DNS: u16 = 53;
 
 /// The ports of the servers whose answers are looked for.
 fn dns_ports(args: &Args) -> anyhow::Result<Vec<u16>> {
-    let sampled = args.sample != Ratio::ALL || args.max_rate.is_some();
+    let sampled = args.sample != Ratio::ALL || args.max_rate.is_some() || args.cost.is_some();
     // It costs every packet of the machine a little, which somebody who runs a command has asked
     // for, and somebody who watches a host has not.
     let by_itself = !args.command.is_empty() && !sampled && !args.no_dns;
