@@ -3,7 +3,7 @@
 use clock::{Conversion, Monotonic, Nanos, Realtime};
 
 use crate::table::{Cell as _, Value};
-use crate::{Ratio, ReceiveStage, Sampling, columns, words};
+use crate::{Ratio, ReceiveStage, Sampling, Utc, columns, words};
 
 /// How sends were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,12 @@ impl From<Conversion<Monotonic, Realtime>> for ClockReading {
 }
 
 impl ClockReading {
+    /// A moment of the run as date and time of day in UTC: `2026-11-22 13:05:43Z`.
+    pub fn date_and_time(self, monotonic_ns: u64) -> String {
+        let (of_day, date) = (self.time_of_day(monotonic_ns), Utc::from_nanos(self.realtime_ns(monotonic_ns)).date());
+        format!("{date} {}Z", of_day.split('.').next().unwrap_or_default())
+    }
+
     /// As a conversion that carries its error.
     pub fn conversion(self) -> Conversion<Monotonic, Realtime> {
         Conversion::new(self.realtime_offset_ns, Nanos(self.realtime_offset_error_ns))
@@ -83,6 +89,8 @@ pub struct Provenance {
     pub version: String,
     /// The command line, word by word.
     pub command_line: Vec<String>,
+    /// Host name (`uname -n`); `None` in runs of earlier versions.
+    pub host: Option<String>,
     /// Kernel release (`uname -r`).
     pub kernel: String,
     /// Machine hardware name (`uname -m`).
@@ -97,6 +105,9 @@ pub struct Provenance {
     pub sampling: SamplingAsked,
     /// At most this many sends a second were recorded; null for no limit.
     pub max_rate: Option<u64>,
+    /// Tracing was to cost at most so many millionths of the CPU time of the traced programs; null
+    /// for no limit.
+    pub cost_ppm: Option<u64>,
     /// Only what took at least so long was kept; null where everything was.
     pub min_latency: Option<Nanos>,
     /// Of sends, of attempts to connect and of connections with their totals, one in so many has
@@ -105,9 +116,6 @@ pub struct Provenance {
     /// The clock of the run.
     pub clock: ClockReading,
     /// By how much the clock was set forward (back where negative) at the end of the agent's run
-    /// Tracing was to cost at most so many millionths of the CPU time of the traced programs; null
-    /// for no limit.
-    pub cost_ppm: Option<u64>,
     /// before; null where it was not.
     pub clock_stepped_ns: Option<i64>,
     /// When tracing began, `CLOCK_MONOTONIC`.
@@ -132,6 +140,7 @@ columns! {
     Provenance: "trace_run", "run", blank = Provenance::blank();
     version = version, "version of Wirelapse";
     command_line = command_line, "its words, as a list";
+    host = host, null "the run is of an earlier version", "host name";
     kernel = kernel, "kernel release";
     machine = machine, "machine hardware name";
     cpus = cpus, "CPUs online";
@@ -140,6 +149,7 @@ columns! {
     "sampling.method" = sampling.method, "how sends are chosen";
     "sampling.one_in" = sampling.one_in, "one in so many";
     max_rate = max_rate, null "there is no limit", "sends a second, by `--max-rate`";
+    cost_ppm = cost_ppm, null "there is no limit, or the run is of an earlier version", "millionths of the traced programs' CPU time that tracing may cost, by `--cost`";
     min_latency_ns = min_latency, null "everything was kept", "only what took at least so long was kept, by `--min-latency`";
     kept_one_in = kept_one_in, null "all are kept", "of sends, of attempts to connect and of connections with their totals, one in so many has a row, by `sample` in `[store]` of the agent";
     "clock.realtime_offset_ns" = clock.realtime_offset_ns, "what to add to a moment to get the time of day (`CLOCK_REALTIME`)";
@@ -149,7 +159,6 @@ columns! {
     "calls.missing" = |p| p.calls.as_ref().map(|by| by.missing.clone()),
         set |p, v| put(&mut p.calls, v, |by| &mut by.missing),
         null "`--calls never`, or sends are sampled: `calls` is null",
-    cost_ppm = cost_ppm, null "there is no limit, or the run is of an earlier version", "millionths of the traced programs' CPU time that tracing may cost, by `--cost`";
         "what cannot be seen of the calls that write on this kernel and why, as a list of sentences";
     "calls.host_wide" = |p| p.calls.as_ref().map(|by| by.host_wide.clone()),
         set |p, v| put(&mut p.calls, v, |by| &mut by.host_wide),
@@ -229,6 +238,7 @@ impl Provenance {
         Self {
             version: String::new(),
             command_line: Vec::new(),
+            host: None,
             kernel: String::new(),
             machine: String::new(),
             cpus: 0,
@@ -236,6 +246,7 @@ impl Provenance {
             target: String::new(),
             sampling: Sampling::Every.into(),
             max_rate: None,
+            cost_ppm: None,
             min_latency: None,
             kept_one_in: None,
             clock_stepped_ns: None,
@@ -246,7 +257,6 @@ impl Provenance {
             receiving: None,
             http: None,
             packets: None,
-            cost_ppm: None,
             fired: None,
             dns: None,
         }

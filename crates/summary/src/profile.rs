@@ -97,6 +97,12 @@ impl Part {
         (most.0, self.mean(most.1))
     }
 
+    /// What one of them spent in a component, in the mean.
+    pub fn mean_of(&self, component: Component) -> Nanos {
+        let at = Component::ALL.into_iter().position(|each| each == component);
+        self.mean(at.map_or(0, |at| self.components[at]))
+    }
+
     /// What held them for the largest part of their waits for TCP.
     pub fn reason(&self) -> WaitReason {
         self.waits.reason()

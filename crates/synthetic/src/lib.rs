@@ -240,6 +240,7 @@ pub fn provenance() -> store::Provenance {
     store::Provenance {
         version: "0.0.0".into(),
         command_line: vec!["wirelapse".into(), "trace".into(), "it's".into()],
+        host: None,
         kernel: "6.18.0".into(),
         machine: "x86_64".into(),
         cpus: 2,

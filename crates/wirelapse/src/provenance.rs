@@ -7,10 +7,11 @@ use trace::Tracer;
 /// Of what this tracer records of this target from now on, without limits; how its probes observe
 /// is the caller's to add.
 pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenance {
-    let Names { kernel, hardware, cpus, .. } = Names::here();
+    let Names { host, kernel, hardware, cpus } = Names::here();
     Provenance {
         version: env!("CARGO_PKG_VERSION").into(),
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        host: Some(host).filter(|host| !host.is_empty()),
         kernel,
         machine: hardware,
         cpus,
@@ -18,8 +19,8 @@ pub fn of_trace(target: String, sampling: Sampling, tracer: &Tracer) -> Provenan
         target,
         sampling: sampling.into(),
         max_rate: None,
-        min_latency: None,
         cost_ppm: None,
+        min_latency: None,
         kept_one_in: None,
         clock_stepped_ns: None,
         clock: tracer.clock().into(),

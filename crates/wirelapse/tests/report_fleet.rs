@@ -125,6 +125,7 @@ fn provenance(start_ns: u64) -> Provenance {
     Provenance {
         version: "0.1.0".into(),
         command_line: vec!["wirelapse".into(), "agent".into()],
+        host: None,
         kernel: "6.18.0".into(),
         machine: "x86_64".into(),
         cpus: 2,

@@ -2,6 +2,7 @@
 //! renderers draw it: [`crate::html`] as one file, [`crate::terminal`] as text.
 
 mod counts;
+mod glance;
 mod times;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use crate::plot::{Plot, Scale};
 pub use crate::table::{Cell, Column, Row, Table, Value};
 pub use crate::text::{Piece, Text};
 pub use counts::Counts;
+pub use glance::{Glance, Part};
 pub use times::{Bar, Histograms, Series, Waterfall, Waterfalls};
 
 /// A piece of a section.
@@ -33,6 +35,8 @@ pub enum Block {
     Histograms(Histograms),
     /// How often values occur.
     Counts(Counts),
+    /// What a page shows before all words, wherever it stands; elsewhere nothing.
+    Glance(Glance),
     /// The slowest records: on a terminal the first of them leg by leg, elsewhere a plot.
     Waterfalls(Waterfalls),
     /// Text as it is in a file.
@@ -234,7 +238,7 @@ impl Document {
                 }
                 Block::Words(text) | Block::Warning(text) => put(text),
                 Block::List(sentences) => sentences.iter_mut().for_each(&mut *put),
-                Block::Histograms(_) | Block::Counts(_) | Block::Code { .. } => {}
+                Block::Histograms(_) | Block::Counts(_) | Block::Glance(_) | Block::Code { .. } => {}
             }
         }
     }

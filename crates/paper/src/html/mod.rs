@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
-use crate::document::{Block, Cell, Clause, ClauseKind, Document, Piece, Row, Table, Text, Value};
-use crate::plot::{Plot, Scale};
+use crate::document::{Block, Cell, Clause, ClauseKind, Document, Glance, Piece, Row, Table, Text, Value};
+use crate::plot::{Hue, Plot, Scale};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("chart.js");
@@ -35,9 +35,11 @@ fn policy(style: &str, scripts: [&str; 2]) -> String {
 const COLUMN: std::ops::RangeInclusive<usize> = 8..=40;
 
 /// The style sheet. The policy allows no element a style of its own, so each width of a column is a
-/// class.
+/// class, and so is each colour of a part of a bar.
 fn style() -> String {
-    COLUMN.fold(STYLE.to_owned(), |style, letters| style + &format!(".w{letters} {{ min-width: {letters}ch; }}\n"))
+    let widths =
+        COLUMN.fold(STYLE.to_owned(), |style, letters| style + &format!(".w{letters} {{ min-width: {letters}ch; }}\n"));
+    (0..Hue::COUNT).fold(widths, |style, hue| style + &format!(".hue{hue} {{ fill: var(--h{hue}); }}\n"))
 }
 
 /// JSON that cannot end the script element it stands in, nor begin a comment or another element.
@@ -111,6 +113,9 @@ fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
                 h1 { (document.title.to_string()) }
                 p.about { (document.about) }
             }
+            @for piece in document.sections.iter().flat_map(|section| &section.blocks) {
+                @if let Block::Glance(of) = piece { (glance(of)) }
+            }
             @if !document.verdict.is_empty() {
                 .verdict { @for clause in &document.verdict { (said(clause)) } }
             }
@@ -130,6 +135,30 @@ fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
                         @for (piece, wide) in section.blocks.iter().zip(widths(&section.blocks)) {
                             (block(piece, wide, place))
                         }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A few large figures, and under them one bar with its parts named.
+fn glance(of: &Glance) -> Markup {
+    html! {
+        .glance {
+            dl { @for (name, figure) in &of.figures { div { dt { (name) } dd { (figure) } } } }
+            @if !of.parts.is_empty() {
+                p { (of.whole) }
+                svg.whole role="img" aria-label=(of.whole) viewBox="0 0 100 4" preserveAspectRatio="none" {
+                    @for (part, from, length) in of.ranges() {
+                        rect.{ "hue" (part.hue.0) } x=(format!("{from:.2}")) y="0" width=(format!("{length:.2}")) height="4" {
+                            title { (part.name) " " (quantity::percent(part.share)) }
+                        }
+                    }
+                }
+                ul {
+                    @for part in &of.parts {
+                        li { svg viewBox="0 0 10 10" { rect.{ "hue" (part.hue.0) } width="10" height="10" {} } " " (part.name) " " b { (quantity::percent(part.share)) } }
                     }
                 }
             }
@@ -201,8 +230,9 @@ fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
             Block::Counts(of) => (table(&of.table(), &of.table().title, place)),
             Block::Plot(plot) => (figure(plot, wide, place)),
             Block::Waterfalls(of) => (figure(&of.plot, wide, place)),
-            // The cumulative curves and the boxes of the same section show them.
-            Block::Histograms(_) => {},
+            // The cumulative curves and the boxes of the same section show them; and what is seen at
+            // a glance stands at the head.
+            Block::Histograms(_) | Block::Glance(_) => {},
         }
     }
 }

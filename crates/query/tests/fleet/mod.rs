@@ -68,6 +68,7 @@ fn provenance(number: u64, hour: u64) -> Provenance {
     Provenance {
         version: "0.0.0".into(),
         command_line: vec!["wirelapse".into(), "trace".into(), "--port".into(), "443".into()],
+        host: None,
         kernel: "6.18.0".into(),
         machine: "x86_64".into(),
         cpus: 2,

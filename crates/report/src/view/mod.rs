@@ -19,6 +19,8 @@ mod words;
 use paper::document::{Clause, Text};
 use record::{Coverage, Leg, Lost, Nanos, Sampling};
 
+#[cfg(test)]
+pub(crate) use connections::tests as tests_of_connections;
 pub(crate) use fired::fired;
 pub(crate) use legs::notes as leg_notes;
 pub(crate) use losses::{partial, seen, unrecorded};
@@ -29,6 +31,7 @@ pub(crate) use profile::typical_and_slowest;
 pub(crate) use requests::{labelled, multiplexed, overlapping, separated, undivided, waited};
 pub(crate) use tallies::{mostly, owner};
 pub(crate) use times::held;
+pub(crate) use transfers::limits_of_transfers;
 pub(crate) use waits::{held_by, waits_for};
 pub(crate) use words::{sentences, words_of_any};
 

@@ -2,6 +2,7 @@
 
 mod connects;
 mod figures;
+mod glance;
 mod labels;
 mod names;
 mod sends;
@@ -174,25 +175,39 @@ pub fn describe(of: &Subject) -> Document {
         .filter(|&kind| kind == TimedKind::Sends || summary.n(kind) > 0)
         .map(|kind| view::counted(kind, summary.n(kind)))
         .collect();
+    let clock = of.provenance.clock;
+    let host = of.provenance.host.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
     let about = format!(
-        "A trace of {} over {}: {} on {}, {}, by {}.",
+        "A trace of {}{host}, {}, over {}: {} on {}, {}, by {}.",
         facts.target,
+        clock.date_and_time(of.provenance.start_ns),
         facts.lasted,
         what.join(", "),
         quantity::counted(summary.connection_count(), "connection"),
         view::sampling(facts.sampling),
         facts.backend
     );
-    let mut sections: Vec<Section> = TimedKind::ALL
-        .iter()
-        .zip(of.figures.timelines())
-        .map(|(kind, timeline)| section(of, *kind, timeline))
-        .collect();
+    // Requests are what is asked where there are any.
+    let mut kinds: Vec<_> = TimedKind::ALL.into_iter().zip(of.figures.timelines()).collect();
+    kinds.sort_by_key(|(kind, _)| !matches!(kind, TimedKind::AtClient | TimedKind::AtServer));
+    let mut sections: Vec<Section> = kinds.into_iter().map(|(kind, timeline)| section(of, kind, timeline)).collect();
+    sections.retain(|section| !section.blocks.is_empty());
+    if sections.is_empty() {
+        sections.push(Section::new(TimedKind::Sends.title()));
+    }
+    sections[0].blocks.extend(glance::glance(summary, facts).map(Block::Glance));
     sections.insert(1, connects::section(summary, facts));
     sections.insert(2, names::section(summary, facts, of.slowest));
     sections.push(drops(summary));
     let mut lost = Section::new("What was not seen");
     losses(&mut lost, of.finished.then_some(facts.lost), facts);
+    lost.blocks.extend(of.provenance.cost_ppm.map(|ppm| {
+        let share = quantity::percent_exact(ppm as f64 / 1e6);
+        let how = format!(
+            "Less of each connection's time was traced where all of it would have cost more than {share} of the CPU time that the traced programs use (--cost)."
+        );
+        Block::Words(how.into())
+    }));
     sections.extend([lost, environment(of)]);
     sections.retain(|s| !s.blocks.is_empty());
     let mut verdict = view::sentences(summary, facts);
@@ -201,13 +216,6 @@ pub fn describe(of: &Subject) -> Document {
         let at = verdict.len().min(1);
         verdict.splice(at..at, missing.into_iter().flatten().map(Clause::caveat));
     }
-    lost.blocks.extend(of.provenance.cost_ppm.map(|ppm| {
-        let share = quantity::percent_exact(ppm as f64 / 1e6);
-        let how = format!(
-            "Less of each connection's time was traced where all of it would have cost more than {share} of the CPU time that the traced programs use (--cost)."
-        );
-        Block::Words(how.into())
-    }));
     if let Some(fired) = &of.provenance.fired {
         verdict.insert(0, Clause::finding(view::fired(fired)));
     }
@@ -226,9 +234,12 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
         // The verdict has one sentence for each of several kinds.
         section.say(view::in_one(&view::words_of_any(summary, facts, kind)));
     }
+    section.table(figures::leg_table(summary, kind));
+    if let Some(requests) = view::requests_of(summary, kind) {
+        section.table(labels::table(requests));
+    }
     section.plot(figures::cdf(summary, kind));
     section.plot(figures::boxes(summary, kind));
-    section.table(figures::leg_table(summary, kind));
     section.say(figures::meanings(summary, kind));
     notes(&mut section, summary, facts, kind);
     section.blocks.extend(figures::histograms(summary, kind).map(Block::Histograms));
@@ -250,9 +261,6 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
         TimedKind::DatagramsReceived => figures::slowest(&summary.datagrams().received, clock),
     };
     section.blocks.extend(slowest.map(|all| Block::Waterfalls(Waterfalls { shown: of.slowest, ..all })));
-    if let Some(requests) = view::requests_of(summary, kind) {
-        section.table(labels::table(requests));
-    }
     section.table(match kind {
         TimedKind::Sends => sends::connection_table(summary),
         _ => figures::connection_table(summary, kind),
