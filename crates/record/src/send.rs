@@ -469,6 +469,7 @@ mod tests {
             wait: None,
             retransmissions: 0,
             unacknowledged: None,
+            ack_alone: None,
         }
     }
 

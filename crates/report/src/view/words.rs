@@ -90,7 +90,7 @@ pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKin
                 }
                 clauses.insert(0, transfers);
             }
-            let idle = idle(total, facts);
+            let idle = idle(total, facts, summary.requests().is_empty());
             if let (None, Some(first)) = (&idle, clauses.first_mut()) {
                 first.next = advice(summary, blocked);
             }
@@ -110,9 +110,10 @@ pub(crate) fn words_of_any(summary: &TraceSummary, facts: &Facts, kind: TimedKin
 const IDLE: u128 = 20;
 
 /// That next to nothing was on its way: what sends take is then not what programs wait for.
-fn idle(total: &SendFigures, facts: &Facts) -> Option<Clause> {
+fn idle(total: &SendFigures, facts: &Facts, no_requests: bool) -> Option<Clause> {
     let (took, followed) = (total.leg(Leg::Total).sum() + buffer_time(total), u128::from(facts.coverage.followed.0));
-    let every = facts.sampling == Sampling::Every && total.leg(Leg::Total).n() == total.sends;
+    let whole = facts.coverage.armed.0 / 99 >= facts.coverage.followed.0 / 100;
+    let every = facts.sampling == Sampling::Every && whole && total.leg(Leg::Total).n() == total.sends;
     if !every || total.leg(Leg::Total).so_far.n() > 0 || took * IDLE >= followed {
         return None;
     }
@@ -122,10 +123,12 @@ fn idle(total: &SendFigures, facts: &Facts) -> Option<Clause> {
         quantity::whole(Nanos(u64::try_from(took).unwrap_or(u64::MAX))),
         quantity::whole(facts.coverage.followed)
     );
-    let next = Text::from("the time goes by in a program, or it waits for an answer: ")
-        .and(Text::code("--requests"))
-        .and(" tells which, and how long.");
-    Some(Clause::finding(text).with_next(Some(next)))
+    let next = || {
+        Text::from("the time goes by in a program, or it waits for an answer: ")
+            .and(Text::code("--requests"))
+            .and(" tells which, and how long.")
+    };
+    Some(Clause::finding(text).with_next(no_requests.then(next)))
 }
 
 fn percent(part: u128, of: u128) -> String {
@@ -417,6 +420,23 @@ fn exceptions(total: &SendFigures) -> Vec<String> {
 mod tests {
     use super::*;
     use stats::Precision;
+
+    #[test]
+    fn sends_that_take_next_to_none_of_the_time_are_no_reason_for_it() {
+        let mut summary = TraceSummary::new(summary::Limits::default(), record::Instant::from_nanos(0));
+        synthetic::trace(1, 100).iter().for_each(|event| summary.add(event));
+        let followed = Nanos(u64::try_from(summary.total().leg(Leg::Total).sum()).unwrap() * 100);
+        let of = |followed, armed| {
+            let coverage = record::Coverage { followed, armed, ..record::Coverage::default() };
+            let facts = Facts { coverage, ..crate::view::tests_of_connections::facts(0) };
+            idle(summary.total(), &facts, true).map(|clause| clause.text.to_string().replace('\u{a0}', " "))
+        };
+        let said = of(followed, followed).expect("a sentence");
+        assert!(said.starts_with("Nothing was on its way for 99 % of the time"), "{said}");
+        // Of a part of the time it is not known; and where sends take half of it, they may be why.
+        assert_eq!(of(followed, Nanos(followed.0 / 2)), None);
+        assert_eq!(of(Nanos(followed.0 / 50), Nanos(followed.0 / 50)), None);
+    }
 
     fn queues() -> Late {
         Late { why: "queues add to it".into(), by_loss: false }

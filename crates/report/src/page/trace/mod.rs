@@ -184,7 +184,7 @@ pub fn describe(of: &Subject) -> Document {
         facts.lasted,
         what.join(", "),
         quantity::counted(summary.connection_count(), "connection"),
-        view::sampling(facts.sampling),
+        of.provenance.cost_ppm.map_or_else(|| view::sampling(facts.sampling), |_| "as much as --cost allows".into()),
         facts.backend
     );
     // Requests are what is asked where there are any.
