@@ -230,8 +230,8 @@ fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
             Block::Counts(of) => (table(&of.table(), &of.table().title, place)),
             Block::Plot(plot) => (figure(plot, wide, place)),
             Block::Waterfalls(of) => (figure(&of.plot, wide, place)),
-            // The cumulative curves and the boxes of the same section show them; and what is seen at
-            // a glance stands at the head.
+            // The cumulative curves and the boxes of the same section show the histograms; and what
+            // is seen at a glance stands at the head.
             Block::Histograms(_) | Block::Glance(_) => {},
         }
     }

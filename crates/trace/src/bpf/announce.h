@@ -8,9 +8,9 @@
 #include "connect_record.h"
 #include "processes.h"
 
-/* The ports that a socket listens on, in every network namespace with sockets that were walked over:
- * the connections that were there before the tracer were accepted there, or made elsewhere. Port 0
- * of no namespace says whether there were more than it has room for. */
+/* The ports that a socket listens on, in every network namespace whose sockets were walked over:
+ * connections that were there before the tracer were accepted there, or made elsewhere. Port 0 of
+ * no namespace says whether there were more than it has room for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct listener_key);
