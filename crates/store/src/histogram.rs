@@ -5,7 +5,7 @@ use record::table::{Cell, Kind, Record, Value, number};
 use record::{IpPrefix, Leg, Nanos, Provenance, Utc, columns};
 
 /// Who a series is of, beyond its key.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     /// The path of the cgroup.
     pub cgroup_path: Option<String>,
@@ -34,7 +34,7 @@ impl Cell for Bucket {
 }
 
 /// The id of a cgroup.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CgroupId(pub u64);
 
 impl Cell for CgroupId {
@@ -48,7 +48,7 @@ impl Cell for CgroupId {
 }
 
 /// One bucket of one histogram of one interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HistogramRow {
     /// Start of the interval.
     pub time: Utc,

@@ -18,6 +18,7 @@ pub mod capture;
 mod column;
 mod error;
 mod histogram;
+mod joined;
 mod part;
 mod provenance;
 mod reader;

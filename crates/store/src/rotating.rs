@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use record::{Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Utc};
 
 use crate::histogram::{HistogramRow, RunRow};
+use crate::joined::{self, join};
 use crate::part::write_whole;
 use crate::provenance::{Rows, State};
 use crate::{Error, Writer};
@@ -21,6 +22,8 @@ const REMOVED: &str = ".removed-";
 pub struct Rotating {
     folder: PathBuf,
     host: String,
+    /// What the intervals of a run that is over are joined to.
+    joined: Option<Nanos>,
     current: Option<Current>,
 }
 
@@ -84,7 +87,13 @@ impl Rotating {
             }
             let _ = fs::remove_dir(&date);
         }
-        Ok(Self { folder, host, current: None })
+        Ok(Self { folder, host, joined: None, current: None })
+    }
+
+    /// From now on the intervals of a run that ends are joined to such of at least `length`, in one
+    /// part.
+    pub fn join(&mut self, length: Nanos) {
+        self.joined = Some(length);
     }
 
     /// The directory of the run that is being written.
@@ -149,7 +158,12 @@ impl Rotating {
         coverage: Coverage,
     ) -> Result<Option<(PathBuf, Rows)>, Error> {
         let Some(mut current) = self.current.take() else { return Ok(None) };
-        let rows = current.writer.close()?;
+        let mut rows = current.writer.close()?;
+        // A run of which the intervals cannot be joined is whole all the same.
+        if let Some(joined) = self.joined.and_then(|length| join(&current.path, length).ok().flatten()) {
+            rows.histograms = joined;
+            current.writer.joined(joined);
+        }
         let row = RunRow {
             host: self.host.clone(),
             time: current.time,
@@ -166,6 +180,22 @@ impl Rotating {
         Ok(Some((current.path, rows)))
     }
 
+    /// The run that is being written, as far as it has finished parts.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn unfinished(&self) -> Result<Option<Stored>, Error> {
+        let Some(path) = self.current() else { return Ok(None) };
+        self.stored_at(path).map(Some)
+    }
+
+    fn stored_at(&self, run: &Path) -> Result<Stored, Error> {
+        let (bytes, written_s) = size(run).map_err(|why| Error::Read { path: self.folder.clone(), why })?;
+        let date = run.parent().map(name).unwrap_or_default();
+        let below = format!("{}/{date}/{}", name(&self.folder), name(run));
+        Ok(Stored { name: below, bytes, written_s, path: run.to_owned() })
+    }
+
     /// The runs of this host but the one that is being written, oldest first.
     ///
     /// # Errors
@@ -178,9 +208,7 @@ impl Rotating {
                 if name(&run).starts_with(REMOVED) || Some(run.as_path()) == self.current() {
                     continue;
                 }
-                let (bytes, written_s) = size(&run).map_err(failed)?;
-                let below = format!("{}/{}/{}", name(&self.folder), name(&date), name(&run));
-                stored.push(Stored { name: below, bytes, written_s, path: run });
+                stored.push(self.stored_at(&run)?);
             }
         }
         stored.sort_by(|a, b| a.name.cmp(&b.name));
@@ -231,11 +259,11 @@ pub fn remove(run: &Path) -> Result<(), Error> {
 pub fn files(run: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |why| Error::Read { path: run.to_owned(), why };
     let mut files = Vec::new();
-    for table in folders(run).map_err(failed)? {
-        for part in fs::read_dir(&table).map_err(failed)? {
+    for table in folders(run).map_err(failed)?.iter().filter(|table| !name(table).starts_with('.')) {
+        for part in fs::read_dir(table).map_err(failed)? {
             let part = part.map_err(failed)?.path();
             if part.extension().is_some_and(|end| end == "parquet") {
-                files.push(Path::new(&name(&table)).join(name(&part)));
+                files.push(Path::new(&name(table)).join(name(&part)));
             }
         }
     }
@@ -280,6 +308,10 @@ fn make(path: &Path) -> io::Result<()> {
 /// Removes what a writer that was killed had not finished.
 fn clean(run: &Path) -> io::Result<()> {
     let unfinished = |path: &Path| name(path).starts_with('.') && name(path).ends_with(files::UNFINISHED);
+    match fs::remove_dir_all(run.join(joined::HIDDEN)) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        _ => {}
+    }
     let mut within = folders(run)?;
     within.push(run.to_owned());
     for folder in within {
@@ -368,6 +400,45 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_over_has_its_intervals_joined_and_says_how_many_rows_it_has() {
+        let root = tempfile::tempdir().unwrap();
+        let mut rotating = Rotating::open(root.path(), "h").unwrap();
+        rotating.join(Nanos::from_secs(300));
+        rotating.begin(second(0), provenance()).unwrap();
+        for minute in 0..7 {
+            for row in HistogramRow::of(second(60 * minute), Nanos::from_secs(60), &series(), &crate::Named::default())
+            {
+                rotating.histogram(&row).unwrap();
+            }
+            rotating.close_parts().unwrap();
+        }
+        let live = rotating.unfinished().unwrap().unwrap();
+        assert_eq!((live.path.as_path(), files(&live.path).unwrap().len()), (rotating.current().unwrap(), 8));
+        let (run, rows) = rotating
+            .finish(second(420), Instant::from_nanos(9), Lost::default(), Coverage::default())
+            .unwrap()
+            .unwrap();
+        let mut all = Vec::new();
+        crate::row::table(&run, |row: HistogramRow| all.push(row)).unwrap();
+        let of: Vec<_> = all.iter().map(|row| (row.time, row.interval, row.bucket.0, row.count, row.sum.0)).collect();
+        let (first, later) = ((second(0), Nanos::from_secs(300)), (second(300), Nanos::from_secs(120)));
+        assert_eq!(
+            of,
+            [
+                (first.0, first.1, -240, 5, 5 * 2_000_000_001),
+                (later.0, later.1, -240, 2, 2 * 2_000_000_001),
+                (first.0, first.1, 0, 5, 0),
+                (later.0, later.1, 0, 2, 0),
+                (first.0, first.1, 1, 5, 0),
+                (later.0, later.1, 1, 2, 0)
+            ]
+        );
+        assert_eq!(rows.histograms, 6);
+        assert_eq!(crate::Run::open(&run).unwrap().rows().unwrap().histograms, 6);
+        assert_eq!(files(&run).unwrap().len(), 3);
+    }
+
+    #[test]
     fn two_runs_of_one_millisecond_have_two_names() {
         let root = tempfile::tempdir().unwrap();
         let mut rotating = Rotating::open(root.path(), "h").unwrap();
@@ -420,10 +491,12 @@ mod tests {
         rotating.close_parts().unwrap();
         fs::write(run.join("histograms.parquet/.part-00001.unfinished"), "half").unwrap();
         fs::create_dir(run.parent().unwrap().join(".removed-run=x")).unwrap();
+        fs::create_dir_all(run.join(joined::HIDDEN).join("histograms.parquet")).unwrap();
         std::mem::forget(rotating);
         let rotating = Rotating::open(root.path(), "h").unwrap();
         assert_eq!(fs::read_dir(run.join("histograms.parquet")).unwrap().count(), 1);
         assert_eq!(fs::read_dir(run.parent().unwrap()).unwrap().count(), 1);
+        assert!(!run.join(joined::HIDDEN).exists());
         let stored = rotating.stored().unwrap();
         assert_eq!(stored.len(), 1);
         assert!(!is_finished(&stored[0].path));

@@ -96,6 +96,13 @@ impl Writer {
         pushed.map_err(|f| self.failed(f))
     }
 
+    /// The table of histograms was written anew, with so many rows.
+    pub(crate) fn joined(&mut self, rows: u64) {
+        if let Some(histograms) = &mut self.histograms {
+            histograms.finished = rows;
+        }
+    }
+
     /// Closes the parts whatever their age.
     ///
     /// # Errors
