@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use metrics::Labelled;
 use record::ClockReading;
-use record::histogram::{Connections, Names, Series, SeriesKey};
-use record::{IpPrefix, Nanos, Question};
+use record::histogram::{Connections, Names, Requests, Series, SeriesKey};
+use record::{IpPrefix, Nanos, Question, Request};
 
 /// The names that a series is published with.
 pub type Labels = Vec<(&'static str, String)>;
@@ -50,6 +50,7 @@ struct Account {
     figures: Series,
     connections: Connections,
     names: Names,
+    requests: Requests,
     busy: Busy,
 }
 
@@ -158,6 +159,17 @@ impl Accounts {
         self.changed(key, now_ns, name).names.add(question);
     }
 
+    /// Takes a request of a key.
+    pub fn take_request(
+        &mut self,
+        key: &SeriesKey,
+        request: &Request,
+        now_ns: u64,
+        name: &mut dyn FnMut(&SeriesKey) -> Labels,
+    ) {
+        self.changed(key, now_ns, name).requests.add(request);
+    }
+
     /// The account of a key about which something beside sends became known.
     fn changed(&mut self, key: &SeriesKey, now_ns: u64, name: &mut dyn FnMut(&SeriesKey) -> Labels) -> &mut Account {
         let account = self.account(key, 0, now_ns, name);
@@ -214,30 +226,21 @@ impl Accounts {
     /// All series, in a fixed order; that of the overflow is the last, where anything is in it.
     /// Since when they count is told by `clock`, as nanoseconds of Unix time.
     pub fn published(&self, clock: ClockReading) -> Vec<Labelled> {
-        let mut all: Vec<Labelled> = self
-            .own
-            .iter()
-            .chain(&self.folded)
-            .map(|(labels, account)| Labelled {
-                labels: labels.clone(),
-                since_ns: clock.realtime_ns(account.since_ns),
-                figures: account.figures.clone(),
-                connections: account.connections.clone(),
-                names: account.names.clone(),
-            })
-            .collect();
+        let labelled = |labels: Labels, account: &Account| Labelled {
+            labels,
+            since_ns: clock.realtime_ns(account.since_ns),
+            figures: account.figures.clone(),
+            connections: account.connections.clone(),
+            names: account.names.clone(),
+            requests: account.requests.clone(),
+        };
+        let named = self.own.iter().chain(&self.folded);
+        let mut all: Vec<Labelled> = named.map(|(labels, account)| labelled(labels.clone(), account)).collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        let of = &self.overflow;
-        let is_empty =
-            of.figures == Series::default() && of.connections == Connections::default() && of.names == Names::default();
-        if !is_empty {
-            all.push(Labelled {
-                labels: vec![(metrics::OVERFLOW, "true".to_owned())],
-                since_ns: clock.realtime_ns(self.overflow.since_ns),
-                figures: self.overflow.figures.clone(),
-                connections: self.overflow.connections.clone(),
-                names: self.overflow.names.clone(),
-            });
+        let overflow = labelled(vec![(metrics::OVERFLOW, "true".to_owned())], &self.overflow);
+        let nothing = Labelled { labels: overflow.labels.clone(), since_ns: overflow.since_ns, ..Labelled::default() };
+        if overflow != nothing {
+            all.push(overflow);
         }
         all
     }

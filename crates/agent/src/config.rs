@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use record::histogram::SeriesKey;
-use record::{Connect, IpPrefix, Leg, Nanos, Opening, Question, Ratio};
+use record::{Connect, Connection, IpPrefix, Leg, Nanos, Opening, Question, Ratio};
 
 pub use read::parse;
+pub(crate) use read::port;
 pub use settings::Wrong;
 
 /// Everything that the file says, with the defaults in place.
@@ -27,6 +28,8 @@ pub struct Config {
     pub otlp: Option<Otlp>,
     /// Where runs are kept; `None` without the section.
     pub store: Option<Store>,
+    /// The API that is asked for names; `None` without the section.
+    pub kubernetes: Option<Kubernetes>,
 }
 
 /// `[target]`: which connections. Without any criterion all of the machine.
@@ -70,6 +73,8 @@ pub struct Histograms {
     pub program: bool,
     /// Whether attempts to connect, and how connections end, are counted too.
     pub connections: bool,
+    /// Whether requests and their answers are counted, and by what.
+    pub requests: Asked,
     /// The ports of servers of DNS whose questions and answers are counted; none for none.
     pub dns: Vec<u16>,
     /// The most series that the kernel counts, and the store keeps.
@@ -78,6 +83,18 @@ pub struct Histograms {
     pub busiest: u32,
     /// How long a series without sends stays.
     pub idle: Nanos,
+}
+
+/// How requests are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asked {
+    /// Not at all.
+    #[default]
+    None,
+    /// By the order of what is sent and received.
+    Times,
+    /// Likewise, and by the status of answers of HTTP/1.
+    Http,
 }
 
 /// Which ports are dimensions of series.
@@ -103,6 +120,29 @@ pub struct Prometheus {
     pub tls: Option<Tls>,
     /// The exponential buckets with upper bounds that classic ones have, in their order.
     pub buckets: Vec<i32>,
+}
+
+/// `[kubernetes]`: the API of the cluster, which names peers and the owners of pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// Its URL; `None`: as the kubelet tells every container.
+    pub url: Option<String>,
+    /// A file with the token.
+    pub token_file: PathBuf,
+    /// A PEM file with the certificate of its authority.
+    pub authority: PathBuf,
+    /// Labels of pods that become labels of series.
+    pub labels: Vec<String>,
+}
+
+impl Kubernetes {
+    /// The URL of the API. `variable` reads the environment.
+    pub fn url(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        self.url.clone().or_else(|| {
+            let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
+            Some(if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") })
+        })
+    }
 }
 
 /// What a TLS server shows.
@@ -143,6 +183,8 @@ pub struct Store {
     pub rotate: Nanos,
     /// Length of an interval of the histograms.
     pub interval: Nanos,
+    /// Length that the intervals of a run that is over are joined to.
+    pub join: Nanos,
     /// Runs older than this are removed from the directory.
     pub keep: Option<Nanos>,
     /// The most that all runs in the directory take.
@@ -202,6 +244,7 @@ impl Default for Histograms {
             cgroup: true,
             program: false,
             connections: true,
+            requests: Asked::None,
             dns: Vec::new(),
             max_series: 4096,
             busiest: 80,
@@ -214,17 +257,31 @@ impl Histograms {
     /// The key of the series that an attempt to connect is counted in, as that of the connection's
     /// sends is made in the kernel.
     pub(crate) fn key_of(&self, connect: &Connect) -> SeriesKey {
-        let bits = if connect.remote.is_ipv4() { self.ipv4_prefix } else { self.ipv6_prefix };
-        let here = (self.port == Port::All || connect.opening == Opening::Accepted).then(|| connect.local.port());
-        let there = (self.port == Port::All || connect.opening != Opening::Accepted).then(|| connect.remote.port());
-        let by_port = self.port != Port::None;
         SeriesKey {
-            peer: self.peer.then(|| IpPrefix::new(connect.remote.ip(), bits)),
-            peer_port: there.filter(|_| by_port),
-            local_port: here.filter(|_| by_port),
             cgroup: connect.cgroup.filter(|_| self.cgroup),
             program: self.program.then(|| connect.owner.comm.to_string()),
-            overflow: false,
+            ..self.key_between(connect.local, connect.remote, connect.opening)
+        }
+    }
+
+    /// The key of a connection of which no set-up was seen: its cgroup is not known.
+    pub(crate) fn key_of_connection(&self, connection: &Connection) -> SeriesKey {
+        SeriesKey {
+            program: self.program.then(|| connection.owner.comm.to_string()),
+            ..self.key_between(connection.local, connection.remote, connection.opening)
+        }
+    }
+
+    fn key_between(&self, local: SocketAddr, remote: SocketAddr, opening: Opening) -> SeriesKey {
+        let bits = if remote.is_ipv4() { self.ipv4_prefix } else { self.ipv6_prefix };
+        let here = (self.port == Port::All || opening == Opening::Accepted).then(|| local.port());
+        let there = (self.port == Port::All || opening != Opening::Accepted).then(|| remote.port());
+        let by_port = self.port != Port::None;
+        SeriesKey {
+            peer: self.peer.then(|| IpPrefix::new(remote.ip(), bits)),
+            peer_port: there.filter(|_| by_port),
+            local_port: here.filter(|_| by_port),
+            ..SeriesKey::default()
         }
     }
 
@@ -247,7 +304,7 @@ impl Config {
         let listen = |config: &Self| {
             config.prometheus.as_ref().map(|p| (p.listen, p.token_file.clone(), p.tls.clone(), p.buckets.clone()))
         };
-        let port = |config: &Self| config.otlp.as_ref().map(|otlp| read::port(&otlp.endpoint));
+        let port = |config: &Self| config.otlp.as_ref().map(|otlp| port(&otlp.endpoint));
         let place = |config: &Self| config.store.as_ref().map(|store| (store.place.clone(), store.sample.is_some()));
         [
             ("host", self.host != new.host),
@@ -256,6 +313,7 @@ impl Config {
             ("[prometheus] listen, token_file, tls and buckets", listen(self) != listen(new)),
             ("[otlp] the port of endpoint", port(self) != port(new)),
             ("[store] url, spool, and whether there is a sample", place(self) != place(new)),
+            ("[kubernetes]", self.kubernetes != new.kubernetes),
         ]
         .into_iter()
         .filter_map(|(key, changed)| changed.then_some(key))
@@ -264,6 +322,6 @@ impl Config {
 
     /// The TCP port that figures are pushed to.
     pub fn otlp_port(&self) -> Option<u16> {
-        self.otlp.as_ref().and_then(|otlp| read::port(&otlp.endpoint))
+        self.otlp.as_ref().and_then(|otlp| port(&otlp.endpoint))
     }
 }

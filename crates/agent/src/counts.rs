@@ -18,9 +18,11 @@ pub enum To {
     Prometheus,
     /// The directory or bucket of runs.
     Store,
+    /// The API of Kubernetes, which is asked for names.
+    Kubernetes,
 }
 
-words! { To: Otlp = "otlp", Prometheus = "prometheus", Store = "store"; }
+words! { To: Otlp = "otlp", Prometheus = "prometheus", Store = "store", Kubernetes = "kubernetes"; }
 
 /// What became of a request, a scrape, a run or a part of one, in the order in which they are
 /// published.

@@ -77,7 +77,8 @@ impl Keeper {
     /// # Errors
     /// [`Error::Store`].
     pub fn open(settings: Store, host: &str, provenance: Provenance, counts: Counts) -> Result<Self, Error> {
-        let rotating = Rotating::open(settings.place.directory(), host)?;
+        let mut rotating = Rotating::open(settings.place.directory(), host)?;
+        rotating.join(settings.join);
         Ok(Self {
             rotating,
             settings,
@@ -99,6 +100,7 @@ impl Keeper {
     /// Takes over changed settings; where runs are written stays.
     pub fn set(&mut self, settings: Store) {
         let place = self.settings.place.clone();
+        self.rotating.join(settings.join);
         self.settings = Store { place, ..settings };
     }
 
@@ -194,13 +196,13 @@ impl Keeper {
     }
 
     /// Begins a run where there is none, closes parts, and ends the run when it is old enough or
-    /// the clock was set. Whether a run was ended, and there is something to upload, comes back.
+    /// the clock was set. Whether there is more to upload comes back.
     pub fn turn(&mut self, now: Now, lost: Lost, coverage: Coverage) -> bool {
         let aged = |since: Instant<Monotonic>| now.at.since(since).unwrap_or_default().0;
         // Times of day in a run go by one setting of the clock.
         let stepped = self.begun.and_then(|_| step(self.clock, now.clock));
         let over = stepped.is_some() || self.begun.is_some_and(|begun| aged(begun) >= self.settings.rotate.0);
-        let ended = over && self.end(now.at, lost, coverage);
+        let mut more = over && self.end(now.at, lost, coverage);
         self.stepped = stepped.or(self.stepped);
         if self.begun.is_none() {
             self.one_in = self.settings.sample.map(|Ratio(one_in)| u64::from(one_in.get()));
@@ -216,11 +218,16 @@ impl Keeper {
                 self.runs += 1;
                 self.before = (lost, coverage);
             }
-        } else if aged(self.closed) >= self.settings.rotate.0 / PARTS_A_RUN {
+        } else if self.streams() || aged(self.closed) >= self.settings.rotate.0 / PARTS_A_RUN {
             self.closed = now.at;
-            self.failed(Rotating::close_parts);
+            more |= !self.failed(Rotating::close_parts) && self.streams();
         }
-        ended
+        more
+    }
+
+    /// Whether each interval goes to another store at once.
+    fn streams(&self) -> bool {
+        matches!(self.settings.place, Place::S3 { .. })
     }
 
     /// Ends the run, and makes room.
@@ -240,19 +247,12 @@ impl Keeper {
 
     fn make_room(&mut self, now: Utc) {
         // What waits to be uploaded is wanted whatever its age.
-        let age = match self.settings.place {
-            Place::Directory(_) => self.settings.keep,
-            Place::S3 { .. } => None,
-        };
+        let age = if self.streams() { None } else { self.settings.keep };
         let (share, of) = ROOM_FOR_CLOSED;
         let limits = Limits { age, bytes: Some(self.settings.max_bytes / of * share) };
         match self.rotating.keep(limits, now.0 / 1_000_000) {
             Ok(removed) => {
-                let outcome = if matches!(self.settings.place, Place::S3 { .. }) {
-                    Outcome::RunsDropped
-                } else {
-                    Outcome::RunsRemoved
-                };
+                let outcome = if self.streams() { Outcome::RunsDropped } else { Outcome::RunsRemoved };
                 if removed.runs > 0 {
                     self.counts.add_many(To::Store, outcome, removed.runs);
                 }
@@ -264,6 +264,11 @@ impl Keeper {
     /// The runs that are ended, oldest first.
     pub fn stored(&self) -> Vec<Stored> {
         self.rotating.stored().unwrap_or_default()
+    }
+
+    /// The run that is being written.
+    pub fn unfinished(&self) -> Option<Stored> {
+        self.rotating.unfinished().ok().flatten()
     }
 
     /// A failure, such as a full disk, costs the run that is written what is not in finished parts;
@@ -297,6 +302,7 @@ mod tests {
             place: Place::Directory(directory.to_owned()),
             rotate: Nanos::from_secs(600),
             interval: Nanos::from_secs(1),
+            join: Nanos::from_secs(1),
             keep: None,
             max_bytes,
             sample: None,

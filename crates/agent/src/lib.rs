@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+mod asking;
+pub mod cluster;
 pub mod config;
 mod counts;
 pub mod endpoint;

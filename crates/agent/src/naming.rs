@@ -9,6 +9,7 @@ use record::IpPrefix;
 use record::histogram::SeriesKey;
 
 use crate::accounts::Labels;
+use crate::cluster::Cluster;
 
 /// How often the cgroups are walked at most: a cgroup that is not known yet asks for it.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -24,12 +25,15 @@ pub struct Naming {
     walked: Option<Instant>,
     known: HashMap<u64, store::Named>,
     containers: HashMap<String, who::ContainerNames>,
+    /// Where the API of a cluster is asked.
+    cluster: Option<Cluster>,
 }
 
 impl Naming {
-    /// Below `root`, which is `/`, or where the host's root is mounted.
-    pub fn new(root: &Path) -> Self {
+    /// Below `root`, which is `/`, or where the host's root is mounted; with what a cluster says.
+    pub fn new(root: &Path, cluster: Option<Cluster>) -> Self {
         Self {
+            cluster,
             hierarchy: mount(root).map(|mount| Hierarchy::new(&mount)),
             names: Names::new(root),
             walked: None,
@@ -108,10 +112,18 @@ impl Naming {
             label("cgroup", named.cgroup_path);
             label("systemd.unit", named.unit);
             label("container.name", named.container);
+            let in_cluster = self.cluster.as_ref().zip(named.namespace.as_deref().zip(named.pod.as_deref()));
+            let of_pod = in_cluster.map(|(cluster, (namespace, pod))| cluster.of_pod(namespace, pod));
             label("k8s.pod.name", named.pod);
             label("k8s.namespace.name", named.namespace);
+            of_pod.into_iter().flatten().for_each(|(name, value)| label(name, Some(harmless(value))));
         }
         label("program", key.program.clone());
+        // A network has many.
+        let alone = key.peer.filter(|peer| peer.bits() == if peer.address().is_ipv4() { 32 } else { 128 });
+        if let (Some(cluster), Some(peer)) = (&self.cluster, alone) {
+            cluster.of_peer(peer.address()).into_iter().for_each(|(name, value)| label(name, Some(harmless(value))));
+        }
         labels
     }
 }
@@ -151,7 +163,7 @@ mod tests {
         let config = root.path().join("var/lib/docker/containers").join(ID);
         fs::create_dir_all(&config).unwrap();
         fs::write(config.join("config.v2.json"), r#"{"Name":"/db"}"#).unwrap();
-        let mut naming = Naming::new(root.path());
+        let mut naming = Naming::new(root.path(), None);
         let mut labels = |cgroup| {
             let key = SeriesKey { peer_port: Some(443), cgroup: Some(cgroup), ..SeriesKey::default() };
             naming.labels(&key).into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
@@ -220,7 +232,7 @@ mod tests {
             let path = root.path().join(file.0.replace("ID", ID));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, file.1).unwrap();
-            let mut naming = Naming::new(root.path());
+            let mut naming = Naming::new(root.path(), None);
             for below in ["", "/container", "/init.scope"] {
                 let inode = fs::metadata(cgroups.join(format!("{cgroup}{below}"))).unwrap().ino();
                 let key = SeriesKey { cgroup: Some(inode), ..SeriesKey::default() };
@@ -241,6 +253,6 @@ mod tests {
         let key = SeriesKey { cgroup: Some(fs::metadata(evil).unwrap().ino()), ..SeriesKey::default() };
         let tame = "a\u{fffd}[2J\u{fffd}b\u{fffd}5A\u{fffd}c";
         let expected = [("cgroup", format!("/lxc.payload.{tame}")), ("container.name", tame.to_owned())];
-        assert_eq!(Naming::new(root.path()).labels(&key), expected);
+        assert_eq!(Naming::new(root.path(), None).labels(&key), expected);
     }
 }

@@ -38,11 +38,28 @@ pub(crate) fn server(tls: &Tls) -> Result<Arc<ServerConfig>, Error> {
 
 /// A client for HTTP that trusts what the system does. Read here once: later no file can be.
 pub(crate) fn client(timeout: std::time::Duration) -> ureq::Agent {
-    let roots: Vec<ureq::tls::Certificate<'static>> = rustls_native_certs::load_native_certs()
-        .certs
-        .iter()
-        .map(|certificate| ureq::tls::Certificate::from_der(certificate.as_ref()).to_owned())
-        .collect();
+    let roots = rustls_native_certs::load_native_certs().certs;
+    trusting(roots.iter().map(AsRef::as_ref), timeout)
+}
+
+/// One that trusts the certificates of a file alone.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn client_of(timeout: std::time::Duration, file: &Path) -> Result<ureq::Agent, Error> {
+    let wrong = |why: String| Error::File { path: file.to_owned(), why };
+    let text = fs::read(file).map_err(|e| wrong(e.to_string()))?;
+    let roots: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|e| wrong(e.to_string()))?;
+    if roots.is_empty() {
+        return Err(wrong("no certificate in it".into()));
+    }
+    Ok(trusting(roots.iter().map(AsRef::as_ref), timeout))
+}
+
+fn trusting<'a>(roots: impl Iterator<Item = &'a [u8]>, timeout: std::time::Duration) -> ureq::Agent {
+    let roots: Vec<ureq::tls::Certificate<'static>> =
+        roots.map(|certificate| ureq::tls::Certificate::from_der(certificate).to_owned()).collect();
     let tls = ureq::tls::TlsConfig::builder()
         .root_certs(ureq::tls::RootCerts::Specific(Arc::new(roots)))
         .unversioned_rustls_crypto_provider(provider())

@@ -1,8 +1,11 @@
-//! Uploads runs to an S3-compatible store: whole parts, `run.json` last, and then the run is
-//! removed here.
+//! Uploads runs to an S3-compatible store. Of the run that is written each part goes there when it
+//! is whole. A run that is over goes there once more, with its intervals joined: first the parts
+//! are deleted that it has no more, and `run.json` comes last; then it is removed here.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +24,8 @@ const SIGNED: Duration = Duration::from_secs(300);
 const ANSWER: u64 = 4 << 10;
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The file of a run that names what the store may have of it. It is no part of the run.
+const STREAMED: &str = ".streamed";
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -70,25 +75,64 @@ impl Target {
         self.bucket.base_url().port_or_known_default()
     }
 
-    /// Uploads one run. A file that is gone, because the run was removed to make room, ends it.
+    /// Uploads one run that is over. A file that is gone, because the run was removed to make room,
+    /// ends it.
     fn upload(&self, run: &Stored, counts: &Counts) -> Result<(), Failed> {
-        for file in rotating::files(&run.path).map_err(|_| Failed::Gone)? {
-            let bytes = fs::read(run.path.join(&file)).map_err(|_| Failed::Gone)?;
-            let key = format!("{}{}/{}", self.prefix, run.name, file.display());
-            let url = self.bucket.put_object(Some(&self.credentials), &key).sign(SIGNED);
-            let sent = self.client.put(url.as_str()).send(&bytes[..]);
-            let mut answer = sent.map_err(|e| Failed::With(Outcome::Failed, Failure::request(&e)))?;
-            match answer.status().as_u16() {
-                200..=299 => counts.add(To::Store, Outcome::PartsUploaded),
-                // The clock, the credentials, the bucket: all of them can be put right while the
-                // agent runs.
-                status => {
-                    let said = answer.body_mut().with_config().limit(ANSWER).read_to_string().unwrap_or_default();
-                    return Err(Failed::With(Outcome::Refused, Failure::status(status, &said)));
-                }
+        let files = rotating::files(&run.path).map_err(|_| Failed::Gone)?;
+        // Before the joined part comes, so that no send is in the store twice.
+        for file in streamed(&run.path).iter().filter(|file| !files.contains(file)) {
+            let url = self.bucket.delete_object(Some(&self.credentials), &self.key(run, file)).sign(SIGNED);
+            match taken(self.client.delete(url.as_str()).call()) {
+                Err(Failed::With(_, why)) if why.kind == "404" => {}
+                done => done?,
             }
         }
+        files.iter().try_for_each(|file| self.put(run, file, counts))
+    }
+
+    /// Uploads what the run that is being written has of whole files, but for those in `sent`.
+    fn stream(&self, run: &Stored, sent: &mut BTreeSet<PathBuf>, counts: &Counts) -> Result<(), Failed> {
+        for file in rotating::files(&run.path).map_err(|_| Failed::Gone)? {
+            if sent.contains(&run.path.join(&file)) {
+                continue;
+            }
+            // Before it is there, so that whoever ends the run knows of it.
+            let list = fs::OpenOptions::new().create(true).append(true).open(run.path.join(STREAMED));
+            list.and_then(|mut list| writeln!(list, "{}", file.display())).map_err(|_| Failed::Gone)?;
+            self.put(run, &file, counts)?;
+            sent.insert(run.path.join(file));
+        }
         Ok(())
+    }
+
+    fn key(&self, run: &Stored, file: &Path) -> String {
+        format!("{}{}/{}", self.prefix, run.name, file.display())
+    }
+
+    fn put(&self, run: &Stored, file: &Path, counts: &Counts) -> Result<(), Failed> {
+        let bytes = fs::read(run.path.join(file)).map_err(|_| Failed::Gone)?;
+        let url = self.bucket.put_object(Some(&self.credentials), &self.key(run, file)).sign(SIGNED);
+        taken(self.client.put(url.as_str()).send(&bytes[..]))?;
+        counts.add(To::Store, Outcome::PartsUploaded);
+        Ok(())
+    }
+}
+
+/// What the store may have of a run that was streamed.
+fn streamed(run: &Path) -> BTreeSet<PathBuf> {
+    fs::read_to_string(run.join(STREAMED)).unwrap_or_default().lines().map(PathBuf::from).collect()
+}
+
+/// Whether the store has done what it was asked for. The clock, the credentials, the bucket: all of
+/// them can be put right while the agent runs.
+fn taken(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<(), Failed> {
+    let mut answer = answer.map_err(|e| Failed::With(Outcome::Failed, Failure::request(&e)))?;
+    match answer.status().as_u16() {
+        200..=299 => Ok(()),
+        status => {
+            let said = answer.body_mut().with_config().limit(ANSWER).read_to_string().unwrap_or_default();
+            Err(Failed::With(Outcome::Refused, Failure::status(status, &said)))
+        }
     }
 }
 
@@ -101,6 +145,15 @@ enum Failed {
     Gone,
     /// With this outcome.
     With(Outcome, Failure),
+}
+
+/// What is uploaded next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// A run that is over.
+    Over(Stored),
+    /// New parts of the one that is being written.
+    Written(Stored),
 }
 
 /// The thread that uploads.
@@ -117,6 +170,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     runs: Vec<Stored>,
+    /// The run that is being written, where it may have new parts.
+    written: Option<Stored>,
     over: bool,
     /// The run that is being uploaded.
     current: Option<PathBuf>,
@@ -137,9 +192,10 @@ impl Upload {
         Ok(Self { shared })
     }
 
-    /// The runs that there are to upload, oldest first; they take the place of those that wait.
-    pub fn put(&self, runs: Vec<Stored>) {
-        self.shared.put(runs);
+    /// The runs that there are to upload, oldest first, and the one that is being written: they
+    /// take the place of those that wait.
+    pub fn put(&self, runs: Vec<Stored>, written: Option<Stored>) {
+        self.shared.put(runs, written);
     }
 
     /// Waits until everything is uploaded, or the time is over; then the thread ends after its
@@ -161,15 +217,16 @@ impl Shared {
 
     /// The run that is being uploaded is not put a second time: it puts itself back where that
     /// fails.
-    fn put(&self, mut runs: Vec<Stored>) {
+    fn put(&self, mut runs: Vec<Stored>, written: Option<Stored>) {
         let mut state = self.lock();
         runs.retain(|run| state.current.as_ref() != Some(&run.path));
-        state.runs = runs;
+        (state.runs, state.written) = (runs, written);
         drop(state);
         self.changed.notify_all();
     }
 
-    fn take(&self) -> Option<Stored> {
+    /// What comes next: runs that are over first.
+    fn take(&self) -> Option<Next> {
         let mut state = self.lock();
         loop {
             if state.over {
@@ -178,7 +235,10 @@ impl Shared {
             if !state.runs.is_empty() {
                 let run = state.runs.remove(0);
                 state.current = Some(run.path.clone());
-                return Some(run);
+                return Some(Next::Over(run));
+            }
+            if let Some(run) = state.written.take() {
+                return Some(Next::Written(run));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -191,7 +251,21 @@ impl Shared {
 
     fn run(&self, target: &Target, counts: &Counts) {
         let mut pause = target.first_pause;
-        while let Some(run) = self.take() {
+        let mut sent = BTreeSet::new();
+        while let Some(next) = self.take() {
+            let run = match next {
+                Next::Over(run) => run,
+                Next::Written(run) => {
+                    // Of runs before nothing more is streamed.
+                    sent.retain(|file: &PathBuf| file.starts_with(&run.path));
+                    match target.stream(&run, &mut sent, counts) {
+                        // It is over by now, or the next interval tries again.
+                        Ok(()) | Err(Failed::Gone) => {}
+                        Err(Failed::With(outcome, why)) => counts.failed(To::Store, outcome, WORK, why),
+                    }
+                    continue;
+                }
+            };
             match target.upload(&run, counts) {
                 Ok(()) => {
                     pause = target.first_pause;
@@ -239,12 +313,23 @@ mod tests {
     #[test]
     fn a_run_that_is_being_uploaded_is_not_uploaded_twice() {
         let shared = Shared::default();
-        shared.put(vec![run("1"), run("2")]);
-        assert_eq!(shared.take(), Some(run("1")));
-        shared.put(vec![run("1"), run("2"), run("3")]);
+        shared.put(vec![run("1"), run("2")], None);
+        assert_eq!(shared.take(), Some(Next::Over(run("1"))));
+        shared.put(vec![run("1"), run("2"), run("3")], None);
         assert_eq!(shared.lock().runs, [run("2"), run("3")]);
         shared.done();
-        shared.put(vec![run("1"), run("2")]);
-        assert_eq!(shared.take(), Some(run("1")));
+        shared.put(vec![run("1"), run("2")], None);
+        assert_eq!(shared.take(), Some(Next::Over(run("1"))));
+    }
+
+    #[test]
+    fn runs_that_are_over_come_before_parts_of_the_one_that_is_written() {
+        let shared = Shared::default();
+        shared.put(vec![run("1")], Some(run("2")));
+        assert_eq!(shared.take(), Some(Next::Over(run("1"))));
+        assert_eq!(shared.take(), Some(Next::Written(run("2"))));
+        // It is over meanwhile.
+        shared.put(vec![run("1"), run("2")], Some(run("3")));
+        assert_eq!(shared.take(), Some(Next::Over(run("2"))));
     }
 }

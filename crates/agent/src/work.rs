@@ -12,7 +12,9 @@ use record::histogram::{Connections, Series};
 use record::{Connect, Coverage, Event, Instant, Loss, Lost, Monotonic, Nanos, Provenance};
 
 use crate::accounts::Accounts;
-use crate::config::{Config, Place};
+use crate::asking::{Asking, Each};
+use crate::cluster::{self, Api, Cluster};
+use crate::config::{Asked, Config, Histograms, Place};
 use crate::endpoint::{Ask, Endpoint};
 use crate::keeping::Keeper;
 use crate::naming::Naming;
@@ -51,6 +53,10 @@ pub struct Agent {
     clock: ClockReading,
     steps: u64,
     accounts: Accounts,
+    /// Where requests are counted.
+    asking: Option<Asking>,
+    /// The API of the cluster, its port, and what it has told.
+    cluster: Option<(Api, Option<u16>, Cluster)>,
     naming: Naming,
     presence: Presence,
     counts: Counts,
@@ -105,10 +111,16 @@ impl Agent {
             _ => None,
         };
         let client = config.otlp.as_ref().map(|_| Push::client());
+        let cluster = config.kubernetes.as_ref().map(asked_of).transpose()?;
         let begin = WallInstant::now();
         Ok(Self {
             accounts: Accounts::new(config.histograms.busiest, config.histograms.idle, now.at.as_nanos()),
-            naming: Naming::new(root),
+            asking: match config.histograms.requests {
+                Asked::None => None,
+                requests => Some(Asking::new(requests == Asked::Http)),
+            },
+            naming: Naming::new(root, cluster.as_ref().map(|(_, _, cluster)| cluster.clone())),
+            cluster,
             presence: Presence::default(),
             due: Due { push: client.as_ref().map(|_| begin), keep: keeper.as_ref().map(|_| begin), idle: begin },
             config,
@@ -133,9 +145,11 @@ impl Agent {
         })
     }
 
-    /// TCP ports that it connects to: of the collector, and of the store.
+    /// TCP ports that it connects to: of the collector, of the store, and of the cluster's API.
     pub fn ports(&self) -> Vec<u16> {
-        self.config.otlp_port().into_iter().chain(self.target.as_ref().and_then(upload::Target::port)).collect()
+        let store = self.target.as_ref().and_then(upload::Target::port);
+        let api = self.cluster.as_ref().and_then(|(_, port, _)| *port);
+        [self.config.otlp_port(), store, api].into_iter().flatten().collect()
     }
 
     /// Where the endpoint listens.
@@ -154,9 +168,12 @@ impl Agent {
         if let (Some(otlp), Some(client)) = (&self.config.otlp, self.client.take()) {
             self.push = Some(Push::start(otlp.clone(), client, self.host.clone(), self.counts.clone())?);
         }
+        if let Some((api, _, cluster)) = &self.cluster {
+            cluster::start(api, cluster, &self.counts)?;
+        }
         if let Some(target) = self.target.take() {
             let upload = Upload::start(target, self.counts.clone())?;
-            upload.put(self.keeper.as_ref().map(Keeper::stored).unwrap_or_default());
+            upload.put(self.keeper.as_ref().map(Keeper::stored).unwrap_or_default(), None);
             self.upload = Some(upload);
         }
         Ok(())
@@ -208,8 +225,10 @@ impl Agent {
     }
 
     /// Takes the figures of the tracer.
-    pub fn observe(&mut self, observed: Observed, now: Now) {
+    pub fn observe(&mut self, mut observed: Observed, now: Now) {
         self.see_clock(now.clock);
+        self.ask(now.at, |asking, _, each| asking.tick(now.at, each));
+        observed.lost += self.asking.as_ref().map(Asking::lost).unwrap_or_default();
         let naming = &mut self.naming;
         let added = self.accounts.take(observed.series, now.at.as_nanos(), &mut |key| naming.labels(key));
         let wall = WallInstant::now();
@@ -285,13 +304,13 @@ impl Agent {
         let mut name = |series: &Series| series.key.cgroup.map(|cgroup| naming.who(cgroup)).unwrap_or_default();
         keeper.interval_of(from, now.at.since(from).unwrap_or_default(), &series, &mut name);
         // At the end no further run begins.
-        let ended = !self.ending && keeper.turn(now, lost, coverage);
+        let more = !self.ending && keeper.turn(now, lost, coverage);
         self.due.keep = Some(next(due, wall, keeper.interval()));
         if let Some(upload) = &self.upload {
             let stored = keeper.stored();
             self.counts.set_waiting(stored.iter().map(|run| run.bytes).sum());
-            if ended {
-                upload.put(stored);
+            if more {
+                upload.put(stored, keeper.unfinished());
             }
         }
     }
@@ -312,9 +331,18 @@ impl Agent {
             }
             _ => {}
         }
+        self.ask(at, |asking, histograms, each| asking.event(event, histograms, at, each));
         if let Some(keeper) = &mut self.keeper {
             keeper.event(event);
         }
+    }
+
+    /// Counts the requests that something ends, where requests are counted.
+    fn ask(&mut self, at: Instant<Monotonic>, ends: impl FnOnce(&mut Asking, &Histograms, Each<'_>)) {
+        let Self { asking: Some(asking), accounts, naming, config, .. } = self else { return };
+        ends(asking, &config.histograms, &mut |key, request| {
+            accounts.take_request(key, request, at.as_nanos(), &mut |key| naming.labels(key));
+        });
     }
 
     /// Counts what became known of a connection.
@@ -362,17 +390,28 @@ impl Agent {
     pub fn finish(mut self, last: Observed, now: Now) -> Vec<String> {
         let (lost, coverage) = (last.lost, last.coverage);
         self.ending = true;
+        self.ask(now.at, |asking, _, each| asking.finish(each));
         self.due.keep = self.due.keep.map(|_| WallInstant::now());
         self.observe(last, now);
         if let Some(keeper) = &mut self.keeper {
             keeper.end(now.at, lost, coverage);
             if let Some(upload) = &self.upload {
-                upload.put(keeper.stored());
+                upload.put(keeper.stored(), None);
                 upload.finish(PATIENCE);
             }
         }
         self.counts.news()
     }
+}
+
+/// The API of a cluster as the configuration names it.
+fn asked_of(settings: &crate::config::Kubernetes) -> Result<(Api, Option<u16>, Cluster), Error> {
+    let url = settings.url(|name| std::env::var(name).ok()).ok_or_else(|| {
+        Error::Lacks("[kubernetes] needs url where KUBERNETES_SERVICE_HOST and _PORT are not set".into())
+    })?;
+    let authority = url.starts_with("https").then_some(settings.authority.as_path());
+    let api = Api::new(&url, settings.token_file.clone(), authority)?;
+    Ok((api, crate::config::port(&url), Cluster::new(&settings.labels)))
 }
 
 /// The next time: in step with the ones before, unless it is late by more than an interval.

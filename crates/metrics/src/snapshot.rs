@@ -1,7 +1,7 @@
 //! The figures of an agent at one moment, and the metrics that they are.
 
-use record::histogram::{Connections, Names, Series};
-use record::{Coverage, EndedBy, Ending, Loss, Lost, Nanos, Opening, Outcome, WaitReason};
+use record::histogram::{Connections, Names, Requests, Series, StatusClass};
+use record::{Again, Coverage, EndedBy, Ending, Loss, Lost, Nanos, Opening, Outcome, Role, WaitReason};
 
 use crate::{Family, Kind, Point, Value};
 
@@ -18,6 +18,8 @@ pub struct Labelled {
     pub connections: Connections,
     /// The names that it looked up; its peer is the server.
     pub names: Names,
+    /// Its requests.
+    pub requests: Requests,
 }
 
 /// What the agent itself takes, and what became of what it sent on.
@@ -85,6 +87,33 @@ fn by(opening: Opening) -> [Option<(&'static str, &'static str)>; 2] {
     [Some(("opening", opening.name())), None]
 }
 
+/// Why segments were retransmitted, as network people say it.
+fn cause(again: Again) -> &'static str {
+    match again {
+        Again::Probe => "tail_probe",
+        Again::Recovery => "fast",
+        Again::Loss => "timeout",
+    }
+}
+
+/// Retransmitted segments by their cause. That of a few is not known.
+fn retransmitted(of: &Series) -> impl Iterator<Item = (&'static str, u64)> {
+    let known = Again::ALL.map(cause).into_iter().zip(of.retransmitted_for);
+    let rest = of.retransmitted_for.iter().fold(of.retransmitted_segments, |rest, n| rest.saturating_sub(*n));
+    known.chain((rest > 0).then_some(("unknown", rest)))
+}
+
+/// The class of an HTTP status as a label, where one is known.
+fn status_class(class: StatusClass) -> Option<(&'static str, &'static str)> {
+    const CLASSES: [&str; 9] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx", "7xx", "8xx", "9xx"];
+    let word = CLASSES.get(usize::from(class?).checked_sub(1)?)?;
+    Some(("http.response.status_class", word))
+}
+
+fn role(role: Role) -> Option<(&'static str, &'static str)> {
+    Some(("role", role.name()))
+}
+
 const NO_LABELS: &[(&str, String)] = &[];
 
 impl Snapshot {
@@ -92,6 +121,7 @@ impl Snapshot {
     pub fn families(&self) -> Vec<Family<'_>> {
         let mut families = self.of_sends();
         families.extend(self.of_connections());
+        families.extend(self.of_requests());
         families.extend(self.of_names());
         families.extend(self.of_the_agent());
         families
@@ -115,6 +145,14 @@ impl Snapshot {
                 })
                 .collect(),
         };
+        let again = of_sends().flat_map(|one| {
+            retransmitted(&one.figures).map(|(cause, n)| Point {
+                labels: &one.labels,
+                more: [Some(("cause", cause)), None],
+                since_ns: one.since_ns,
+                value: Value::Whole(n),
+            })
+        });
         let durations = self.series.iter().flat_map(|one| {
             one.figures.legs.iter().map(|(leg, histogram)| Point {
                 labels: &one.labels,
@@ -152,11 +190,18 @@ impl Snapshot {
                 "Segments sent with data, retransmitted ones included, by TCP's counters.",
                 |one| one.sent_segments,
             ),
+            Family {
+                name: "wirelapse.retransmitted_segments",
+                unit: "{segment}",
+                help: "Segments retransmitted, by TCP's counters and by cause: a time-out, fast recovery, a tail loss probe.",
+                kind: Kind::Counter,
+                points: again.collect(),
+            },
             counter(
-                "wirelapse.retransmitted_segments",
+                "wirelapse.spurious_segments",
                 "{segment}",
-                "Segments retransmitted, by TCP's counters.",
-                |one| one.retransmitted_segments,
+                "Retransmitted segments that the peer had already, as its DSACKs say.",
+                |one| one.spurious_segments,
             ),
             counter("wirelapse.dropped_segments", "{segment}", "Segments that this host dropped.", |one| {
                 one.dropped_segments
@@ -218,6 +263,27 @@ impl Snapshot {
                 }),
             ),
             family(
+                "wirelapse.connection.round_trip.duration",
+                "s",
+                "Round trips as TCP has smoothed them, of each connection about seven times a second.",
+                Kind::Histogram,
+                self.points(|of| (of.round_trips.count() > 0).then_some(Value::Histogram(&of.round_trips))),
+            ),
+            family(
+                "wirelapse.connection.receive_window.limited",
+                "s",
+                "Time for which the peer's receive window, closed or too small, held data back, by TCP's own clock.",
+                Kind::Counter,
+                self.points(|of| (of.bytes > 0).then(|| Value::Real(of.window_limited.as_secs_f64()))),
+            ),
+            family(
+                "wirelapse.connection.listen_drops",
+                "{segment}",
+                "SYNs and ACKs that listeners dropped: their accept queue was full, or there was no memory.",
+                Kind::Counter,
+                self.points(|of| (of.listen_drops > 0).then_some(Value::Whole(of.listen_drops))),
+            ),
+            family(
                 "wirelapse.connection.ends",
                 "{connection}",
                 "Established connections that ended, by how and by whom.",
@@ -227,6 +293,67 @@ impl Snapshot {
                         [Some(("ending", ending.name())), Some(("ended_by", by.name()))]
                     };
                     of.ends.iter().map(|(key, n)| (marked(key), Value::Whole(*n))).collect()
+                }),
+            ),
+        ]
+    }
+
+    /// A value of each series that has one.
+    fn points<'a>(&'a self, value: impl Fn(&'a Series) -> Option<Value<'a>>) -> Vec<Point<'a>> {
+        let of = |one: &'a Labelled| {
+            let value = value(&one.figures)?;
+            Some(Point { labels: &one.labels, more: [None; 2], since_ns: one.since_ns, value })
+        };
+        self.series.iter().filter_map(of).collect()
+    }
+
+    fn of_requests(&self) -> Vec<Family<'_>> {
+        let each = |values: fn(&Requests) -> Vec<Marked<'_>>| {
+            let points = self.series.iter().flat_map(move |one| {
+                let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
+                values(&one.requests).into_iter().map(point)
+            });
+            points.collect()
+        };
+        let family = |name, unit, help, kind, points| Family { name, unit, help, kind, points };
+        vec![
+            family(
+                "wirelapse.request.duration",
+                "s",
+                "From the beginning of a request to the end of its answer, by the class of the answer's status.",
+                Kind::Histogram,
+                each(|of| {
+                    let answered = of.answered.iter();
+                    answered
+                        .map(|((end, class), took)| ([role(*end), status_class(*class)], Value::Histogram(took)))
+                        .collect()
+                }),
+            ),
+            family(
+                "wirelapse.request.unanswered",
+                "{request}",
+                "Requests whose connection ended before an answer came.",
+                Kind::Counter,
+                each(|of| of.unanswered.iter().map(|(end, n)| ([role(*end), None], Value::Whole(*n))).collect()),
+            ),
+            family(
+                "wirelapse.request.untimed",
+                "{request}",
+                "Requests that overlap others on their connection, or of which a moment is missing.",
+                Kind::Counter,
+                each(|of| of.untimed.iter().map(|(end, n)| ([role(*end), None], Value::Whole(*n))).collect()),
+            ),
+            family(
+                "wirelapse.request.spent",
+                "s",
+                "Time of requests by where it was spent: TCP, the kernels, the network, the programs.",
+                Kind::Counter,
+                each(|of| {
+                    let component = |of: record::Component| Some(("component", of.name()));
+                    let spent = of.spent.iter();
+                    spent
+                        .map(|((end, of), time)| ([role(*end), component(*of)], Value::Real(time.as_secs_f64())))
+                        .collect()
                 }),
             ),
         ]
@@ -453,7 +580,12 @@ pub(crate) mod tests {
                 .into(),
                 sends: durations.len() as u64,
                 bytes: 1_448,
-                retransmitted_segments: 3,
+                retransmitted_segments: 9,
+                retransmitted_for: [1, 2, 5],
+                spurious_segments: 2,
+                listen_drops: 6,
+                round_trips: [Nanos(500_000_000)].into_iter().collect(),
+                window_limited: Nanos::from_millis(250),
                 waited: {
                     let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];
                     waited[WaitReason::Nagle as usize] = Nanos::from_millis(40);
@@ -475,6 +607,12 @@ pub(crate) mod tests {
                 answers: [("NOERROR".to_owned(), 2)].into(),
                 took: [Nanos(1_000_000)].into_iter().collect(),
                 lookups: [Nanos(500_000_000)].into_iter().collect(),
+            },
+            requests: Requests {
+                answered: [((Role::Server, Some(5)), [Nanos(500_000_000)].into_iter().collect())].into(),
+                unanswered: [(Role::Client, 7)].into(),
+                untimed: [(Role::Client, 8)].into(),
+                spent: [((Role::Server, record::Component::Application), Nanos::from_millis(125))].into(),
             },
         };
         let peer = |address: &str| ("network.peer.address", address.to_owned());
@@ -531,13 +669,21 @@ pub(crate) mod tests {
                 "wirelapse_vague_stages_total",
                 "wirelapse_sent_segments_total",
                 "wirelapse_retransmitted_segments_total",
+                "wirelapse_spurious_segments_total",
                 "wirelapse_dropped_segments_total",
                 "wirelapse_waited_seconds_total",
                 "wirelapse_connection_attempts_total",
                 "wirelapse_connection_retries_total",
                 "wirelapse_connection_handshake_duration_seconds",
                 "wirelapse_connection_accept_duration_seconds",
+                "wirelapse_connection_round_trip_duration_seconds",
+                "wirelapse_connection_receive_window_limited_seconds_total",
+                "wirelapse_connection_listen_drops_total",
                 "wirelapse_connection_ends_total",
+                "wirelapse_request_duration_seconds",
+                "wirelapse_request_unanswered_total",
+                "wirelapse_request_untimed_total",
+                "wirelapse_request_spent_seconds_total",
                 "wirelapse_dns_questions_total",
                 "wirelapse_dns_retries_total",
                 "wirelapse_dns_unanswered_total",

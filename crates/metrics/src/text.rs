@@ -167,12 +167,25 @@ mod tests {
         assert_eq!(value(&format!("{duration}_count"), &[wide, ("stage", "total")]), 2.0);
         assert_eq!(value("wirelapse_sends_total", &[("otel_metric_overflow", "true")]), 1.0);
         assert_eq!(value("wirelapse_waited_seconds_total", &[cgroup, ("reason", "nagle")]), 0.04);
+        for (cause, n) in [("timeout", 5.0), ("fast", 2.0), ("tail_probe", 1.0), ("unknown", 1.0)] {
+            assert_eq!(value("wirelapse_retransmitted_segments_total", &[cgroup, ("cause", cause)]), n, "{cause}");
+        }
+        assert_eq!(value("wirelapse_spurious_segments_total", &[cgroup]), 2.0);
+        assert_eq!(value("wirelapse_connection_round_trip_duration_seconds_count", &[cgroup]), 1.0);
+        assert_eq!(value("wirelapse_connection_receive_window_limited_seconds_total", &[cgroup]), 0.25);
+        assert_eq!(value("wirelapse_connection_listen_drops_total", &[cgroup]), 6.0);
         let (opening, handshake) = (("opening", "accepted"), "wirelapse_connection_handshake_duration_seconds");
         let refused = [wide, ("opening", "connected"), ("outcome", "refused")];
         assert_eq!(value("wirelapse_connection_attempts_total", &refused), 5.0);
         assert_eq!(value("wirelapse_connection_retries_total", &[wide, opening]), 2.0);
         assert_eq!(value(&format!("{handshake}_bucket"), &[wide, opening, ("le", "0.5")]), 1.0);
         assert_eq!(value("wirelapse_connection_ends_total", &[wide, ("ending", "reset"), ("ended_by", "peer")]), 4.0);
+        let of_server = [wide, ("role", "server"), ("http_response_status_class", "5xx")];
+        assert_eq!(value("wirelapse_request_duration_seconds_count", &of_server), 1.0);
+        assert_eq!(value("wirelapse_request_unanswered_total", &[wide, ("role", "client")]), 7.0);
+        assert_eq!(value("wirelapse_request_untimed_total", &[wide, ("role", "client")]), 8.0);
+        let spent = [wide, ("role", "server"), ("component", "application")];
+        assert_eq!(value("wirelapse_request_spent_seconds_total", &spent), 0.125);
         assert_eq!(value("wirelapse_lost_total", &[("counter", "slots_full")]), 7.0);
         assert_eq!(value("wirelapse_series", &[]), 3.0);
         assert_eq!(value("wirelapse_agent_info", &[("version", "0.1.0")]), 1.0);

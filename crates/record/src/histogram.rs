@@ -9,6 +9,7 @@ mod bounds;
 mod connections;
 mod group;
 mod names;
+mod requests;
 mod series;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub use bounds::{HIGHEST, LOWEST, UPPER_BOUNDS_NS, bucket_of, upper_bound_ns};
 pub use connections::Connections;
 pub use group::{GroupBy, OVERFLOW};
 pub use names::Names;
+pub use requests::{Requests, StatusClass};
 pub use series::{Series, SeriesKey};
 
 /// Adds counts by their keys.

@@ -6,7 +6,7 @@ use crate::table::{Cell, Value};
 use crate::{ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, WaitReason, Waits, columns, wait, words};
 
 /// Which end of the exchange was traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The end that asks.

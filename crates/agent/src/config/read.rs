@@ -8,10 +8,14 @@ use record::histogram::bucket_of;
 use record::{Leg, Nanos, Question, Ratio};
 use settings::{Table, Value, Wrong};
 
-use super::{Config, Histograms, Otlp, Place, Port, Prometheus, Store, Target, Tls};
+use super::{Asked, Config, Histograms, Kubernetes, Otlp, Place, Port, Prometheus, Store, Target, Tls};
 
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9956);
 const SPOOL: &str = "/var/lib/wirelapse/spool";
+
+/// Where the kubelet puts what a container needs to ask the API.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+const AUTHORITY: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
 /// Classic buckets at most.
 const MOST_BUCKETS: usize = 100;
@@ -32,7 +36,7 @@ pub fn parse(file: &str, text: &str) -> Result<Config, Wrong> {
             section.table("[target]", |keys| target(&mut config.target, keys))?;
         }
         if let Some(section) = file.take("histograms") {
-            section.table("[histograms]", |keys| histograms(&mut config.histograms, keys))?;
+            section.table("[histograms]", |keys| histograms(&mut config.histograms, config.target.sample, keys))?;
         }
         if let Some(section) = file.take("prometheus") {
             config.prometheus = Some(section.table("[prometheus]", prometheus)?);
@@ -43,12 +47,15 @@ pub fn parse(file: &str, text: &str) -> Result<Config, Wrong> {
         if let Some(section) = file.take("store") {
             config.store = Some(section.table("[store]", store)?);
         }
+        if let Some(section) = file.take("kubernetes") {
+            config.kubernetes = Some(section.table("[kubernetes]", kubernetes)?);
+        }
         Ok(config)
     })
 }
 
 /// The TCP port of a URL.
-pub(super) fn port(url: &str) -> Option<u16> {
+pub(crate) fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let address = quantity::parse::address(authority).ok()?;
@@ -92,7 +99,7 @@ fn target(target: &mut Target, keys: &mut Table<'_>) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), Wrong> {
+fn histograms(histograms: &mut Histograms, sample: Ratio, keys: &mut Table<'_>) -> Result<(), Wrong> {
     if let Some(value) = keys.take("stages") {
         histograms.stages = stages(value)?;
     }
@@ -114,6 +121,17 @@ fn histograms(histograms: &mut Histograms, keys: &mut Table<'_>) -> Result<(), W
     for (key, by) in [("peer", peer), ("cgroup", cgroup), ("program", program), ("connections", connections)] {
         if let Some(value) = keys.take(key) {
             *by = value.flag()?;
+        }
+    }
+    if let Some(value) = keys.take("requests") {
+        histograms.requests = match value.name()?.as_str() {
+            "none" | "off" => Asked::None,
+            "times" => Asked::Times,
+            "http" => Asked::Http,
+            _ => return Err(value.wrong("requests is \"none\", \"times\" or \"http\"")),
+        };
+        if histograms.requests != Asked::None && sample != Ratio::ALL {
+            return Err(value.wrong("requests are known where every send is: leave out sample in [target]"));
         }
     }
     if let Some(value) = keys.take("dns") {
@@ -238,7 +256,8 @@ fn store(keys: &mut Table<'_>) -> Result<Store, Wrong> {
     let duration = |value: Option<Value<'_>>| value.map(|value| value.duration(LEAST)).transpose();
     let mut store = Store {
         place: Place::Directory(PathBuf::new()),
-        rotate: Nanos::from_secs(3600),
+        rotate: Nanos::from_secs(7200),
+        join: duration(keys.take("join"))?.unwrap_or(Nanos::from_secs(300)),
         interval: duration(keys.take("interval"))?.unwrap_or(Nanos::from_secs(60)),
         keep: duration(keys.take("keep"))?,
         max_bytes: keys.take("max_bytes").map_or(Ok(1 << 30), |value| value.parsed(quantity::parse::bytes))?,
@@ -273,6 +292,26 @@ fn store(keys: &mut Table<'_>) -> Result<Store, Wrong> {
         Place::Directory(path.into())
     };
     Ok(store)
+}
+
+fn kubernetes(keys: &mut Table<'_>) -> Result<Kubernetes, Wrong> {
+    let path = |value: Option<Value<'_>>, usual: &str| value.map_or(Ok(usual.to_owned()), |value| value.name());
+    let url = match keys.take("url") {
+        None => None,
+        Some(value) => {
+            let text = value.name()?;
+            if !(text.starts_with("http://") || text.starts_with("https://")) || port(&text).is_none() {
+                return Err(value.wrong(format!("{text:?} is not the URL of an API: write https://HOST:PORT")));
+            }
+            Some(text)
+        }
+    };
+    Ok(Kubernetes {
+        url,
+        token_file: path(keys.take("token_file"), TOKEN)?.into(),
+        authority: path(keys.take("ca_file"), AUTHORITY)?.into(),
+        labels: each(keys.take("labels"), |_, name| Ok(name))?,
+    })
 }
 
 fn ratio(value: &Value<'_>) -> Result<Ratio, Wrong> {
@@ -363,6 +402,10 @@ sample = "1/1000"
             (
                 "[histograms]\npeer = true\nmax_serie = 3\n",
                 "c.toml:3:1: there is no key \"max_serie\" in [histograms]: did you mean `max_series`?",
+            ),
+            (
+                "[histograms]\nrequests = \"http\"\n[target]\nsample = \"1/10\"\n",
+                "c.toml:2:12: requests are known where every send is: leave out sample in [target]",
             ),
             (
                 "[histograms]\nstages = [\"tcp\", \"totl\"]\n",

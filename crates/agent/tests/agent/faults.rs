@@ -153,7 +153,7 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
         "[store]\nurl = \"s3://bucket/fleet\"\nspool = \"{}\"\nmax_bytes = \"100MiB\"\n",
         spool.path().display()
     );
-    let uploaded = || moto.keys().iter().filter(|key| key.ends_with("/run.json")).count();
+    let uploaded = || moto.finished().len();
     // Runs are named by the second. A run is uploaded when it ends: agents are killed in the half
     // second around that.
     let environment = [s3(moto.port), vec![(ROTATE, "1000".into())]].concat();
@@ -165,7 +165,7 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, moto.object(key)).unwrap();
     }
-    // `run.json` is uploaded last, so every run with one is whole.
+    // `run.json` says last that a run is finished, so every such run is whole.
     let (parts, finished) = whole(there.path());
     let half = keys.iter().filter(|key| key.ends_with(".parquet")).filter(|key| {
         let run = key.rsplitn(3, '/').last().unwrap();
@@ -189,6 +189,44 @@ fn an_agent_that_is_killed_while_it_uploads_leaves_whole_parts_in_the_store() {
     });
     println!("{left} runs in the spool after the kills, {} later", waiting());
     drop(last);
+}
+
+#[test]
+fn each_interval_is_in_the_store_at_once_and_one_part_is_left_of_a_run_that_is_over() {
+    needs!(tier::Need::Program("python3"));
+    let Some(moto) = Moto::or_skip("each_interval_is_in_the_store_at_once_and_one_part_is_left_of_a_run_that_is_over")
+    else {
+        return;
+    };
+    let spool = tempfile::tempdir().unwrap();
+    let config = format!("[store]\nurl = \"s3://bucket/fleet\"\nspool = \"{}\"\n", spool.path().display());
+    let environment = [s3(moto.port), vec![(ROTATE, "4000".into())]].concat();
+    let agent = started(&config, &environment);
+    let of_run = |run: &str| -> Vec<String> {
+        let keys = moto.keys().into_iter().filter_map(|key| key.strip_prefix(run).map(str::to_owned));
+        keys.collect()
+    };
+    // The first run, while it goes on.
+    let mut run = String::new();
+    tier::until("two intervals in the store", || {
+        let keys = moto.keys();
+        let second = keys.iter().find_map(|key| key.strip_suffix("/histograms.parquet/part-00001.parquet"));
+        run = second.unwrap_or_default().to_owned();
+        !run.is_empty()
+    });
+    assert!(of_run(&run).contains(&"/run.json".to_owned()), "{:?}", of_run(&run));
+    let state = || String::from_utf8_lossy(&moto.object(&format!("{run}/run.json"))).into_owned();
+    tier::until("the end of the run", || state().contains("\"finished\""));
+    let left = ["/histograms.parquet/part-00000.parquet", "/run.json", "/runs.parquet/part-00000.parquet"];
+    assert_eq!(of_run(&run), left);
+    let there = tempfile::tempdir().unwrap();
+    for file in left {
+        let path = there.path().join(&file[1..]);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, moto.object(&format!("{run}{file}"))).unwrap();
+    }
+    assert_eq!(whole(there.path()), (2, 1));
+    drop(agent);
 }
 
 /// Memory of a process, KiB.
@@ -234,7 +272,7 @@ fn an_hour_without_collector_prometheus_and_store_is_bounded_counted_and_made_up
     let port = moto.port;
     drop(moto);
     let (spool, otlp) = (tempfile::tempdir().unwrap(), free_port());
-    const MOST: u64 = 300_000;
+    const MOST: u64 = 100_000;
     let config = format!(
         "[prometheus]\nlisten = \"127.0.0.1:0\"\n[otlp]\nendpoint = \"http://127.0.0.1:{otlp}\"\n\
          [store]\nurl = \"s3://bucket/fleet\"\nspool = \"{}\"\nmax_bytes = \"{MOST}B\"\n",

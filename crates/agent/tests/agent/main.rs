@@ -1,6 +1,7 @@
 //! The agent against what goes wrong around it, and what is shipped with it against the programs
 //! that read it.
 
+mod cluster;
 mod faults;
 #[path = "../made_up/mod.rs"]
 mod made_up;

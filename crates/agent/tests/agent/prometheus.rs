@@ -8,6 +8,8 @@ use crate::made_up::{AtWork, durations, get};
 use serde_json::Value;
 use tier::{Need, Process, needs};
 
+const WITH_REQUESTS: &str = "[histograms]\nrequests = \"http\"\n[prometheus]\nlisten = \"127.0.0.1:0\"\n";
+
 fn packaging(file: &str) -> String {
     std::fs::read_to_string(format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
@@ -63,6 +65,20 @@ fn exact(share: f64) -> f64 {
     durations[(share * durations.len() as f64).ceil() as usize - 1].as_secs_f64()
 }
 
+/// An expression of the dashboard as Grafana asks it with everything chosen. What was before is
+/// what is there now.
+fn asked(expression: &str) -> String {
+    let mut asked = expression.replace("$__rate_interval", "10s").replace("$__range", "10s");
+    for variable in ["$instance", "$unit", "$pod", "$program", "$peer"] {
+        asked = asked.replace(variable, ".*");
+    }
+    for before in ["20m", "1h", "1d", "7d"] {
+        asked = asked.replace(&format!(" offset {before}"), "");
+    }
+    assert!(!asked.contains('$') && !asked.contains("offset"), "{asked}");
+    asked
+}
+
 /// Every panel of the dashboard finds data.
 fn panels_find_data(prometheus: &Prometheus) {
     let dashboard: Value = serde_json::from_str(&packaging("grafana/wirelapse.json")).unwrap();
@@ -70,8 +86,7 @@ fn panels_find_data(prometheus: &Prometheus) {
     assert!(panels.len() >= 12);
     for panel in panels {
         for target in panel["targets"].as_array().unwrap() {
-            let expression = target["expr"].as_str().unwrap();
-            let asked = expression.replace("$__rate_interval", "10s").replace("$instance", ".*");
+            let asked = asked(target["expr"].as_str().unwrap());
             let found = query(&prometheus.url, &asked);
             let title = &panel["title"];
             assert!(
@@ -85,7 +100,7 @@ fn panels_find_data(prometheus: &Prometheus) {
 #[test]
 fn every_panel_and_every_rule_finds_data() {
     needs!(Need::Program("prometheus"), Need::Program("promtool"));
-    let agent = AtWork::start("[prometheus]\nlisten = \"127.0.0.1:0\"\n", 3);
+    let agent = AtWork::start(WITH_REQUESTS, 3);
     let prometheus = prometheus(&agent, &[]);
     panels_find_data(&prometheus);
     // Classic buckets are of factor 2.
@@ -144,7 +159,7 @@ fn a_scrape_is_below_two_megabytes_however_many_peers_there_are() {
 #[test]
 fn native_histograms_are_within_one_percent() {
     needs!(Need::Program("prometheus"));
-    let agent = AtWork::start("[prometheus]\nlisten = \"127.0.0.1:0\"\n", 2);
+    let agent = AtWork::start(WITH_REQUESTS, 2);
     let prometheus = prometheus(&agent, &["--enable-feature=native-histograms"]);
     panels_find_data(&prometheus);
     for share in [0.5, 0.9, 0.99] {

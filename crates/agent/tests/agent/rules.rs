@@ -110,6 +110,7 @@ fn hosts() -> Vec<Host> {
         // A peer on the same host: nobody is harmed.
         host("microseconds", "WirelapseSlowPeer", false, took([20, 200])),
         host("far-peer", "WirelapseSlowPeer", false, took([30_000, 30_000])),
+        host("got-faster", "WirelapseSlowPeer", false, took([30_000, 2_500])),
         host("retransmits", "WirelapseRetransmissions", true, segments(24_000.0, 720.0)),
         // 1.06 % of segments of 300 bytes.
         host("small-segments", "WirelapseRetransmissions", false, segments(24_000.0, 254.0)),
@@ -133,6 +134,43 @@ fn hosts() -> Vec<Host> {
         ),
         host("slow-to-accept", "WirelapseAcceptQueue", true, accepted(2_000_000)),
         host("accepts", "WirelapseAcceptQueue", false, accepted(1_000)),
+        host(
+            "full-queue",
+            "WirelapseListenDrops",
+            true,
+            vec![Series::Number("wirelapse_connection_listen_drops_total", vec![], grows_lately(6.0))],
+        ),
+        // A burst long ago, and now and then one.
+        host(
+            "once-full",
+            "WirelapseListenDrops",
+            false,
+            vec![Series::Number(
+                "wirelapse_connection_listen_drops_total",
+                vec![],
+                Box::new(|minute| 70.0 + minute as f64 / 60.0),
+            )],
+        ),
+        host(
+            "stalled",
+            "WirelapsePeerDoesNotRead",
+            true,
+            vec![Series::Number(
+                "wirelapse_connection_receive_window_limited_seconds_total",
+                vec![PEER],
+                grows_lately(59.0),
+            )],
+        ),
+        // Many transfers to a peer, each of which waits for its window at times.
+        host(
+            "windows",
+            "WirelapsePeerDoesNotRead",
+            false,
+            vec![
+                Series::Number("wirelapse_connection_receive_window_limited_seconds_total", vec![PEER], grows(600.0)),
+                Series::Number("wirelapse_send_bytes_total", vec![PEER], grows(6e9)),
+            ],
+        ),
         host("dns-lossy", "WirelapseDnsUnanswered", true, asked(100.0, 5.0)),
         host("dns", "WirelapseDnsUnanswered", false, asked(100.0, 0.2)),
         // A restart of a server that is hardly asked.
@@ -245,6 +283,30 @@ fn expressions() -> Vec<(String, String)> {
     all
 }
 
+/// How long after a change the dashboard has a mark for it.
+const MARKED: u64 = 12;
+
+/// The dashboard's marks for changes: the name of each, its expression for a host, and the one host
+/// that has changed in that way.
+fn marks(host: &str) -> Vec<(String, String, &'static str)> {
+    let path = format!("{}/../../packaging/grafana/wirelapse.json", env!("CARGO_MANIFEST_DIR"));
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let of = |mark: &Value| {
+        let mut expression = mark["target"]["expr"].as_str().unwrap().replace("$instance", host);
+        for variable in ["$unit", "$pod", "$program", "$peer"] {
+            expression = expression.replace(variable, ".*");
+        }
+        (mark["name"].as_str().unwrap().to_owned(), expression)
+    };
+    let all: Vec<_> = dashboard["annotations"]["list"].as_array().unwrap().iter().map(of).collect();
+    let changed = [("Slower than before", "slow-peer"), ("Faster than before", "got-faster")];
+    let of = |(name, host)| {
+        let (name, expression) = all.iter().find(|(of, _)| of == name).expect("the mark");
+        (name.clone(), expression.clone(), host)
+    };
+    changed.map(of).into()
+}
+
 #[test]
 fn each_rule_has_a_host_on_which_it_fires_and_one_on_which_it_does_not() {
     for (rule, expression) in expressions() {
@@ -309,6 +371,13 @@ fn with_classic_buckets_each_rule_fires_where_it_must_and_nowhere_else() {
                 "      - expr: count(ALERTS{{alertstate=\"firing\",alertname=\"{rule}\",instance=\"{}\"}}) > 0\n        eval_time: {MINUTES}m\n        exp_samples: {}\n",
                 host.name,
                 if fires { "[{ value: 1 }]" } else { "[]" }
+            ));
+        }
+        for (_, expression, changed) in marks(host.name) {
+            asked.push_str(&format!(
+                "      - expr: count({expression})\n        eval_time: {}m\n        exp_samples: {}\n",
+                CHANGE + MARKED,
+                if host.name == changed { "[{ value: 1 }]" } else { "[]" }
             ));
         }
     }
@@ -439,12 +508,21 @@ fn with_native_histograms_each_rule_fires_where_it_must_and_nowhere_else() {
             .content_type("application/x-protobuf");
         request.send(&snappy(&write.0)[..]).unwrap();
     }
-    for (rule, expression) in expressions() {
+    // The hosts of which an expression holds some minutes before the end.
+    let holds = |what: &str, expression: &str, before: u64| {
         let encoded: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
-        let answer = crate::made_up::get(&format!("{url}/api/v1/query?time={}&query={encoded}", end_ms / 1_000));
+        let time = end_ms / 1_000 - (before * 60).cast_signed();
+        let answer = crate::made_up::get(&format!("{url}/api/v1/query?time={time}&query={encoded}"));
         let answer: Value = serde_json::from_str(&answer).expect("an answer");
-        let found = answer["data"]["result"].as_array().unwrap_or_else(|| panic!("{rule}: {answer}"));
-        let mut fires: Vec<&str> = found.iter().filter_map(|one| one["metric"]["instance"].as_str()).collect();
+        let found = answer["data"]["result"].as_array().unwrap_or_else(|| panic!("{what}: {answer}"));
+        let hosts = found.iter().filter_map(|one| one["metric"]["instance"].as_str().map(str::to_owned));
+        hosts.collect::<Vec<_>>()
+    };
+    for (name, expression, changed) in marks(".*") {
+        assert_eq!(holds(&name, &expression, MINUTES - CHANGE - MARKED), [changed], "{name}");
+    }
+    for (rule, expression) in expressions() {
+        let mut fires = holds(&rule, &expression, 0);
         let mut must: Vec<&str> =
             hosts.iter().filter(|host| host.fires && host.rule == rule).map(|host| host.name).collect();
         fires.sort_unstable();

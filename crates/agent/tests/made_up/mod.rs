@@ -14,8 +14,9 @@ use record::dns::Answered;
 use record::histogram::{Series, SeriesKey};
 use record::table::Record as _;
 use record::{
-    Connect, ConnectStamps, Coverage, EndedBy, Ending, Event, Instant, IpPrefix, Leg, Lost, Nanos, Opening, Outcome,
-    Provenance, Question, WaitReason,
+    Arrival, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Coverage, Direction, EndedBy, Ending,
+    Event, Head, Instant, IpPrefix, Leg, Lost, Nanos, Opening, Outcome, Owner, Provenance, Question, Receive, Says,
+    Send, SeqNumber, Stamps, WaitReason,
 };
 
 /// Durations that each look adds to each series, in order: from 100 µs to 100 ms, evenly by ratio.
@@ -43,6 +44,11 @@ pub fn observed(looks: u64, peers: u32) -> Observed {
         bytes: 1_448 * histogram.count(),
         sent_segments: 100 * looks,
         retransmitted_segments: looks,
+        retransmitted_for: [0, looks, 0],
+        spurious_segments: looks,
+        listen_drops: looks,
+        round_trips: histogram.clone(),
+        window_limited: Nanos::from_millis(looks),
         dropped_segments: looks,
         waited: {
             let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];
@@ -106,6 +112,50 @@ fn connections(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
     })
 }
 
+/// What a tracer says of a connection with the first peers: a request that is answered after 20 ms,
+/// and one that the connection ends before.
+fn requests(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
+    let at = move |ms: u64| Instant::from_nanos((looks * 100 + ms) * 1_000_000);
+    (0..peers.min(3)).flat_map(move |peer| {
+        let connection = ConnectionId(looks * 10 + u64::from(peer));
+        let send = |first: u32, ms: u64| {
+            let stamps = Stamps { driver: Some(at(ms)), ack: Some(at(ms + 1)), ..Stamps::sent_at(at(ms)) };
+            Event::Send(Send { connection, first_seq: SeqNumber(first), bytes: 10, stamps, ..Send::blank() })
+        };
+        let [driver_rx, tcp_rx, ready, read] = [19, 19, 19, 20].map(|ms| Some(at(ms)));
+        let first_seq = SeqNumber(1);
+        [
+            Event::Connection(Connection {
+                id: connection,
+                remote: (std::net::Ipv4Addr::from_bits(0x0a00_0001 + peer), 443).into(),
+                opening: Opening::Connected,
+                ..Connection::blank()
+            }),
+            send(1, 0),
+            Event::Head(Box::new(Head {
+                connection,
+                direction: Direction::Received,
+                first_seq,
+                says: Says::Answer(200),
+            })),
+            Event::Receive(Receive {
+                connection,
+                reader: Owner::default(),
+                first_seq,
+                bytes: 30,
+                segments: 1,
+                stamps: Arrival { driver_rx, tcp_rx, ready, read },
+                out_of_order: false,
+                queued: 0,
+                buffer: 0,
+                buffer_used: 0,
+            }),
+            send(11, 30),
+            Event::Closed { connection, totals: ConnectionTotals::default() },
+        ]
+    })
+}
+
 /// An agent at work in a thread.
 pub struct AtWork {
     pub address: Option<SocketAddr>,
@@ -136,7 +186,8 @@ impl AtWork {
             while !ends.load(Ordering::Relaxed) {
                 if agent.wait(Duration::from_millis(50)) {
                     let n = counted.fetch_add(1, Ordering::Relaxed) + 1;
-                    connections(n, peers).for_each(|event| agent.event(&event, now()));
+                    let events = connections(n, peers).chain(requests(n, peers));
+                    events.for_each(|event| agent.event(&event, now()));
                     agent.observe(observed(n, peers), now_at(now()));
                 }
             }

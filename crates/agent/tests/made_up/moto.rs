@@ -69,6 +69,16 @@ impl Moto {
         }
     }
 
+    /// What the keys of runs that are over begin with. One that is still written has a `run.json`,
+    /// too.
+    pub fn finished(&self) -> Vec<String> {
+        let is_finished =
+            |run: &String| String::from_utf8_lossy(&self.object(&format!("{run}/run.json"))).contains("\"finished\"");
+        let keys = self.keys();
+        let runs = keys.iter().filter_map(|key| key.strip_suffix("/run.json").map(str::to_owned));
+        runs.filter(is_finished).collect()
+    }
+
     /// The bytes of an object.
     pub fn object(&self, key: &str) -> Vec<u8> {
         let endpoint = format!("http://127.0.0.1:{}", self.port).parse().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Histogram;
-use crate::{IpPrefix, Leg, Nanos, WaitReason};
+use crate::{Again, IpPrefix, Leg, Nanos, WaitReason};
 
 /// What the sends of a series have in common. A dimension that series are not kept apart by is
 /// `None`.
@@ -44,12 +44,26 @@ pub struct Series {
     pub sent_segments: u64,
     /// Segments that its connections retransmitted, by TCP's own counters.
     pub retransmitted_segments: u64,
+    /// Of these, those of which it is known why, in the order of [`Again::ALL`].
+    pub retransmitted_for: [u64; Again::ALL.len()],
+    /// Retransmitted segments that the peer had already, as it said (DSACK, RFC 2883).
+    pub spurious_segments: u64,
     /// Segments that this host dropped.
     pub dropped_segments: u64,
+    /// SYNs and ACKs that listeners dropped, as their accept queue was full, or for lack of memory.
+    /// No peer is known of them.
+    pub listen_drops: u64,
+    /// Round trips as TCP has smoothed them, of each connection at equal distances in time.
+    pub round_trips: Histogram,
+    /// Time for which the peer's window held data back, by TCP's own clock.
+    pub window_limited: Nanos,
     /// Time that sends waited in TCP, by its chief reason, each reason at its number
     /// ([`WaitReason`] as `usize`).
     pub waited: [Nanos; WaitReason::ALL.len()],
 }
+
+/// The figures of a series that are counts.
+const COUNTS: usize = 12;
 
 impl Series {
     /// A series without sends.
@@ -60,6 +74,8 @@ impl Series {
     /// Whether nothing was counted in it.
     pub fn is_empty(&self) -> bool {
         self.legs.is_empty()
+            && self.round_trips.count() == 0
+            && self.window_limited.0 == 0
             && self.counts().into_iter().chain(self.waited.map(|waited| waited.0)).all(|count| count == 0)
     }
 
@@ -68,6 +84,8 @@ impl Series {
         for (leg, histogram) in &other.legs {
             self.legs.entry(*leg).or_default().merge(histogram);
         }
+        self.round_trips.merge(&other.round_trips);
+        self.window_limited += other.window_limited;
         for (count, more) in self.counts_mut().into_iter().zip(other.counts()) {
             *count = count.saturating_add(more);
         }
@@ -98,7 +116,9 @@ impl Series {
             now.0 = now.0.checked_sub(then.0)?;
         }
         let legs = legs?.into_iter().filter(|(_, histogram)| histogram.count() > 0).collect();
-        let mut since = Self { key: self.key.clone(), legs, waited, ..Self::default() };
+        let round_trips = self.round_trips.difference(&earlier.round_trips)?;
+        let window_limited = Nanos(self.window_limited.0.checked_sub(earlier.window_limited.0)?);
+        let mut since = Self { key: self.key.clone(), legs, waited, round_trips, window_limited, ..Self::default() };
         for (count, (now, then)) in since.counts_mut().into_iter().zip(self.counts().into_iter().zip(earlier.counts()))
         {
             *count = now.checked_sub(then)?;
@@ -106,7 +126,8 @@ impl Series {
         Some(since)
     }
 
-    fn counts(&self) -> [u64; 7] {
+    fn counts(&self) -> [u64; COUNTS] {
+        let [probe, recovery, loss] = self.retransmitted_for;
         [
             self.sends,
             self.bytes,
@@ -114,12 +135,18 @@ impl Series {
             self.vague,
             self.sent_segments,
             self.retransmitted_segments,
+            probe,
+            recovery,
+            loss,
+            self.spurious_segments,
             self.dropped_segments,
+            self.listen_drops,
         ]
     }
 
     /// In the order of [`Self::counts`].
-    fn counts_mut(&mut self) -> [&mut u64; 7] {
+    fn counts_mut(&mut self) -> [&mut u64; COUNTS] {
+        let [probe, recovery, loss] = &mut self.retransmitted_for;
         [
             &mut self.sends,
             &mut self.bytes,
@@ -127,7 +154,12 @@ impl Series {
             &mut self.vague,
             &mut self.sent_segments,
             &mut self.retransmitted_segments,
+            probe,
+            recovery,
+            loss,
+            &mut self.spurious_segments,
             &mut self.dropped_segments,
+            &mut self.listen_drops,
         ]
     }
 }
@@ -142,8 +174,13 @@ mod tests {
             sends: sends.len() as u64,
             bytes: 100 * sends.len() as u64,
             sent_segments: 9,
-            retransmitted_segments: 1,
+            retransmitted_segments: 6,
+            retransmitted_for: [1, 2, 3],
+            spurious_segments: 4,
             dropped_segments: 2,
+            listen_drops: 5,
+            round_trips: sends.iter().map(|ns| Nanos(*ns / 2)).collect(),
+            window_limited: Nanos(7),
             waited: [Nanos(sends.iter().sum()); WaitReason::ALL.len()],
             ..Series::default()
         }
@@ -158,6 +195,11 @@ mod tests {
         assert_eq!(both.since(&Series::default()), both);
         assert!(both.since(&both).is_empty() && !both.is_empty());
         assert!(!Series { bytes: 1, ..Series::default() }.is_empty());
+        assert!(!Series { window_limited: Nanos(1), ..Series::default() }.is_empty());
+        let measured = Series { round_trips: [Nanos(1)].into_iter().collect(), ..Series::default() };
+        assert!(!measured.is_empty());
+        // A round trip less than before: the key was away.
+        assert_eq!(Series::default().since(&measured), Series::default());
     }
 
     #[test]

@@ -13,7 +13,7 @@
 #define CALLS                                                                                              \
 	(BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | \
 	 BPF_SOCK_OPS_RTT_CB_FLAG)
-#define BETWEEN (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG)
+#define BETWEEN (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG)
 /* That of each packet, where packets without a tag are to be seen: untagged.h. */
 #define PACKETS BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
 

@@ -159,20 +159,31 @@ static __always_inline void connect_over(struct socket_info *info, const struct 
 	}
 }
 
-/* A socket goes, or tracing ends, before its connection is closed; or it is a listener. */
-static OWN_STACK void connect_gone(struct socket_info *info, const struct row *row, const struct tcp_sock *tp, __u32 *before)
+/* A socket goes, or tracing ends, before its connection is closed. */
+static OWN_STACK void connect_gone(struct socket_info *info, const struct row *row, const struct tcp_sock *tp)
 {
-	const struct sock___ending *ending = (const void *)sock_of(tp);
-
 	if (info->setup.known) {
 		struct setup_end open = {};
 
 		connect_over(info, row, tp, &open);
 	}
-	if (before) {
-		COUNT_CONNECT(listen_drops, (__u32)ending->sk_drops.counter - *before);
-		*before = ending->sk_drops.counter;
-	}
+}
+
+/* Counts what a listener has dropped since it was looked at last: `before` is what it had dropped
+ * by then, NULL of other sockets. */
+static __always_inline void listener_look(const struct socket_info *info, const struct sock *sk, __u32 *before)
+{
+	const struct sock___ending *ending = (const void *)sk;
+	__u32 dropped;
+
+	if (!before)
+		return;
+	dropped = (__u32)ending->sk_drops.counter - *before;
+	if (!dropped)
+		return;
+	*before += dropped;
+	COUNT_CONNECT(listen_drops, dropped);
+	listener_count(sk, info->comm, dropped);
 }
 
 /* Its state changes from `from` to `to`. */

@@ -214,12 +214,14 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	struct queue *queue;
 	__u32 at;
 
+	if (op == BPF_SOCK_OPS_RTT_CB && has_series(row))
+		round_trip_measured(number, tp, now);
 	if (op == BPF_SOCK_OPS_RTT_CB && !row->armed_now) {
 		STRETCH_TURN(skops, row, number, tp, now);
 		return;
 	}
 	if (op == BPF_SOCK_OPS_RETRANS_CB)
-		totals_series(row, number, tp);
+		totals_retransmitted(row, number, tp);
 	queue = queue_of(row, number, &at);
 	if (queue) {
 		if (op == BPF_SOCK_OPS_RETRANS_CB)
@@ -365,7 +367,9 @@ int pass(struct bpf_iter__tcp *ctx)
 		return 0;
 	row = row_at(info->row);
 	if (what == PASS_FINISH)
-		connect_gone(info, row, view, bpf_sk_storage_get(&dropped_before, tp, NULL, 0));
+		connect_gone(info, row, view);
+	if (state == TCP_LISTEN)
+		listener_look(info, sk, bpf_sk_storage_get(&dropped_before, tp, NULL, 0));
 	if (!row)
 		return 0;
 	switch (what) {
@@ -400,7 +404,8 @@ int BPF_PROG(destroyed, struct sock *sk)
 	row = row_at(info->row);
 	tp = TCP_SOCK(sk);
 	if (tp)
-		connect_gone(info, row, tp, bpf_sk_storage_get(&dropped_before, sk, NULL, 0));
+		connect_gone(info, row, tp);
+	listener_look(info, sk, bpf_sk_storage_get(&dropped_before, sk, NULL, 0));
 	if (row && tp)
 		connection_over(info, row, tp, bpf_ktime_get_ns(), false);
 	FORGET(sockets, sk);

@@ -319,6 +319,7 @@ struct tcp_sock {
 	__u32 retrans_out;
 	__u32 srtt_us;
 	__u32 total_retrans;
+	__u32 dsack_dups;
 	__u32 segs_in;
 	__u32 data_segs_in;
 	__u32 segs_out;

@@ -52,13 +52,36 @@ static __always_inline void totals_disarm(struct row *row, struct queue *queue, 
 	queue->armed_since = 0;
 }
 
-/* Brings the series of row `number` up to now. What others than the target wrote before it used the
- * connection is in none. */
+/* Whether the connection of a row has a series. What others than the target wrote before it used
+ * the connection is in none. */
+static __always_inline bool has_series(const struct row *row)
+{
+	return (config.flags & CONFIG_HISTOGRAMS) && (row->used || !by_process());
+}
+
+/* Brings the series of row `number` up to now. */
 static __always_inline void totals_series(const struct row *row, __u32 number, const struct tcp_sock *tp)
 {
-	if ((config.flags & CONFIG_HISTOGRAMS) && (row->used || !by_process()))
-		series_count(number, row->frozen ? row->bytes_written : written(row, tp) - row->position, tp->total_retrans,
-			     tp->data_segs_out);
+	if (has_series(row))
+		series_count(number, row->frozen ? row->bytes_written : written(row, tp) - row->position,
+			     BOTH(tp->total_retrans, tp->data_segs_out),
+			     BOTH(tp->dsack_dups, chronos_read(tp).receive_window_limited));
+}
+
+/* TCP has just counted segments that it retransmits: it is known why. A function with a stack of
+ * its own: that of its callers is full. */
+static __noinline void totals_retransmitted(const struct row *row, __u32 number, const struct tcp_sock *tp)
+{
+	struct row_series *of = (config.flags & CONFIG_HISTOGRAMS) ? bpf_map_lookup_elem(&row_series, &number) : NULL;
+	__u32 state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+
+	if (!of)
+		return;
+	of->cause = state == TCP_CA_Loss     ? RETRANSMISSION_LOSS :
+		    state == TCP_CA_Recovery ? RETRANSMISSION_RECOVERY :
+					       RETRANSMISSION_PROBE;
+	totals_series(row, number, tp);
+	of->cause = RETRANSMISSION_UNKNOWN;
 }
 
 /* Brings the totals of row `number` up to now. */

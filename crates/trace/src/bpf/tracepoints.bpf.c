@@ -109,7 +109,7 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 			connect_retransmitted(bpf_sk_storage_get(&sockets, sk, NULL, 0), sk);
 		return 0;
 	}
-	totals_series(row, number, tp);
+	totals_retransmitted(row, number, tp);
 	queue = queue_of(row, number, &at);
 	if (!queue)
 		return 0;

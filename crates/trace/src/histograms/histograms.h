@@ -18,6 +18,7 @@
 #include "../bpf/arena.h"
 #include "../bpf/processes.h"
 #include "../bpf/ends.h"
+#include "../bpf/state.h"
 
 const volatile struct histogram_config histogram_config SEC(".rodata.histograms");
 
@@ -125,6 +126,19 @@ static __always_inline void owner_name(char to[16])
 		current_comm(to);
 }
 
+/* Sets the program and the cgroup of a socket's key. */
+static __always_inline void key_owner(struct series_key *key, const struct sock *sk, const char owner[16])
+{
+	if (histogram_config.flags & HISTOGRAM_PROGRAM)
+		__builtin_memcpy(key->program, owner, sizeof(key->program));
+	if (histogram_config.flags & HISTOGRAM_CGROUP) {
+		const struct cgroup *cgroup = cgroup_of(sk);
+
+		if (cgroup)
+			key->cgroup = BPF_CORE_READ(cgroup, kn, id);
+	}
+}
+
 /* Sets the key of a connection that is followed from now on. Its program is the owner, until one
  * sends. */
 static __always_inline void series_begin(const struct row *row, __u32 number, const struct tcp_sock *tp, const char owner[16])
@@ -143,10 +157,11 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 	__builtin_memset(of, 0, sizeof(*of));
 	of->retransmitted = tp->total_retrans;
 	of->sent = tp->data_segs_out;
+	of->spurious = tp->dsack_dups;
+	of->limited = chronos_read(tp).receive_window_limited;
 	of->first_seq = tp->write_seq - (__u32)row->position;
 	key = &of->key;
-	if (histogram_config.flags & HISTOGRAM_PROGRAM)
-		__builtin_memcpy(key->program, owner, sizeof(key->program));
+	key_owner(key, sk, owner);
 	words = (__u32 *)key->peer;
 	address(key->peer, sk->__sk_common.skc_family, sk->__sk_common.skc_daddr, &sk->__sk_common.skc_v6_daddr);
 	if (!words[0] && !words[1] && words[2] == bpf_htonl(0xffff))
@@ -155,44 +170,57 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 		mask = (const volatile __u32 *)histogram_config.peer_ipv6;
 	for (int i = 0; i < 4; i++)
 		words[i] &= mask[i];
-	if (histogram_config.flags & HISTOGRAM_CGROUP) {
-		const struct cgroup *cgroup = cgroup_of(sk);
-
-		if (cgroup)
-			key->cgroup = BPF_CORE_READ(cgroup, kn, id);
-	}
 	key_ports(key, sk, row->opening);
 }
 
-/* Has a connection remember the number of the series of its key: of one that is there, of a new
- * one, or of the one for what finds no room. A function that is called, as it hardly ever has to
- * be. */
+/* The number of the series of a key: of one that is there, of a new one, or of the one for what
+ * finds no room. */
+static __always_inline __u32 series_number(const struct series_key *key)
+{
+	__u32 *known = bpf_map_lookup_elem(&series, key), number;
+
+	if (known)
+		return *known;
+	if (bpf_map_pop_elem(&free_series, &number))
+		return SERIES_OVERFLOW;
+	if (bpf_map_update_elem(&series, key, &number, BPF_NOEXIST)) {
+		/* Another CPU was first. */
+		bpf_map_push_elem(&free_series, &number, BPF_ANY);
+		known = bpf_map_lookup_elem(&series, key);
+		return known ? *known : SERIES_OVERFLOW;
+	}
+	return number;
+}
+
+/* Has a connection remember the number of the series of its key. A function that is called, as it
+ * hardly ever has to be. */
 __noinline int series_find(__u32 row_number, __u32 generation)
 {
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &row_number);
-	__u32 *known, number;
 
 	if (!of)
 		return 0;
 	of->generation = generation;
-	known = bpf_map_lookup_elem(&series, &of->key);
-	if (known) {
-		of->series = *known;
-		return 0;
-	}
-	of->series = SERIES_OVERFLOW;
-	if (bpf_map_pop_elem(&free_series, &number))
-		return 0;
-	if (bpf_map_update_elem(&series, &of->key, &number, BPF_NOEXIST)) {
-		/* Another CPU was first. */
-		bpf_map_push_elem(&free_series, &number, BPF_ANY);
-		known = bpf_map_lookup_elem(&series, &of->key);
-		if (known)
-			of->series = *known;
-		return 0;
-	}
-	of->series = number;
+	of->series = series_number(&of->key);
 	return 0;
+}
+
+/* A listener has dropped so many SYNs and ACKs. No peer is known of them. */
+static OWN_STACK void listener_count(const struct sock *sk, const char owner[16], __u32 dropped)
+{
+	struct series_key key = {};
+	struct series_figures *to;
+	__u32 number;
+
+	if (!(config.flags & CONFIG_HISTOGRAMS))
+		return;
+	key_owner(&key, sk, owner);
+	if (histogram_config.flags & (HISTOGRAM_PORTS_ALL | HISTOGRAM_PORTS_LISTENING))
+		key.local_port = sk->__sk_common.skc_num;
+	number = series_number(&key);
+	to = bpf_map_lookup_elem(&figures, &number);
+	if (to)
+		__sync_fetch_and_add(&to->listen_drops, dropped);
 }
 
 /* The number of the series of a connection's key. */
@@ -224,34 +252,52 @@ static __always_inline __u32 series_of(__u32 number, const struct slot *slot)
 	return series_now(of, number);
 }
 
-/* Adds to the series of row `number` what is not in one yet: of `written` bytes since it was
- * followed, and of `retransmitted` segments and all that were `sent` since it began. */
-__noinline int series_count(__u32 number, __u64 written, __u32 retransmitted, __u32 sent)
+/* Two numbers as one: a function that is verified by itself takes five, and the stack of its
+ * callers has no room for more. */
+#define BOTH(high, low) ((__u64)(high) << 32 | (low))
+
+/* Adds to the series of row `number` what is not in one yet of what TCP has counted: of `written`
+ * bytes since it was followed, and since it began of the segments that were retransmitted and all
+ * that were sent (`segments`), and of those that the peer had already, as its DSACKs (RFC 2883)
+ * say, and the jiffies for which its window held data back (`peer`). */
+__noinline int series_count(__u32 number, __u64 written, __u64 segments, __u64 peer)
 {
+	__u32 retransmitted = segments >> 32, sent = segments, spurious = peer >> 32, limited = peer;
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
 	struct row *row = row_at(number);
 	struct series_figures *to;
 	__u64 bytes = 0;
-	__u32 segments, in;
+	__u32 more, cause, in;
 
 	if (!of || !row)
 		return 0;
 	if ((__s64)(written - of->bytes) > 0)
 		bytes = written - of->bytes;
-	segments = retransmitted - of->retransmitted;
-	if (!bytes && !segments && sent == of->sent && !row->dropped)
+	more = retransmitted - of->retransmitted;
+	if (!bytes && !more && sent == of->sent && spurious == of->spurious && limited == of->limited && !row->dropped)
 		return 0;
 	in = series_now(of, number);
 	to = bpf_map_lookup_elem(&figures, &in);
 	if (!to)
 		return 0;
 	of->bytes += bytes;
-	of->retransmitted = retransmitted;
 	__sync_fetch_and_add(&to->bytes, bytes);
 	__sync_fetch_and_add(&to->sent, sent - of->sent);
 	of->sent = sent;
-	if (segments)
-		__sync_fetch_and_add(&to->retransmitted, segments);
+	if (more) {
+		cause = of->cause;
+		if (cause < RETRANSMISSIONS)
+			__sync_fetch_and_add(&to->retransmitted[cause], more);
+		of->retransmitted = retransmitted;
+	}
+	if (spurious != of->spurious) {
+		__sync_fetch_and_add(&to->spurious, spurious - of->spurious);
+		of->spurious = spurious;
+	}
+	if (limited != of->limited) {
+		__sync_fetch_and_add(&to->limited, limited - of->limited);
+		of->limited = limited;
+	}
 	if (row->dropped)
 		__sync_fetch_and_add(&to->dropped, TAKE_ALL(&row->dropped));
 	return 0;
@@ -389,6 +435,38 @@ static __always_inline void leg_add(struct series_figures *of, __u32 number, __u
 	__sync_fetch_and_add(&block->counts[bucket], 1);
 	if (ns)
 		__sync_fetch_and_add(&of->sums[place], ns);
+}
+
+/* Adds the round trip of row `number`, as TCP has smoothed it: in eighths of a microsecond. */
+__noinline int round_trip_add(__u32 number, __u32 smoothed)
+{
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
+	__u32 place = histogram_config.places[HISTOGRAM_ROUND_TRIP], in;
+	struct series_figures *to;
+
+	if (!of)
+		return 0;
+	in = series_now(of, number);
+	to = bpf_map_lookup_elem(&figures, &in);
+	if (to)
+		leg_add(to, in, place, (__u64)smoothed * 125);
+	return 0;
+}
+
+/* TCP has measured a round trip. Those of a connection count at equal distances in time, so that
+ * one with many ACKs does not hide the others. */
+static __always_inline void round_trip_measured(__u32 number, const struct tcp_sock *tp, __u64 now)
+{
+	__u32 turn = now >> HISTOGRAM_ROUND_TRIP_SHIFT;
+	struct row_series *of;
+
+	if (!(config.flags & CONFIG_HISTOGRAMS) || histogram_config.places[HISTOGRAM_ROUND_TRIP] >= HISTOGRAM_LEGS)
+		return;
+	of = bpf_map_lookup_elem(&row_series, &number);
+	if (!of || of->round_trip == turn)
+		return;
+	of->round_trip = turn;
+	round_trip_add(number, tp->srtt_us);
 }
 
 /* A leg between two stages that were passed, with the bound on its error. */

@@ -29,6 +29,8 @@ pub struct Histograms {
     /// Which legs have a histogram in each series: 760 bytes of kernel memory each. [`Leg::Nic`]
     /// has none and is ignored; [`Leg::Call`] stays empty where calls are not timed.
     pub legs: Vec<Leg>,
+    /// Whether each series also has a histogram of TCP's round trips.
+    pub round_trips: bool,
     /// What series are kept apart by.
     pub dimensions: Dimensions,
     /// How many series there can be at a time, 1 to 65,536, beside that of the sends that find no
@@ -46,6 +48,7 @@ impl Default for Histograms {
     fn default() -> Self {
         Self {
             legs: vec![Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total],
+            round_trips: false,
             dimensions: Dimensions::default(),
             max_series: 4096,
             idle: None,

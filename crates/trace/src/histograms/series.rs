@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 use record::histogram::{Histogram, Series, SeriesKey};
-use record::{Comm, Instant, IpPrefix, Leg, Monotonic, Nanos};
+use record::{Again, Comm, Instant, IpPrefix, Leg, Monotonic, Nanos};
 
 use super::bounds;
-use super::setup::{self, legs};
+use super::setup::{self, legs, places};
 use super::{Departed, Dimensions, Histograms, Ports, Snapshot};
 use crate::layout::{
-    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RawHistogramBlock, RawLegHistogram,
-    RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
+    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RETRANSMISSION_LOSS, RETRANSMISSION_PROBE,
+    RETRANSMISSION_RECOVERY, RawHistogramBlock, RawLegHistogram, RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
 };
-use crate::{Error, object};
+use crate::{Error, clock, object};
+
+const _: () = {
+    assert!(Again::Probe as u32 == RETRANSMISSION_PROBE);
+    assert!(Again::Recovery as u32 == RETRANSMISSION_RECOVERY);
+    assert!(Again::Loss as u32 == RETRANSMISSION_LOSS);
+};
 
 /// A program that found a series just before its key was removed has added to it by then.
 const STILL_ADDED_TO: Duration = Duration::from_secs(1);
@@ -29,7 +35,10 @@ pub(crate) struct Reading {
     dimensions: Dimensions,
     idle: Option<Duration>,
     legs: Vec<Leg>,
-    /// Connections that remember their series.
+    /// How many histograms a series has: those of the legs, and perhaps that of round trips.
+    places: u32,
+    /// The length of a jiffy.
+    tick: Nanos,
     /// Which bucket of `record` each bucket of the kernel part is.
     buckets: Numbers,
     series: MapHandle,
@@ -65,13 +74,13 @@ impl Reading {
         for number in 1..=config.max_series {
             push(&free, number)?;
         }
-        let legs = legs(config);
+        let (legs, places) = (legs(config), places(config));
         let (histograms, free_blocks) = (object::map(object, "histograms")?, object::map(object, "free_blocks")?);
-        let mut numbers = 1..=setup::blocks(config.max_series, legs.len() as u32);
-        for place in 0..legs.len() as u32 {
+        let mut numbers = 1..=setup::blocks(config.max_series, places);
+        for place in 0..places {
             let mut of_overflow = RawLegHistogram::zeroed();
             of_overflow.blocks.iter_mut().zip(&mut numbers).for_each(|(block, number)| *block = number);
-            write(&histograms, SERIES_OVERFLOW * legs.len() as u32 + place, &of_overflow)?;
+            write(&histograms, SERIES_OVERFLOW * places + place, &of_overflow)?;
         }
         for number in numbers {
             push(&free_blocks, number)?;
@@ -80,6 +89,8 @@ impl Reading {
             dimensions: config.dimensions,
             idle: config.idle,
             legs,
+            places,
+            tick: clock::tick(),
             buckets: bounds::numbers(),
             series: object::map(object, "series")?,
             free,
@@ -133,13 +144,15 @@ impl Reading {
             return Ok(());
         }
         (known.raw, known.changed) = (raw, now);
-        set_figures(&mut known.series, &raw);
-        for (place, leg) in self.legs.iter().enumerate() {
-            let entry = number * self.legs.len() as u32 + place as u32;
-            let of_leg: RawLegHistogram = lookup(&self.histograms, entry)?;
-            let histogram = known.series.legs.entry(*leg).or_default();
-            histogram.sum = Nanos(raw.sums[place]);
-            carry(histogram, &self.counters(&of_leg)?, &self.buckets);
+        set_figures(&mut known.series, &raw, self.tick);
+        for place in 0..self.places {
+            let of_place: RawLegHistogram = lookup(&self.histograms, number * self.places + place)?;
+            let histogram = match self.legs.get(place as usize) {
+                Some(leg) => known.series.legs.entry(*leg).or_default(),
+                None => &mut known.series.round_trips,
+            };
+            histogram.sum = Nanos(raw.sums[place as usize]);
+            carry(histogram, &self.counters(&of_place)?, &self.buckets);
         }
         known.series.legs.retain(|_, histogram| histogram.count() > 0);
         Ok(())
@@ -188,8 +201,8 @@ impl Reading {
             let last: RawSeriesFigures = lookup(&self.figures, *number)?;
             self.departed.sends += last.sends.saturating_sub(known.series.sends);
             write(&self.figures, *number, &RawSeriesFigures::zeroed())?;
-            for place in 0..self.legs.len() as u32 {
-                let entry = number * self.legs.len() as u32 + place;
+            for place in 0..self.places {
+                let entry = number * self.places + place;
                 let of_leg: RawLegHistogram = lookup(&self.histograms, entry)?;
                 write(&self.histograms, entry, &RawLegHistogram::zeroed())?;
                 for block in of_leg.blocks.into_iter().filter(|block| *block != 0) {
@@ -222,11 +235,16 @@ fn write<T: Plain>(map: &MapHandle, number: u32, value: &T) -> Result<(), Error>
     map.update(&number.to_ne_bytes(), value.as_bytes(), MapFlags::ANY).map_err(Error::bpf(REMOVE))
 }
 
-fn set_figures(series: &mut Series, raw: &RawSeriesFigures) {
+/// `tick` is the length of a jiffy.
+fn set_figures(series: &mut Series, raw: &RawSeriesFigures, tick: Nanos) {
     series.sends = raw.sends;
     series.bytes = raw.bytes;
     series.sent_segments = raw.sent;
-    series.retransmitted_segments = raw.retransmitted;
+    series.retransmitted_segments = raw.retransmitted.into_iter().fold(0, u64::saturating_add);
+    series.retransmitted_for = Again::ALL.map(|again| raw.retransmitted[again as usize]);
+    series.spurious_segments = raw.spurious;
+    series.window_limited = Nanos(tick.0.saturating_mul(raw.limited));
+    series.listen_drops = raw.listen_drops;
     series.dropped_segments = raw.dropped;
     series.unacked = raw.unacked;
     series.vague = raw.vague;
@@ -250,7 +268,8 @@ fn carry(histogram: &mut Histogram, counters: &[u32], numbers: &Numbers) {
 }
 
 fn decode_key(raw: &RawSeriesKey, dimensions: &Dimensions) -> SeriesKey {
-    let peer = dimensions.peer.map(|bits| {
+    // Of what listeners dropped no peer is known.
+    let peer = dimensions.peer.filter(|_| raw.peer != [0; 16]).map(|bits| {
         let address = IpAddr::V6(Ipv6Addr::from(raw.peer)).to_canonical();
         IpPrefix::new(address, if address.is_ipv4() { bits.ipv4 } else { bits.ipv6 })
     });
@@ -313,12 +332,15 @@ mod tests {
     #[test]
     fn each_figure_of_a_series_is_read_from_its_own_field() {
         let mut raw = RawSeriesFigures::zeroed();
-        (raw.sends, raw.bytes, raw.retransmitted, raw.dropped) = (1, 2, 4, 5);
+        (raw.sends, raw.bytes, raw.retransmitted, raw.dropped) = (1, 2, [4, 30, 200, 1_000], 5);
         (raw.unacked, raw.vague, raw.sent) = (6, 7, 40);
+        (raw.spurious, raw.limited, raw.listen_drops) = (50, 60, 70);
         raw.waited.iter_mut().zip(8..).for_each(|(waited, ns)| *waited = ns);
         let mut s = Series::default();
-        set_figures(&mut s, &raw);
-        assert_eq!((s.sends, s.bytes, s.retransmitted_segments, s.dropped_segments), (1, 2, 4, 5));
+        set_figures(&mut s, &raw, Nanos(4));
+        assert_eq!((s.sends, s.bytes, s.retransmitted_segments, s.dropped_segments), (1, 2, 1_234, 5));
+        assert_eq!((s.retransmitted_for, s.spurious_segments), ([30, 200, 1_000], 50));
+        assert_eq!((s.window_limited, s.listen_drops), (Nanos(240), 70));
         assert_eq!((s.unacked, s.vague, s.sent_segments), (6, 7, 40));
         assert!(s.waited.into_iter().zip(8..).all(|(waited, ns)| waited == Nanos(ns)));
     }
@@ -332,7 +354,7 @@ mod tests {
             carry(&mut histogram, &counters, &buckets);
             prop_assert_eq!(histogram.zero as u32, counters[0]);
             let mut series = Series::default();
-            set_figures(&mut series, &RawSeriesFigures::from_bytes(&bytes).unwrap());
+            set_figures(&mut series, &RawSeriesFigures::from_bytes(&bytes).unwrap(), Nanos(4_000_000));
             let _ = decode_key(&RawSeriesKey::from_bytes(&bytes).unwrap(), &Dimensions::default());
         }
     }

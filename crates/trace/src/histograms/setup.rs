@@ -10,8 +10,8 @@ use crate::error::within;
 use crate::layout::{
     CONFIG_HISTOGRAMS, CONFIG_NO_RECORDS, HISTOGRAM_BLOCKS, HISTOGRAM_BLOCKS_EACH, HISTOGRAM_CALL, HISTOGRAM_CGROUP,
     HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL, HISTOGRAM_PORTS_LISTENING,
-    HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _, RawHistogramBlock,
-    RawHistogramConfig, RawLegHistogram, RawRowSeries, RawSeriesFigures, RawSeriesKey,
+    HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_ROUND_TRIP, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _,
+    RawHistogramBlock, RawHistogramConfig, RawLegHistogram, RawRowSeries, RawSeriesFigures, RawSeriesKey,
 };
 use crate::memory::Memory;
 use crate::sizes::{NUMBER, Sizes};
@@ -23,7 +23,7 @@ const _: () = {
     assert!(HISTOGRAM_QDISC == Leg::Qdisc as u32);
     assert!(HISTOGRAM_NETWORK == Leg::Network as u32);
     assert!(HISTOGRAM_TOTAL == Leg::Total as u32);
-    assert!(HISTOGRAM_LEGS as usize == Leg::ALL.len());
+    assert!(HISTOGRAM_ROUND_TRIP as usize == Leg::ALL.len());
 };
 
 /// The flags of the programs' configuration.
@@ -38,6 +38,11 @@ pub(crate) fn flags(histograms: Option<&Histograms>) -> u32 {
 /// The legs that have a histogram, in the order of their places.
 pub(super) fn legs(histograms: &Histograms) -> Vec<Leg> {
     Leg::ALL.into_iter().filter(|leg| *leg != Leg::Nic && histograms.legs.contains(leg)).collect()
+}
+
+/// How many histograms a series has: those of the legs, and after them that of round trips.
+pub(super) fn places(histograms: &Histograms) -> u32 {
+    legs(histograms).len() as u32 + u32::from(histograms.round_trips)
 }
 
 /// Sets the sizes of the maps and the configuration of histograms in an object that is not loaded
@@ -74,14 +79,15 @@ fn listening(histograms: &Histograms) -> bool {
 
 /// The kernel memory of the maps of series.
 pub(crate) fn memory(histograms: &Histograms, sizes: Sizes) -> Memory {
-    let (most, legs) = (histograms.max_series.min(MOST), legs(histograms).len());
+    let (most, places) = (histograms.max_series.min(MOST), places(histograms));
     let series = u64::from(most);
     // Values of arrays are rounded up to eight bytes.
-    let of_one = size_of::<RawSeriesFigures>() + legs.max(1) * size_of::<RawLegHistogram>().next_multiple_of(8);
+    let of_one =
+        size_of::<RawSeriesFigures>() + places.max(1) as usize * size_of::<RawLegHistogram>().next_multiple_of(8);
     let of_block = size_of::<RawHistogramBlock>() as u64 + NUMBER;
     let remembered = u64::from(sizes.rows) * size_of::<RawRowSeries>() as u64;
     let arrays =
-        remembered + (series + 1) * of_one as u64 + series * NUMBER + u64::from(blocks(most, legs as u32)) * of_block;
+        remembered + (series + 1) * of_one as u64 + series * NUMBER + u64::from(blocks(most, places)) * of_block;
     let ports = if listening(histograms) { LISTENING.into() } else { 0 };
     Memory::fixed(arrays)
         + Memory::of_whole_table(series, size_of::<RawSeriesKey>() as u64, 8)
@@ -90,8 +96,8 @@ pub(crate) fn memory(histograms: &Histograms, sizes: Sizes) -> Memory {
 
 /// How many blocks of buckets there are: all that the series of what finds no room can have, and
 /// the others' share.
-pub(super) fn blocks(most: u32, legs: u32) -> u32 {
-    legs.max(1) * (HISTOGRAM_BLOCKS + most * HISTOGRAM_BLOCKS_EACH)
+pub(super) fn blocks(most: u32, places: u32) -> u32 {
+    places.max(1) * (HISTOGRAM_BLOCKS + most * HISTOGRAM_BLOCKS_EACH)
 }
 
 fn configuration(histograms: &Histograms) -> RawHistogramConfig {
@@ -100,6 +106,9 @@ fn configuration(histograms: &Histograms) -> RawHistogramConfig {
     let mut places = [HISTOGRAM_NO_LEG as u8; HISTOGRAM_LEGS as usize];
     for (place, leg) in legs.iter().enumerate() {
         places[*leg as usize] = place as u8;
+    }
+    if histograms.round_trips {
+        places[HISTOGRAM_ROUND_TRIP as usize] = legs.len() as u8;
     }
     let flag = |on: bool, flag: u32| if on { flag } else { 0 };
     RawHistogramConfig {
@@ -110,9 +119,9 @@ fn configuration(histograms: &Histograms) -> RawHistogramConfig {
             | flag(dimensions.program, HISTOGRAM_PROGRAM)
             | flag(dimensions.ports == Ports::Listening, HISTOGRAM_PORTS_LISTENING)
             | flag(dimensions.ports == Ports::All, HISTOGRAM_PORTS_ALL),
-        legs: legs.len() as u32,
+        legs: self::places(histograms),
         places,
-        pad: [0; 2],
+        pad: 0,
     }
 }
 
@@ -143,9 +152,11 @@ mod tests {
             dimensions: Dimensions { peer: Some(Prefixes { ipv4: 24, ipv6: 48 }), ..Dimensions::default() },
             ..Histograms::default()
         });
+        let more = configuration(&Histograms { legs: vec![Leg::Tcp], round_trips: true, ..Histograms::default() });
         let none = HISTOGRAM_NO_LEG as u8;
-        assert_eq!((config.legs, config.places), (2, [none, 0, none, none, none, 1]));
+        assert_eq!((config.legs, config.places), (2, [none, 0, none, none, none, 1, none]));
         assert_eq!(config.peer_ipv4[12..], [255, 255, 255, 0]);
         assert_eq!(config.peer_ipv6[5..7], [255, 0]);
+        assert_eq!((more.legs, more.places), (2, [none, 0, none, none, none, none, 1]));
     }
 }

@@ -3,15 +3,16 @@
 #pragma once
 #include "../bpf/kernel.h"
 
-/* The legs that can have histograms, as `record::Leg` counts them. That of the NIC has none: its
- * clock is converted in user space. */
+/* What can have histograms: the legs, as `record::Leg` counts them, without that of the NIC, whose
+ * clock is converted in user space; and TCP's round trips. */
 enum histogram_leg {
 	HISTOGRAM_CALL = 0,
 	HISTOGRAM_TCP = 1,
 	HISTOGRAM_QDISC = 2,
 	HISTOGRAM_NETWORK = 4,
 	HISTOGRAM_TOTAL = 5,
-	HISTOGRAM_LEGS = 6,
+	HISTOGRAM_ROUND_TRIP = 6,
+	HISTOGRAM_LEGS = 7,
 };
 SHARED(enum histogram_leg);
 
@@ -32,6 +33,8 @@ enum histogram_size {
 	HISTOGRAM_CELLS = 16,
 	HISTOGRAM_REASONS = 11,
 	HISTOGRAM_NO_LEG = 0xff,
+	/* A connection's round trip counts once in 2^27 ns. */
+	HISTOGRAM_ROUND_TRIP_SHIFT = 27,
 };
 SHARED(enum histogram_size);
 
@@ -52,7 +55,7 @@ struct histogram_config {
 	__u32 flags;
 	__u32 legs; /* how many have histograms */
 	__u8 places[HISTOGRAM_LEGS]; /* the place of each leg among them, or HISTOGRAM_NO_LEG */
-	__u8 pad[2];
+	__u8 pad;
 	__u8 peer_ipv4[16]; /* which bits of a peer's address count */
 	__u8 peer_ipv6[16];
 };
@@ -78,23 +81,42 @@ struct row_series {
 	__u32 retransmitted; /* segments since it began, likewise, and those of before */
 	__u32 first_seq; /* of its first byte */
 	__u32 sent; /* segments with data, with those that were retransmitted, likewise */
+	__u32 spurious; /* segments that the peer had already, likewise */
+	__u32 limited; /* jiffies for which the peer's window held data back, likewise */
+	__u32 cause; /* of the segments that are retransmitted right now: enum retransmission */
+	__u32 round_trip; /* when one was counted last, in 2^HISTOGRAM_ROUND_TRIP_SHIFT ns */
 	__u32 pad;
 };
 SHARED(struct row_series);
 
+/* Why a segment is retransmitted, by the state of congestion control at that moment, as
+ * `record::Again` counts them. */
+enum retransmission {
+	RETRANSMISSION_UNKNOWN,
+	RETRANSMISSION_PROBE, /* neither of the others: a tail loss probe */
+	RETRANSMISSION_RECOVERY, /* fast: ACKs tell of a loss */
+	RETRANSMISSION_LOSS, /* after a time-out */
+	RETRANSMISSIONS,
+};
+SHARED(enum retransmission);
+
 /* The figures of a series beside its histograms, from its beginning: those that every send adds to
- * are in the first cache line. Bytes and segments are of all that its connections wrote, the others
- * of the sends that were looked at. */
+ * are in the first cache line. Bytes, segments and `limited` are of all that its connections wrote,
+ * the others of the sends that were looked at. */
 struct series_figures {
 	__u64 sends; /* the last to be added to */
 	__u64 bytes;
 	__u64 sums[HISTOGRAM_LEGS]; /* ns, by the place of the leg */
 	__u64 sent; /* segments with data, with those that were retransmitted */
-	__u64 retransmitted; /* segments */
+	__u64 retransmitted[RETRANSMISSIONS]; /* segments, by why */
+	__u64 spurious; /* of these, those that the peer had already */
+	__u64 limited; /* jiffies for which the peer's window held data back */
+	__u64 listen_drops; /* SYNs and ACKs that listeners dropped */
 	__u64 dropped; /* segments, on this host */
 	__u64 unacked;
 	__u64 vague;
 	__u64 waited[HISTOGRAM_REASONS]; /* ns */
+	__u64 pad; /* to whole cache lines */
 };
 SHARED(struct series_figures);
 

@@ -13,6 +13,7 @@ mod exchange;
 mod faults;
 mod histograms;
 mod listeners;
+mod lives;
 mod packets;
 mod receives;
 mod servers;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::agent::config::{Config, Place, Port, Prometheus};
+use ::agent::config::{Asked, Config, Place, Port, Prometheus};
 use ::agent::endpoint::Endpoint;
 use ::agent::keeping::Keeper;
 use ::agent::naming::Naming;
@@ -204,6 +204,7 @@ fn traced(config: &Config, target: Target) -> trace::Config {
         calls: of.stages.contains(&record::Leg::Call),
         histograms: Some(Histograms {
             legs: of.stages.clone(),
+            round_trips: of.connections,
             dimensions: Dimensions {
                 peer: of.peer.then_some(Prefixes { ipv4: of.ipv4_prefix, ipv6: of.ipv6_prefix }),
                 ports: match of.port {
@@ -216,9 +217,11 @@ fn traced(config: &Config, target: Target) -> trace::Config {
             },
             max_series: of.max_series,
             idle: Some(of.idle.into()),
-            records: config.store.as_ref().is_some_and(|store| store.sample.is_some()),
+            records: of.requests != Asked::None || config.store.as_ref().is_some_and(|store| store.sample.is_some()),
         }),
-        connects: of.connections,
+        receive: of.requests != Asked::None,
+        http: of.requests == Asked::Http,
+        connects: of.connections || of.requests != Asked::None,
         dns: of.dns.clone(),
         least_rights: true,
         ..trace::Config::default()
@@ -265,6 +268,13 @@ fn described(config: &Config) -> Vec<String> {
             }
         ),
     ];
+    match of.requests {
+        Asked::None => {}
+        Asked::Times => lines.push("Requests: how many, and how long they take.".into()),
+        Asked::Http => {
+            lines.push("Requests: how many, how long they take, and the status of answers of HTTP/1.".into());
+        }
+    }
     if let Some(endpoint) = &config.prometheus {
         let secured = match (&endpoint.tls, &endpoint.token_file) {
             (Some(_), Some(_)) => ", by TLS and with a token",
@@ -292,7 +302,10 @@ fn described(config: &Config) -> Vec<String> {
             quantity::bytes(store.max_bytes)
         ));
     }
-    if lines.len() == 2 {
+    if config.kubernetes.is_some() {
+        lines.push("Kubernetes: pods and services are asked for at the API.".into());
+    }
+    if config.prometheus.is_none() && config.otlp.is_none() && config.store.is_none() {
         lines.push("Nothing takes the figures: add [prometheus], [otlp] or [store].".into());
     }
     lines
@@ -318,7 +331,10 @@ impl Needs {
             read.extend(endpoint.tls.iter().flat_map(|tls| [folder(&tls.certificate), folder(&tls.key)]));
         }
         let s3 = config.store.as_ref().is_some_and(|store| matches!(store.place, Place::S3 { .. }));
-        let connects = config.otlp.is_some() || s3;
+        if let Some(kubernetes) = &config.kubernetes {
+            read.push(folder(&kubernetes.token_file));
+        }
+        let connects = config.otlp.is_some() || s3 || config.kubernetes.is_some();
         if connects {
             read.extend(rights::RESOLVER.map(PathBuf::from));
         }

@@ -345,6 +345,7 @@ fn config(args: &Args, target: Target) -> Config {
     let dimensions = Dimensions { ports: Ports::All, cgroup: true, program: true, ..Dimensions::default() };
     let histograms = Histograms {
         legs: vec![Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total],
+        round_trips: false,
         dimensions,
         max_series: SERIES,
         idle: Some(IDLE.max(Duration::from(args.interval) * 3)),

@@ -322,6 +322,66 @@ fn attempts_to_connect_are_counted_by_what_came_of_them() {
     assert!(agent.output().status.success());
 }
 
+/// Answers each request of HTTP/1 with a status; `None` closes the connection instead.
+fn answers(listener: &TcpListener, statuses: &[Option<u16>]) {
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for status in statuses {
+        let (asked, answered) = (b"GET /a?secret=1 HTTP/1.1\r\nHost: x\r\n\r\n", |status| {
+            format!("HTTP/1.1 {status} Said\r\nContent-Length: 0\r\n\r\n")
+        });
+        client.write_all(asked).unwrap();
+        server.read_exact(&mut vec![0; asked.len()]).unwrap();
+        let Some(status) = status else { return };
+        let answer = answered(status);
+        server.write_all(answer.as_bytes()).unwrap();
+        client.read_exact(&mut vec![0; answer.len()]).unwrap();
+    }
+}
+
+#[test]
+fn requests_are_counted_by_what_was_answered() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    let dir = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let toml = format!(
+        "[target]\nport = {port}\n[histograms]\nport = \"listening\"\nrequests = \"http\"\n[prometheus]\nlisten = \"127.0.0.1:0\"\n"
+    );
+    let (mut agent, address, _said) = agent_of(dir.path(), &toml);
+    for _ in 0..3 {
+        answers(&listener, &[Some(200), Some(204), Some(200), Some(503), Some(404), None]);
+    }
+    let took = |figures: &str, role: &str, class: &str| {
+        let metric = "wirelapse_request_duration_seconds_count{";
+        let labels = [format!("role=\"{role}\""), format!("http_response_status_class=\"{class}\"")];
+        let lines = figures.lines().filter(|line| line.starts_with(metric));
+        let lines = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let mut figures = String::new();
+    tier::until("all requests", || {
+        figures = scrape(&address);
+        sum(&figures, "wirelapse_request_unanswered_total") == 6
+    });
+    for role in ["client", "server"] {
+        for (class, n) in [("2xx", 9), ("5xx", 3), ("4xx", 3)] {
+            assert_eq!(took(&figures, role, class), n, "{role} {class}: {figures}");
+        }
+    }
+    assert_eq!(sum(&figures, "wirelapse_request_untimed_total"), 0, "{figures}");
+    assert_eq!(sum(&figures, "wirelapse_request_duration_seconds_count"), 30, "{figures}");
+    // By the port that the server listens at, at either end, and nothing of what was asked.
+    let of =
+        |role: &str| figures.lines().find(|line| line.contains("request_unanswered_total{") && line.contains(role));
+    assert!(of("client").unwrap().contains(&format!("network_peer_port=\"{port}\"")), "{figures}");
+    assert!(of("server").unwrap().contains(&format!("network_local_port=\"{port}\"")), "{figures}");
+    assert!(!figures.contains("secret"), "{figures}");
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
+    assert!(agent.wait().unwrap().success());
+}
+
 /// A question for an address (RFC 1035, section 4), or its answer.
 fn dns(id: u16, name: &str, answers: bool) -> Vec<u8> {
     let mut bytes = id.to_be_bytes().to_vec();
