@@ -3,24 +3,24 @@
 use diagnose::conditions::Conditions;
 use record::Nanos;
 use record::conversation::{Limit, Side};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::remedies::{At, Line, Remedy};
 use crate::trial::run;
-use crate::{Candidate, Error, Fit, Fitted, Goal, NotTried, Tried, fit};
+use crate::{Candidate, Combination, Compared, Error, Fit, Fitted, Goal, NotTried, Worth, fit, theory};
 
 /// A remedy that makes less of a difference than this is not worth a change.
 pub const WORTHWHILE: f64 = 0.05;
 
 /// All of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// Under which conditions the connection ran.
     pub conditions: Conditions,
     /// Why this connection was chosen, where nobody named one.
     pub chosen: Option<String>,
     /// What was to become better.
-    pub goal: &'static str,
+    pub goal: Goal,
     /// How well the twin agreed; `None` without a twin.
     pub fit: Option<Fit>,
     /// Why nothing is advised, where that is so.
@@ -29,12 +29,62 @@ pub struct Advice {
     pub remedies: Vec<Outcome>,
     /// What was not tried.
     pub not_tried: Vec<Refused>,
-    /// The twin with the best remedy.
+    /// Several remedies that are worth more together than the best of them alone.
+    pub combination: Option<Together>,
+    /// The twin with the best remedy, or with the combination.
     pub after: Option<After>,
+    /// What became of it where it was set on this host.
+    pub applied: Option<Applied>,
+}
+
+/// What a setting of this host did to the real program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The remedy.
+    pub remedy: String,
+    /// What was set: names and values.
+    pub set: Vec<(String, String)>,
+    /// How long a byte took before and after, ns, the median of the connections.
+    pub byte_ns: [f64; 2],
+    /// Connections before and after.
+    pub n: [usize; 2],
+    /// The change that the twin promised, with its interval.
+    pub promised: (f64, f64, f64),
+    /// Whether it was left as it is then.
+    pub kept: bool,
+}
+
+impl Applied {
+    /// The change of the time that a byte took.
+    pub fn change(&self) -> f64 {
+        self.byte_ns[1] / self.byte_ns[0] - 1.0
+    }
+
+    /// Whether it is as good as the twin promised: within a sixth of the time that was promised, or
+    /// in its interval, or better.
+    pub fn held(&self) -> bool {
+        let (promised, _, high) = self.promised;
+        self.change() <= high.max((1.0 + promised) * 1.15 - 1.0)
+    }
+}
+
+/// Remedies together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Together {
+    /// Which.
+    pub remedies: Vec<String>,
+    /// The median with the best one alone, and with all of them.
+    pub medians_ns: Option<[Nanos; 2]>,
+    /// The change of the time from the first to the second.
+    pub change: Option<f64>,
+    /// Its interval of 95 %.
+    pub within: Option<(f64, f64)>,
+    /// Pairs of runs.
+    pub n: usize,
 }
 
 /// What a remedy did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Faster.
@@ -48,18 +98,20 @@ pub enum Effect {
 }
 
 /// A remedy and what it was worth.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What it is called.
-    pub remedy: &'static str,
+    pub remedy: String,
     /// What it does.
-    pub what: &'static str,
+    pub what: String,
     /// Where: at which side's host or program, or on the path.
     pub place: String,
     /// What it did.
     pub effect: Effect,
     /// Pairs of runs.
     pub n: usize,
+    /// Of these, how many were not over by their bound without it, and with it.
+    pub unfinished: [usize; 2],
     /// The median without it.
     pub before_ns: Option<Nanos>,
     /// The median with it.
@@ -72,38 +124,45 @@ pub struct Outcome {
     pub smallest_seen: Option<f64>,
     /// What the capture alone promises at most: how much sooner the connection would be over.
     pub promised_ns: Option<Nanos>,
+    /// How long the connection would take with it, from that and from what its bytes and round
+    /// trips take at least.
+    pub predicted_ns: Option<Nanos>,
+    /// At whose side; `None` for the path's.
+    pub side: Option<String>,
+    /// The sysctls of that side's host that set it: name and value.
+    pub sysctls: Vec<(String, String)>,
     /// How it is set for good.
     pub set: Vec<Written>,
     /// How it is taken back.
     pub undo: Vec<Written>,
     /// What it costs.
-    pub costs: &'static str,
+    pub costs: String,
     /// Where it is specified.
-    pub source: &'static str,
+    pub source: String,
     /// Why it could not be tried.
     pub failed: Option<String>,
 }
 
 /// A line to write somewhere.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// Where.
-    pub place: &'static str,
+    pub place: String,
     /// What.
-    pub text: &'static str,
+    pub text: String,
 }
 
 /// What was not tried.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refused {
     /// Which remedy.
-    pub remedy: &'static str,
+    pub remedy: String,
     /// Why not.
     pub because: String,
 }
 
 /// The twin with the best remedy, analysed again.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct After {
     /// How long it took.
     pub duration_ns: Nanos,
@@ -127,20 +186,25 @@ impl Advice {
         (share >= 0.5).then_some((side, share))
     }
 
+    /// Remedies that did this.
+    pub fn that(&self, effect: Effect) -> impl Iterator<Item = &Outcome> {
+        self.remedies.iter().filter(move |outcome| outcome.effect == effect)
+    }
+
     /// Without a twin: what stands against one, and what would be tried.
     pub fn without_twin(c: Conditions, goal: Goal, why: Vec<String>, only: Option<Side>) -> Self {
         let (candidates, not) = crate::candidates(&c, only);
-        let untried = |candidate: &Candidate| Outcome { effect: Effect::NotTried, ..outcome(&c, candidate, None) };
-        let remedies = candidates.iter().map(untried).collect();
-        let not_tried = refused(&not, &[]);
+        let remedies = candidates.iter().map(|candidate| outcome(&c, candidate, &Worth::default())).collect();
         Self {
-            goal: goal.name(),
+            goal,
             chosen: None,
             fit: None,
             withheld: why,
             remedies,
-            not_tried,
+            not_tried: refused(&not, &[]),
+            combination: None,
             after: None,
+            applied: None,
             conditions: c,
         }
     }
@@ -149,11 +213,14 @@ impl Advice {
     pub fn unlike(c: Conditions, goal: Goal, fitted: Fitted, only: Option<Side>) -> Self {
         let f = &fitted.fit;
         let why = format!(
-            "the twin is unlike the original: it took {} in place of {}, and its share of {} is off by {} points",
+            "the twin is unlike the original: it took {} in place of {}, its share of {} is off by {} points, and it \
+             retransmitted {} packets in place of {}",
             f.twin_ns,
             f.original_ns,
             limit(&f.most_off),
-            (f.points * 100.0).round()
+            (f.points * 100.0).round(),
+            quantity::count(f.retransmitted.1),
+            quantity::count(f.retransmitted.0)
         );
         Self { fit: Some(fitted.fit), ..Self::without_twin(c, goal, vec![why], only) }
     }
@@ -165,26 +232,39 @@ impl Advice {
     pub fn of_trials(
         c: Conditions,
         goal: Goal,
-        fitted: Fitted,
-        (tried, no_time): (Vec<Tried>, Vec<Candidate>),
+        fitted: &Fitted,
+        compared: &Compared,
+        combination: Option<&Combination>,
         not: &[NotTried],
     ) -> Result<Self, Error> {
-        let remedies: Vec<Outcome> = tried.iter().map(|t| outcome(&c, &t.candidate, Some(t))).collect();
-        let not_tried = refused(not, &no_time);
         let mut advice = Self {
-            goal: goal.name(),
+            goal,
             chosen: None,
             fit: Some(fitted.fit.clone()),
             withheld: Vec::new(),
-            remedies,
-            not_tried,
+            remedies: compared.tried.iter().map(|t| outcome(&c, &t.candidate, &t.worth)).collect(),
+            not_tried: refused(not, &compared.no_time),
+            combination: combination.map(together),
             after: None,
+            applied: None,
             conditions: c,
         };
-        if let (Some(_), Some(best)) = (advice.best(), tried.first()) {
-            advice.after = after(&advice.conditions, &fitted, &best.candidate)?;
+        if let (Some(_), Some(best)) = (advice.best(), compared.tried.first()) {
+            let with = combination.map_or(std::slice::from_ref(&best.candidate), |all| &all.with);
+            advice.after = after(&advice.conditions, fitted, with)?;
         }
         Ok(advice)
+    }
+}
+
+fn together(of: &Combination) -> Together {
+    let comparison = of.beyond.comparison.as_ref();
+    Together {
+        remedies: of.with.iter().map(|candidate| candidate.remedy.name.to_owned()).collect(),
+        medians_ns: of.beyond.medians_ns,
+        change: of.beyond.change(),
+        within: comparison.map(|c| (c.ratio.low, c.ratio.high)),
+        n: of.beyond.n,
     }
 }
 
@@ -194,16 +274,16 @@ fn limit(name: &str) -> &str {
 }
 
 fn refused(not: &[NotTried], no_time: &[Candidate]) -> Vec<Refused> {
-    let not = not.iter().map(|n| Refused { remedy: n.remedy.name, because: n.because.into() });
+    let not = not.iter().map(|n| Refused { remedy: n.remedy.name.into(), because: n.because.into() });
     let late = no_time.iter().map(|c| Refused {
-        remedy: c.remedy.name,
+        remedy: c.remedy.name.into(),
         because: "there was no time for it: give more with --budget".into(),
     });
     not.chain(late).collect()
 }
 
 fn written(lines: &'static [Line]) -> Vec<Written> {
-    lines.iter().map(|line| Written { place: line.place, text: line.text }).collect()
+    lines.iter().map(|line| Written { place: line.place.into(), text: line.text.into() }).collect()
 }
 
 fn place(remedy: &Remedy, candidate: &Candidate) -> String {
@@ -214,38 +294,41 @@ fn place(remedy: &Remedy, candidate: &Candidate) -> String {
     }
 }
 
-fn outcome(c: &Conditions, candidate: &Candidate, tried: Option<&Tried>) -> Outcome {
+fn outcome(c: &Conditions, candidate: &Candidate, worth: &Worth) -> Outcome {
     let remedy = candidate.remedy;
-    let comparison = tried.and_then(|t| t.comparison.as_ref());
-    let medians = tried.and_then(|t| t.medians_ns);
+    let comparison = worth.comparison.as_ref();
     Outcome {
-        remedy: remedy.name,
-        what: remedy.what,
+        remedy: remedy.name.into(),
+        what: remedy.what.into(),
         place: place(remedy, candidate),
-        effect: match tried {
-            Some(t) if t.helps() => Effect::Helps,
-            Some(t) if t.harms() => Effect::Harms,
-            Some(Tried { comparison: Some(_), .. }) => Effect::NoDifference,
-            _ => Effect::NotTried,
+        effect: match comparison {
+            None => Effect::NotTried,
+            Some(_) if worth.helps() => Effect::Helps,
+            Some(_) if worth.harms() => Effect::Harms,
+            Some(_) => Effect::NoDifference,
         },
-        n: tried.map_or(0, |t| t.n),
-        before_ns: medians.map(|m| m[0]),
-        after_ns: medians.map(|m| m[1]),
-        change: comparison.map(|c| c.ratio.value),
+        n: worth.n,
+        unfinished: worth.unfinished,
+        before_ns: worth.medians_ns.map(|m| m[0]),
+        after_ns: worth.medians_ns.map(|m| m[1]),
+        change: worth.change(),
         within: comparison.map(|c| (c.ratio.low, c.ratio.high)),
         smallest_seen: comparison.map(|c| c.smallest_seen),
-        promised_ns: remedy.findings.iter().filter_map(|kind| c.cause(*kind)).filter_map(|cause| cause.saves_ns).max(),
+        promised_ns: theory::saved(c, remedy),
+        predicted_ns: theory::duration(c, remedy),
+        side: remedy.at.side(candidate.way).map(|side| side.name().to_owned()),
+        sysctls: remedy.sysctls.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         set: written(remedy.set),
         undo: written(remedy.undo),
-        costs: remedy.costs,
-        source: remedy.source,
-        failed: tried.and_then(|t| t.failed.clone()),
+        costs: remedy.costs.into(),
+        source: remedy.source.into(),
+        failed: worth.failed.clone(),
     }
 }
 
-fn after(c: &Conditions, fitted: &Fitted, best: &Candidate) -> Result<Option<After>, Error> {
+fn after(c: &Conditions, fitted: &Fitted, with: &[Candidate]) -> Result<Option<After>, Error> {
     let mut twin = fitted.twin.clone();
-    (best.remedy.change)(&mut twin, best.way);
+    with.iter().for_each(|candidate| candidate.remedy.apply(&mut twin, candidate.way));
     let seen = run(&twin, 1, Some(fit::side(c)), fit::at_most(c))?;
     Ok(seen.report.map(|report| After {
         duration_ns: Conditions::of(&report).span_ns,

@@ -1,7 +1,9 @@
 //! Which remedies are worth trying.
 
-use diagnose::conditions::Conditions;
-use record::conversation::{Limit, Side, Way};
+use diagnose::Report;
+use diagnose::conditions::{Conditions, obstacles};
+use record::Nanos;
+use record::conversation::{FindingKind, Limit, Side, Way};
 
 use crate::remedies::{self, At, Remedy};
 
@@ -50,6 +52,34 @@ pub fn candidates(c: &Conditions, only: Option<Side>) -> (Vec<Candidate>, Vec<No
     (tried, not)
 }
 
+/// The time of a connection that was neither its programs' nor the path's rate, or what the
+/// costliest finding of TCP cost.
+pub fn lost(report: &Report) -> Nanos {
+    let tcp =
+        Limit::ALL.into_iter().filter(|limit| !matches!(limit, Limit::Application | Limit::PathRate | Limit::Unknown));
+    let limits: Nanos = tcp.map(|limit| report.limits.of(limit)).sum();
+    let found = report.findings.iter().filter(|f| f.kind != FindingKind::SenderApplication).map(|f| f.cost_ns).max();
+    limits.max(found.unwrap_or_default())
+}
+
+/// Below this, nobody waits for what could be saved.
+const NOTICED: Nanos = Nanos::from_millis(10);
+
+/// The time of a connection that remedies are for, where they can be tried in a twin of it and it
+/// is worth that. Its packets need not have been kept.
+pub fn worth_trying(report: &Report) -> Option<Nanos> {
+    let tried = || remedies::ALL.into_iter().filter(|remedy| remedy.untried().is_none());
+    let found = tried()
+        .flat_map(|remedy| remedy.findings)
+        .flat_map(|kind| report.findings.iter().filter(|f| f.kind == *kind).map(|f| f.cost_ns));
+    // Every connection has a handshake: that alone is no reason.
+    let limits = tried().flat_map(|remedy| remedy.limits).filter(|limit| **limit != Limit::Handshake);
+    let limits = limits.map(|limit| report.limits.of(*limit));
+    let most = found.chain(limits).max().unwrap_or_default();
+    let is_much = most >= NOTICED && quantity::share(most.0.into(), report.duration_ns.0.into()) >= WORTH;
+    (is_much && obstacles(report).is_empty()).then_some(most)
+}
+
 const NOTHING: &str = "nothing in this connection waits for what it changes";
 
 /// What people change first.
@@ -62,7 +92,7 @@ fn reason_against(c: &Conditions, remedy: &Remedy, way: Way, only: Option<Side>)
         Some(side) if side != only => Some("it belongs to the other host, and only this one is to be changed"),
         Some(_) => None,
     };
-    only.and_then(elsewhere).or_else(|| (remedy.possible)(c, way).err())
+    only.and_then(elsewhere).or_else(|| remedy.untried()).or_else(|| (remedy.possible)(c, way).err())
 }
 
 /// The direction of its data: that of what it is for.

@@ -5,7 +5,7 @@ use diagnose::conditions::{Basis, Conditions};
 use lab::Side;
 use record::Nanos;
 use record::conversation::{Limit, Way};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::trial::run;
@@ -15,15 +15,20 @@ use crate::twin::Twin;
 pub const MOST_APART: f64 = 0.2;
 /// No limit's share of its time is off by more than this.
 pub const MOST_POINTS: f64 = 0.2;
-/// Below this, a difference of durations is that of two schedulers.
-const EXACT: Nanos = Nanos::from_millis(3);
+/// Its retransmissions are no more than so many times as many or as few.
+pub const MOST_AGAIN: f64 = 3.0;
+/// So many retransmissions may be chance.
+const CHANCE: f64 = 10.0;
+/// Below this, a difference of durations is that of two schedulers, and of timers that run out at
+/// ticks: two of a kernel with 250 a second.
+const EXACT: Nanos = Nanos::from_millis(8);
 /// Runs by which a twin is judged.
 const RUNS: usize = 3;
 /// How often what was not hit is aimed at again.
 const AIMS: usize = 4;
 
 /// How well a twin agrees with its original.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     /// How long the original took, to its last data or the ACK of that.
     pub original_ns: Nanos,
@@ -39,6 +44,8 @@ pub struct Fit {
     pub points: f64,
     /// Of which limit.
     pub most_off: String,
+    /// Retransmissions of the original, and of the twin, the mean of its runs.
+    pub retransmitted: (u64, u64),
     /// Runs.
     pub runs: usize,
     /// What was taken for what is not known, other than was assumed at first.
@@ -54,11 +61,18 @@ impl Fit {
     /// Whether it is within the bounds.
     pub fn agrees(&self) -> bool {
         let close = self.original_ns.0.abs_diff(self.twin_ns.0) <= EXACT.0;
-        (close || self.apart().abs() <= MOST_APART) && self.points <= MOST_POINTS
+        (close || self.apart().abs() <= MOST_APART) && self.points <= MOST_POINTS && self.again() <= MOST_AGAIN.ln()
     }
 
     fn distance(&self) -> f64 {
-        (1.0 + self.apart()).max(1e-9).ln().abs() + self.points
+        (1.0 + self.apart()).max(1e-9).ln().abs() + self.points + self.again() / 4.0
+    }
+
+    /// How far the numbers of retransmissions are apart: the logarithm of their ratio. A few more
+    /// or less are chance.
+    fn again(&self) -> f64 {
+        let [original, twin] = [self.retransmitted.0, self.retransmitted.1].map(|n| n as f64 + CHANCE);
+        (twin / original).ln().abs()
     }
 }
 
@@ -71,9 +85,11 @@ pub struct Fitted {
     pub fit: Fit,
 }
 
-/// The bound of one run: several times what the original took.
+/// The bound of one run: several times what the original took until its last data, and more than it
+/// lasted in all, which is longer where it got no further.
 pub(crate) fn at_most(c: &Conditions) -> Nanos {
-    Nanos(c.span_ns.0.saturating_mul(5)).max(Nanos::from_secs(5))
+    let lasted = Nanos(c.duration_ns.0.saturating_add(c.duration_ns.0 / 2));
+    Nanos(c.span_ns.0.saturating_mul(5)).max(lasted).max(Nanos::from_secs(5))
 }
 
 /// The twin that agrees best: as the conditions say, or with another value of what they assume,
@@ -122,6 +138,24 @@ fn other(c: &Conditions) -> Vec<(String, Change)> {
     if c.hosts[way as usize].nodelay.basis == Basis::Assumed {
         let change = move |twin: &mut Twin| twin.sender(way).options.nodelay = Some(true);
         all.push((format!("TCP_NODELAY at the {}", way.sender()), Box::new(change)));
+    }
+    let receiver = (!way) as usize;
+    if c.hosts[receiver].delayed_ack.is_some() {
+        let change = move |twin: &mut Twin| twin.receiver(way).options.quickack = Some(false);
+        all.push((format!("ACKs of the {} delayed from the start", way.receiver()), Box::new(change)));
+    }
+    if let Some(of) = &c.lanes[way as usize].reordering {
+        let fixed = move |twin: &mut Twin| {
+            // RACK with a window that does not grow (Linux, ip-sysctl.rst, tcp_recovery).
+            twin.sender(way).sysctls.insert("net.ipv4.tcp_recovery".into(), "3".into());
+        };
+        all.push((format!("a fixed reordering window at the {}", way.sender()), Box::new(fixed)));
+        for (of, word) in [(of.value.by.0 / 3, "a third as far"), (of.value.by.0 * 3, "three times as far")] {
+            let change = move |twin: &mut Twin| {
+                twin.lane(way).reorder.iter_mut().for_each(|r| r.by = Nanos(of.min(lab::LONGEST.0)));
+            };
+            all.push((format!("segments overtaken {word}"), Box::new(change)));
+        }
     }
     let queue = &c.lanes[way as usize].queue;
     if queue.basis != Basis::Seen && c.lanes[way as usize].rate.is_some() {
@@ -209,7 +243,9 @@ fn agreement(c: &Conditions, runs: &[Report], taken: Option<String>) -> Option<F
         .collect();
     let off = shares.iter().map(|(limit, share)| (*limit, (share - c.share(*limit)).abs()));
     let (limit, points) = off.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let again = |c: &Conditions| c.lanes.iter().map(|lane| lane.retransmitted).sum::<u64>();
     Some(Fit {
+        retransmitted: (again(c), all.iter().map(again).sum::<u64>() / all.len().max(1) as u64),
         original_ns: c.span_ns,
         twin_ns: middle(|c| c.span_ns)?,
         original_round_trip_ns: c.round_trip.value,

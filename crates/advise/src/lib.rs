@@ -14,17 +14,21 @@
 
 mod advice;
 mod candidates;
+mod combination;
 mod error;
 mod fit;
+pub mod kept;
 pub mod remedies;
+mod theory;
 mod trial;
 mod trials;
 mod twin;
 
-pub use advice::{Advice, After, Effect, Outcome, Refused, WORTHWHILE, Written};
-pub use candidates::{Candidate, NotTried, candidates};
+pub use advice::{Advice, After, Applied, Effect, Outcome, Refused, Together, WORTHWHILE, Written};
+pub use candidates::{Candidate, NotTried, candidates, lost, worth_trying};
+pub use combination::{Combination, combine};
 pub use error::Error;
-pub use fit::{Fit, Fitted, MOST_APART, MOST_POINTS, fit};
+pub use fit::{Fit, Fitted, MOST_AGAIN, MOST_APART, MOST_POINTS, fit};
 pub use trial::{Trial, run};
-pub use trials::{Goal, Limits, Progress, Tried, compare};
+pub use trials::{Compared, Done, Goal, Limits, Progress, Tried, Worth, compare};
 pub use twin::{End, Twin};

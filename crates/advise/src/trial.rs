@@ -8,8 +8,8 @@ use std::time::Duration;
 use capture::{Receiver, Technique};
 use diagnose::{Follower, Keep, Options, Report};
 use lab::{INTERFACE, Lab, Side};
-use record::Nanos;
 use record::conversation::Way;
+use record::{Instant, Monotonic, Nanos};
 use traffic::script::{self, Role};
 use wire::{Frame, Packet, Reassembly, Segment};
 
@@ -19,10 +19,15 @@ use crate::twin::{End, Twin};
 /// What one run gave.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// From the client's first packet, or the beginning of the last pass, to the last byte read.
+    /// From the client's first packet, or the beginning of the last pass, to the last byte read;
+    /// the bound where it was not over by then.
     pub completion: Nanos,
+    /// Whether it came to its end within the bound.
+    pub finished: bool,
     /// How long the client waited for each answer.
     pub answers: Vec<Nanos>,
+    /// The smoothed round trips that the two sockets had while they wrote.
+    pub round_trips: Vec<Nanos>,
     /// What its packets show, where they were captured.
     pub report: Option<Report>,
 }
@@ -38,7 +43,7 @@ const PACKETS: usize = 2_000_000;
 /// `at_most`.
 ///
 /// # Errors
-/// [`Error`], where it cannot be built or does not come to its end.
+/// [`Error`], where it cannot be built, or its programs fail in another way than by being given up.
 pub fn run(twin: &Twin, seed: u64, capture_at: Option<Side>, at_most: Nanos) -> Result<Trial, Error> {
     let mut path = twin.path.clone();
     path.seed = seed;
@@ -47,19 +52,11 @@ pub fn run(twin: &Twin, seed: u64, capture_at: Option<Side>, at_most: Nanos) -> 
         prepare(&lab, side, end, twin.ipv6)?;
     }
     let capturing = capture_at.map(|side| lab.host(side).run(Capturing::start)).transpose()?.transpose()?;
-    let [client, server] = &twin.ends;
     let until = traffic::now().after(at_most);
-    let role = |way: Way, end| Role {
-        steps: twin.script.of(way),
-        reads: twin.script.bytes(!way),
-        options: end,
-        passes: twin.passes,
-        until,
-    };
-    let (calls, answers) = (role(Way::ToServer, &client.options), role(Way::ToClient, &server.options));
+    let [calls, answers] = Way::ALL.map(|way| role(twin, way, until));
     let address = |side: Side| if twin.ipv6 { IpAddr::V6(side.ipv6()) } else { IpAddr::V4(side.ipv4()) };
     let at = SocketAddr::new(address(Side::B), 7_000);
-    let listener = lab.host(Side::B).run(|| script::listen(at, &server.options))??;
+    let listener = lab.host(Side::B).run(|| script::listen(at, answers.options))??;
     let (asked, served) = std::thread::scope(|scope| {
         let served = scope.spawn(|| script::serve(&listener, &answers));
         let asked = lab.host(Side::A).run(|| script::run(at, &calls));
@@ -67,10 +64,36 @@ pub fn run(twin: &Twin, seed: u64, capture_at: Option<Side>, at_most: Nanos) -> 
     });
     // The last ACKs are part of the capture.
     let report = capturing.map(|capturing| capturing.end(path.a_to_b.delay + path.b_to_a.delay));
-    let (asked, served) = (asked??, served?);
-    let ended = asked.ended.max(served.ended);
-    let completion = ended.saturating_since(asked.began);
-    Ok(Trial { completion, answers: asked.answers, report: report.transpose()?.flatten() })
+    let report = report.transpose()?.flatten();
+    let asked = asked?;
+    // Where one is given up, the other sees its end.
+    let errors = [asked.as_ref().err(), served.as_ref().err()];
+    if errors.into_iter().flatten().any(traffic::Error::is_out_of_time) {
+        let nothing = Vec::new;
+        return Ok(Trial { completion: at_most, finished: false, answers: nothing(), round_trips: nothing(), report });
+    }
+    let (asked, served) = (asked?, served?);
+    Ok(Trial {
+        completion: asked.ended.max(served.ended).saturating_since(asked.began),
+        finished: true,
+        answers: asked.answers,
+        round_trips: [asked.round_trips, served.round_trips].concat(),
+        report,
+    })
+}
+
+/// What the program that sends that way does.
+fn role(twin: &Twin, way: Way, until: Instant<Monotonic>) -> Role<'_> {
+    let end = &twin.ends[way as usize];
+    Role {
+        steps: twin.script.of(way),
+        reads: twin.script.bytes(!way),
+        options: &end.options,
+        delayed_ack: end.delayed_ack,
+        fast_open: twin.fast_open,
+        passes: twin.passes,
+        until,
+    }
 }
 
 /// Sets what belongs to a host.
@@ -79,11 +102,18 @@ fn prepare(lab: &Lab, side: Side, end: &End, ipv6: bool) -> Result<(), Error> {
     for (name, value) in &end.sysctls {
         host.set_sysctl(name, value)?;
     }
-    let Some(window) = end.initial_window else { return Ok(()) };
+    let windows = [("initcwnd", end.initial_window), ("initrwnd", end.initial_receive_window)];
+    let windows: Vec<String> = windows
+        .into_iter()
+        .filter_map(|(name, segments)| Some([name.to_owned(), segments?.to_string()]))
+        .flatten()
+        .collect();
+    if windows.is_empty() {
+        return Ok(());
+    }
     let peer = if ipv6 { format!("{}/128", side.other().ipv6()) } else { format!("{}/32", side.other().ipv4()) };
-    let window = window.to_string();
-    let refused = |why: String| Error::Setting { host: side.name(), setting: format!("initcwnd {window}"), why };
-    let done = host.command("ip")?.args(["route", "replace", &peer, "dev", INTERFACE, "initcwnd", &window]).output();
+    let refused = |why: String| Error::Setting { host: side.name(), setting: windows.join(" "), why };
+    let done = host.command("ip")?.args(["route", "replace", &peer, "dev", INTERFACE]).args(&windows).output();
     match done {
         Ok(out) if out.status.success() => Ok(()),
         Ok(out) => Err(refused(String::from_utf8_lossy(&out.stderr).trim().to_owned())),
@@ -114,7 +144,9 @@ impl Capturing {
         std::thread::sleep(after.into());
         self.stop.store(true, Ordering::Relaxed);
         let segments = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let segments = segments.map_err(Error::Capture)?;
+        let mut segments = segments.map_err(Error::Capture)?;
+        // Frames that two CPUs stamp at once come in either order.
+        segments.sort_by_key(|s| s.at.as_nanos());
         let mut follower =
             Follower::new(Options { connections: 1, keep: Keep::Connection(1, PACKETS), ..Options::default() });
         segments.iter().for_each(|s| follower.take(s));

@@ -18,6 +18,10 @@ pub struct End {
     pub options: SocketOptions,
     /// The initial congestion window of its route, where that is not the kernel's.
     pub initial_window: Option<u32>,
+    /// The initial receive window of its route, segments, where that is not the kernel's.
+    pub initial_receive_window: Option<u32>,
+    /// The longest that its socket's ACKs are delayed, where that is not the kernel's.
+    pub delayed_ack: Option<Nanos>,
 }
 
 /// A path, two hosts and two programs.
@@ -31,6 +35,8 @@ pub struct Twin {
     pub script: Script,
     /// How often they do it on one connection; the last time counts.
     pub passes: u32,
+    /// The client's first write goes with its SYN.
+    pub fast_open: bool,
     /// Over IPv6.
     pub ipv6: bool,
 }
@@ -40,6 +46,8 @@ const LEAST_MTU: u32 = 1_280;
 const MOST_MTU: u32 = 65_521;
 /// The kernel's.
 const INITIAL_WINDOW: u32 = 10;
+/// The kernel's least (`TCP_DELACK_MIN`); it cannot be made to delay them for longer.
+const DELAYED_ACK: Nanos = Nanos::from_millis(40);
 
 impl Twin {
     /// That of a connection.
@@ -57,7 +65,7 @@ impl Twin {
             mtu: mtu.clamp(LEAST_MTU, MOST_MTU),
             ..Config::default()
         };
-        Self { path, ends, script: c.script.clone(), passes: 1, ipv6: c.client.is_ipv6() }
+        Self { path, ends, script: c.script.clone(), passes: 1, fast_open: false, ipv6: c.client.is_ipv6() }
     }
 
     /// The host that sends the data of a direction.
@@ -99,6 +107,8 @@ fn end(host: &Host, congestion: &str) -> End {
             ..SocketOptions::default()
         },
         initial_window: Some(host.initial_window.value).filter(|n| *n != INITIAL_WINDOW),
+        initial_receive_window: None,
+        delayed_ack: host.delayed_ack.as_ref().map(|delay| delay.value).filter(|delay| *delay < DELAYED_ACK),
     }
 }
 
@@ -110,6 +120,8 @@ fn direction(lane: &Lane, delay: Nanos, mtu: u32) -> Direction {
         delay,
         queue: rate.map(|_| Depth::Time(Nanos(lane.queue.value.0.max(least).min(lab::LONGEST.0)))),
         rate,
+        reorder: lane.reordering.as_ref().map(|of| lab::Reorder { share: of.value.share, by: of.value.by }),
+        black_hole: lane.black_hole.as_ref().map(|of| of.value),
         loss: if lane.loss.value > 0.0 { Loss::Independent(lane.loss.value) } else { Loss::None },
         ..Direction::default()
     }

@@ -4,6 +4,7 @@ use advise::{Advice, Effect, End, Goal, Limits, Trial, Twin};
 use diagnose::conditions::Conditions;
 use lab::{BitRate, Config, Direction, Side};
 use record::Nanos;
+use record::conversation::FindingKind;
 use record::script::{Script, Step};
 use tier::Need;
 use traffic::SocketOptions;
@@ -23,29 +24,51 @@ fn original(round_trip: Nanos, rate: BitRate, script: Script) -> Twin {
         options: SocketOptions { congestion_control: Some("cubic".into()), ..SocketOptions::default() },
         ..End::default()
     };
-    Twin { path: Config::symmetric(direction), ends: [end(), end()], script, passes: 1, ipv6: false }
+    Twin { path: Config::symmetric(direction), ends: [end(), end()], script, passes: 1, fast_open: false, ipv6: false }
 }
 
 /// The conditions that its packets show, captured at the client.
 fn captured(original: &Twin) -> Conditions {
-    let trial: Trial = advise::run(original, 7, Some(Side::A), Nanos::from_secs(60)).unwrap();
+    captured_at(original, Side::A, Nanos::from_secs(60))
+}
+
+/// The same, captured there and given up after that time.
+fn captured_at(original: &Twin, side: Side, at_most: Nanos) -> Conditions {
+    let trial: Trial = advise::run(original, 7, Some(side), at_most).unwrap();
     Conditions::of(&trial.report.expect("packets"))
 }
 
 fn advised(c: Conditions) -> Advice {
-    assert_eq!(c.missing, Vec::<String>::new());
-    let until = traffic::now().after(Nanos::from_secs(120));
-    // A busy machine is no condition of the original's.
-    let mut fitted = (1..=3).map(|seed| advise::fit(&c, seed, &mut |_| {}).unwrap());
-    let fitted = fitted.find(|of| of.fit.agrees()).unwrap_or_else(|| panic!("no twin agrees: {:?}", c.limits));
-    let (candidates, not) = advise::candidates(&c, None);
-    let limits = Limits { until, seed: 1, goal: Goal::Completion };
-    let tried = advise::compare(&c, &fitted, &candidates, limits, &mut |_| {}, &|| true).unwrap();
-    Advice::of_trials(c, Goal::Completion, fitted, tried, &not).unwrap()
+    let goal = Goal::likely(&c);
+    advised_for(c, goal)
 }
 
-fn best(advice: &Advice) -> &'static str {
-    advice.best().unwrap_or_else(|| panic!("nothing helps: {:#?}", advice.remedies)).remedy
+fn advised_for(c: Conditions, goal: Goal) -> Advice {
+    assert_eq!(c.missing, Vec::<String>::new());
+    // A busy machine is no condition of the original's.
+    let mut fits = Vec::new();
+    let fitted = (1..=3).map(|seed| advise::fit(&c, seed, &mut |_| {}).unwrap()).find(|of| {
+        fits.push(of.fit.clone());
+        of.fit.agrees()
+    });
+    let fitted = fitted.unwrap_or_else(|| panic!("no twin agrees: {:#?} {:#?}", c.limits, fits));
+    let (candidates, not) = advise::candidates(&c, None);
+    let until = traffic::now().after(Nanos::from_secs(90));
+    let limits = Limits { until, seed: 1, goal };
+    let compared = advise::compare(&c, &fitted, &candidates, limits, &mut |_| {}, &|| true).unwrap();
+    Advice::of_trials(c, goal, &fitted, &compared, None, &not).unwrap()
+}
+
+fn best(advice: &Advice) -> &str {
+    for o in &advice.remedies {
+        eprintln!("{:?} {} {:?} → {:?} {:?} n = {}", o.effect, o.remedy, o.before_ns, o.after_ns, o.within, o.n);
+    }
+    &advice.best().unwrap_or_else(|| panic!("nothing helps: {:#?}", advice.remedies)).remedy
+}
+
+/// One write of so many bytes by the client.
+fn upload(bytes: u64) -> Script {
+    Script { client: vec![step(0, Nanos::ZERO, bytes)], server: vec![] }
 }
 
 #[test]
@@ -100,4 +123,75 @@ fn nothing_on_the_network_helps_a_program_that_thinks() {
     let (side, share) = advice.program().unwrap();
     assert!(side == record::conversation::Side::Server && share > 0.8, "{share}");
     assert!(!advice.remedies.is_empty() && advice.remedies.iter().all(|r| r.effect != Effect::Helps), "{advice:#?}");
+}
+
+#[test]
+fn a_window_that_is_given_up_after_every_pause_is_kept() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let client = (0..6).map(|i| step(i * 10, if i == 0 { Nanos::ZERO } else { ms(600) }, 400_000));
+    let server = (1..=6).map(|i| step(i * 400_000, Nanos::ZERO, 10));
+    let script = Script { client: client.collect(), server: server.collect() };
+    let c = captured(&original(ms(60), BitRate::mbit(200), script));
+    // The pauses are the program's; what can become shorter is the wait for each answer.
+    assert_eq!(Goal::likely(&c), Goal::Latency);
+    assert_eq!(best(&advised(c)), "no slow start after idle");
+}
+
+#[test]
+fn losses_that_reno_takes_for_congestion_are_no_matter_to_bbr() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let mut original = original(ms(30), BitRate::mbit(50), upload(3_000_000));
+    original.path.a_to_b.loss = lab::Loss::Independent(0.01);
+    original.ends.iter_mut().for_each(|end| end.options.congestion_control = Some("reno".into()));
+    assert_eq!(best(&advised(captured(&original))), "bbr");
+}
+
+#[test]
+fn a_path_that_reorders_is_seen_to() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let mut original = original(ms(60), BitRate::mbit(100), upload(4_000_000));
+    original.path.a_to_b.reorder = Some(lab::Reorder { share: 0.01, by: ms(25) });
+    original.ends[0].sysctls.insert("net.ipv4.tcp_recovery".into(), "3".into());
+    let c = captured(&original);
+    let of = c.lanes[0].reordering.as_ref().expect("reordering").value;
+    assert!((0.003..0.04).contains(&of.share) && (ms(5)..ms(61)).contains(&of.by), "{of:?}");
+    assert!(c.cause(FindingKind::ReorderingTakenForLoss).is_some() && c.lanes[1].reordering.is_none(), "{c:?}");
+    let (tried, _) = advise::candidates(&c, None);
+    let names: Vec<&str> = tried.iter().map(|candidate| candidate.remedy.name).collect();
+    assert!(names.contains(&"RACK with an adaptive window") && names.contains(&"tcp_reordering 30"), "{names:?}");
+}
+
+#[test]
+fn a_queue_that_is_too_long_is_kept_short() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let mut original = original(ms(20), BitRate::mbit(20), upload(6_000_000));
+    original.path.a_to_b.queue = Some(lab::Depth::Time(ms(600)));
+    let c = captured(&original);
+    assert_eq!(Goal::likely(&c), Goal::Latency);
+    let advice = advised_for(c, Goal::Latency);
+    assert!(["FQ-CoDel at the bottleneck", "a shorter queue at the bottleneck", "bbr"].contains(&best(&advice)));
+}
+
+#[test]
+fn packets_that_vanish_for_their_size_are_made_smaller() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let mut original = original(ms(20), BitRate::mbit(50), upload(500_000));
+    original.path.a_to_b.black_hole = Some(1_400);
+    let c = captured_at(&original, Side::A, Nanos::from_secs(6));
+    let advice = advised(c);
+    assert_eq!(best(&advice), "MSS clamping");
+    assert!(advice.that(Effect::Helps).any(|o| o.remedy == "MTU probing"), "{:#?}", advice.remedies);
+}
+
+#[test]
+fn short_answers_begin_with_a_larger_window() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let script = Script { client: vec![step(0, Nanos::ZERO, 200)], server: vec![step(200, Nanos::ZERO, 40_000)] };
+    // Where the answers are sent, it is seen what they wait for.
+    let c = captured_at(&original(ms(80), BitRate::mbit(100), script), Side::B, Nanos::from_secs(60));
+    let advice = advised(c);
+    assert!(["initcwnd 32", "keeping the connection open"].contains(&best(&advice)));
+    let window = advice.remedies.iter().find(|o| o.remedy == "initcwnd 32").unwrap();
+    // Two round trips of five are gone: 10, 20 and then the rest of 28 segments.
+    assert!(window.effect == Effect::Helps && window.change.is_some_and(|by| by < -0.15), "{window:?}");
 }

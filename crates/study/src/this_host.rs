@@ -121,6 +121,23 @@ impl ThisHost {
         self.finish()
     }
 
+    /// Leaves everything as it is: nothing is put back.
+    ///
+    /// # Errors
+    /// [`Error::System`] and [`Error::File`] where the guardian, or what it goes by, cannot be
+    /// removed.
+    pub fn keep(mut self) -> Result<(), Error> {
+        let failed = |source: rustix::io::Errno| Error::System {
+            step: "end the process that puts sysctls back",
+            source: source.into(),
+        };
+        rustix::process::kill_process(self.guardian, rustix::process::Signal::KILL).map_err(failed)?;
+        rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(self.guardian), WaitOptions::empty()))
+            .map_err(failed)?;
+        self.control = None;
+        fs::remove_file(&self.record).map_err(|source| Error::File { path: self.record.clone(), source })
+    }
+
     fn finish(&mut self) -> Result<(), Error> {
         if self.control.take().is_none() {
             return Ok(());
@@ -355,6 +372,19 @@ mod tests {
             host.give_back().unwrap();
             assert_eq!((read().as_str(), left(folder)), ("2", 0));
             assert_eq!(fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap(), rmem);
+        });
+    }
+
+    #[test]
+    fn what_is_kept_stays_and_nothing_of_the_guardian_does() {
+        tier::needs!(tier::Need::Root, tier::Need::Path("/dev/net/tun"));
+        inside(|folder| {
+            let host = ThisHost::take_in(folder, &[TIMESTAMPS]).unwrap();
+            let guardian = host.guardian;
+            host.set(&TIMESTAMPS, "0").unwrap();
+            host.keep().unwrap();
+            assert_eq!((read().as_str(), left(folder)), ("0", 0));
+            assert!(rustix::process::test_kill_process(guardian).is_err());
         });
     }
 

@@ -205,6 +205,11 @@ impl Error {
         Self::Tls { peer, why: format!("{error}{advice}") }
     }
 
+    /// Whether it is that something did not come to its end in the time it had.
+    pub fn is_out_of_time(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{fmt, io};
 
+use clock::Nanos;
 use nix::sys::socket::setsockopt;
 use nix::{setsockopt_impl, sockopt_impl};
 use serde::{Deserialize, Serialize};
@@ -174,10 +175,34 @@ pub(crate) fn connect(
     local: Option<IpAddr>,
     timeout: Duration,
 ) -> Result<Socket, Error> {
+    connect_with(peer, options, |_| Ok(()), local, timeout)
+}
+
+/// The same, of a socket whose SYN leaves with the first write (`TCP_FASTOPEN_CONNECT`).
+///
+/// # Errors
+/// As [`connect`].
+pub(crate) fn connect_by_writing(
+    peer: SocketAddr,
+    options: &SocketOptions,
+    timeout: Duration,
+) -> Result<Socket, Error> {
+    let opens = |socket: &Socket| setsockopt(socket, FastOpenConnect, &1).map_err(io::Error::from);
+    connect_with(peer, options, |socket| set("TCP_FASTOPEN_CONNECT", 1, opens(socket)), None, timeout)
+}
+
+fn connect_with(
+    peer: SocketAddr,
+    options: &SocketOptions,
+    prepare: impl FnOnce(&Socket) -> Result<(), Error>,
+    local: Option<IpAddr>,
+    timeout: Duration,
+) -> Result<Socket, Error> {
     let failed = |source| Error::Connect { peer, source };
     let socket =
         Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP)).map_err(Error::io("TCP socket"))?;
     options.apply_before_connect(&socket, peer.ip())?;
+    prepare(&socket)?;
     if let Some(local) = local {
         socket
             .bind(&SocketAddr::new(local, 0).into())
@@ -196,6 +221,33 @@ pub(crate) fn cork(socket: &impl AsFd, on: bool) {
 /// Sets `TCP_QUICKACK`; a socket that is going away may refuse, and its next read shows that.
 pub(crate) fn quickack(socket: &impl AsFd, on: bool) {
     rustix::net::sockopt::set_tcp_quickack(socket, on).ok();
+}
+
+sockopt_impl!(
+    /// The SYN waits for the first write, and takes it along.
+    FastOpenConnect,
+    SetOnly,
+    libc::IPPROTO_TCP,
+    libc::TCP_FASTOPEN_CONNECT,
+    i32
+);
+
+/// `TCP_DELACK_MAX_US` of Linux 6.15, which libc does not have yet.
+const TCP_DELACK_MAX_US: i32 = 46;
+
+sockopt_impl!(
+    /// The longest that an ACK is delayed, µs.
+    DelayedAckMax,
+    SetOnly,
+    libc::IPPROTO_TCP,
+    TCP_DELACK_MAX_US,
+    i32
+);
+
+/// Bounds the delay of ACKs. A kernel that does not know this leaves them as they are.
+pub(crate) fn delayed_ack(socket: &impl AsFd, longest: Nanos) {
+    let micros = i32::try_from(longest.0 / 1_000).unwrap_or(i32::MAX);
+    setsockopt(socket, DelayedAckMax, &micros).ok();
 }
 
 sockopt_impl!(

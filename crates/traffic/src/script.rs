@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::Error;
 use crate::options::{self, SocketOptions};
+use crate::tcp_info::TcpInfo;
 use crate::timing::now;
 
 /// What one end does.
@@ -24,6 +25,11 @@ pub struct Role<'a> {
     pub reads: u64,
     /// Its socket's options. With `quickack`, ACKs are asked for at once after every read.
     pub options: &'a SocketOptions,
+    /// The longest that its ACKs are delayed (`TCP_DELACK_MAX_US`, Linux 6.15), where the kernel
+    /// takes it.
+    pub delayed_ack: Option<Nanos>,
+    /// The client's first write goes with its SYN (`TCP_FASTOPEN_CONNECT`).
+    pub fast_open: bool,
     /// How often the script is run on the connection, one after the other: once at least.
     pub passes: u32,
     /// When it is given up.
@@ -40,6 +46,8 @@ pub struct Played {
     /// For each write of the last pass that the peer answered before the next one: from the write
     /// to the last byte read before that.
     pub answers: Vec<Nanos>,
+    /// The kernel's smoothed round trip, looked at now and then while it wrote in the last pass.
+    pub round_trips: Vec<Nanos>,
 }
 
 /// A socket that the server's end waits on.
@@ -78,20 +86,28 @@ pub fn serve(listener: &TcpListener, role: &Role<'_>) -> Result<Played, Error> {
 pub fn run(server: SocketAddr, role: &Role<'_>) -> Result<Played, Error> {
     let began = now();
     let left = Duration::from(role.until.saturating_since(began));
-    let socket = options::connect(server, role.options, None, left)?;
+    let socket = match role.fast_open {
+        true => options::connect_by_writing(server, role.options, left)?,
+        false => options::connect(server, role.options, None, left)?,
+    };
     play(socket.into(), role, began)
 }
 
 fn play(stream: TcpStream, role: &Role<'_>, mut began: Instant<Monotonic>) -> Result<Played, Error> {
     let failed = Error::io("play a script");
+    if let Some(longest) = role.delayed_ack {
+        options::delayed_ack(&stream, longest);
+    }
     let mut end = End::new(stream, role).map_err(Error::io("play a script"))?;
-    let mut played = Played { began, ended: began, answers: Vec::new() };
+    let mut played = Played { began, ended: began, answers: Vec::new(), round_trips: Vec::new() };
     let mut all = || -> io::Result<()> {
         for pass in 0..role.passes.max(1) {
             if pass > 0 {
                 began = now();
+                end.round_trips.clear();
             }
-            played = Played { began, answers: end.pass()?, ended: now() };
+            let answers = end.pass()?;
+            played = Played { began, answers, ended: now(), round_trips: end.round_trips.clone() };
         }
         end.close()
     };
@@ -113,7 +129,12 @@ struct End<'a> {
     heard_at: Instant<Monotonic>,
     buffer: Vec<u8>,
     payload: Vec<u8>,
+    round_trips: Vec<Nanos>,
+    looked_at: Instant<Monotonic>,
 }
+
+/// How often the round trip is looked at.
+const LOOK: Nanos = Nanos::from_millis(10);
 
 /// Bytes given to the kernel or taken from it at a time.
 const CHUNK: usize = 256 * 1024;
@@ -124,7 +145,28 @@ impl<'a> End<'a> {
         let at = now();
         let (buffer, payload) = (vec![0; CHUNK], vec![0x55; CHUNK]);
         let to_come = role.reads.saturating_mul(role.passes.max(1).into());
-        Ok(Self { stream, role, read: 0, read_at: at, early: 0, to_come, heard_at: at, buffer, payload })
+        Ok(Self {
+            stream,
+            role,
+            read: 0,
+            read_at: at,
+            early: 0,
+            to_come,
+            heard_at: at,
+            buffer,
+            payload,
+            round_trips: Vec::new(),
+            looked_at: at,
+        })
+    }
+
+    /// Notes the round trip, where it has not been looked at for a while.
+    fn look(&mut self) {
+        let at = now();
+        if at.saturating_since(self.looked_at) >= LOOK {
+            self.looked_at = at;
+            self.round_trips.extend(TcpInfo::of(&self.stream).map(|info| info.srtt).filter(|rtt| rtt.0 > 0));
+        }
     }
 
     /// Plays the script once; gives how long each answer took.
@@ -213,8 +255,13 @@ impl<'a> End<'a> {
     /// it has no room for them.
     fn write(&mut self, bytes: u64) -> io::Result<()> {
         let mut left = bytes;
+        // The kernel lets a write fill a packet of 64 KiB, however small the buffer is; a program
+        // that is held up by its buffer writes less at a time.
+        let buffer = self.role.options.send_buffer_bytes.map_or(CHUNK, |buffer| buffer as usize / 4);
+        let most = buffer.clamp(1_024, CHUNK);
         while left > 0 {
-            let chunk = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+            self.look();
+            let chunk = usize::try_from(left).map_or(most, |left| left.min(most));
             match self.stream.write(&self.payload[..chunk]) {
                 Ok(n) => left -= n as u64,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -232,6 +279,11 @@ impl<'a> End<'a> {
 
     /// Closes its direction, and waits for the peer's close: what was written is acknowledged then.
     fn close(&mut self) -> io::Result<()> {
+        // A FIN would push out what Nagle's algorithm holds back, which the original's did not.
+        let waits = |info: TcpInfo| info.unacked_segments > 0 || info.notsent_bytes > 0;
+        while now() < self.role.until && TcpInfo::of(&self.stream).is_some_and(waits) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.stream.shutdown(std::net::Shutdown::Write)?;
         loop {
             match self.stream.read(&mut self.buffer) {

@@ -45,7 +45,8 @@ pub fn keep(run: &Run, output: &Output) -> anyhow::Result<()> {
     run.write(path, provenance()).context("what was measured is not kept")
 }
 
-fn provenance() -> Provenance {
+/// What made a run, and on what.
+pub fn provenance() -> Provenance {
     let machine::Names { kernel, hardware, cpus, .. } = machine::Names::here();
     Provenance {
         version: env!("CARGO_PKG_VERSION").into(),

@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::Bufferbloat],
     limits: &[],
     possible,
-    change: |twin, way| twin.lane(way).qdisc = lab::Discipline::FqCodel(lab::FqCodelSettings::DEFAULT),
+    change: Change::InTwin(|twin, way| twin.lane(way).qdisc = lab::Discipline::FqCodel(lab::FqCodelSettings::DEFAULT)),
+    sysctls: &[],
     set: &[
         line("tc, on the bottleneck", "tc qdisc replace dev <interface> root fq_codel"),
         line(

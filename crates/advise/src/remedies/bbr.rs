@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -18,7 +18,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     ],
     limits: &[Limit::LossRecovery, Limit::CongestionWindow, Limit::PathRate],
     possible,
-    change: |twin, way| twin.sender(way).options.congestion_control = Some("bbr".into()),
+    change: Change::InTwin(|twin, way| twin.sender(way).options.congestion_control = Some("bbr".into())),
+    sysctls: &[("net.ipv4.tcp_congestion_control", "bbr")],
     set: &[
         line("/etc/sysctl.d/90-congestion-control.conf", "net.ipv4.tcp_congestion_control = bbr"),
         line("now", "modprobe tcp_bbr; sysctl -w net.ipv4.tcp_congestion_control=bbr"),
@@ -29,6 +30,9 @@ pub(super) const REMEDY: Remedy = Remedy {
     source: "draft-ietf-ccwg-bbr; Linux, net/ipv4/tcp_bbr.c",
 };
 
-fn possible(c: &Conditions, _: Way) -> Result<(), &'static str> {
+fn possible(c: &Conditions, way: Way) -> Result<(), &'static str> {
+    if c.lanes[way as usize].black_hole.is_some() {
+        return Err("packets vanish for their size, however they are sent");
+    }
     if c.congestion_control.value == "bbr" { Err("it is in use") } else { Ok(()) }
 }

@@ -1,9 +1,8 @@
 //! Pacing.
 
-use diagnose::conditions::Conditions;
-use record::conversation::{FindingKind, Way};
+use record::conversation::FindingKind;
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, always, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -12,8 +11,9 @@ pub(super) const REMEDY: Remedy = Remedy {
     at: At::Sender,
     findings: &[FindingKind::Loss],
     limits: &[],
-    possible: never,
-    change: |_, _| {},
+    possible: always,
+    change: Change::Untried("the hosts of a twin have no fq; bbr, which paces by itself, is tried"),
+    sysctls: &[],
     set: &[
         line("tc", "tc qdisc replace dev <interface> root fq"),
         line("/etc/sysctl.d/90-fq.conf", "net.core.default_qdisc = fq"),
@@ -25,7 +25,3 @@ pub(super) const REMEDY: Remedy = Remedy {
     costs: "little CPU",
     source: "tc-fq(8)",
 };
-
-fn never(_: &Conditions, _: Way) -> Result<(), &'static str> {
-    Err("the hosts of a twin have no fq; bbr, which paces by itself, is tried")
-}

@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::SlowStartAfterIdle],
     limits: &[Limit::SlowStart],
     possible,
-    change: |twin, way| twin.sender(way).initial_window = Some(32),
+    change: Change::InTwin(|twin, way| twin.sender(way).initial_window = Some(32)),
+    sysctls: &[],
     set: &[
         line("ip route", "ip route change <route> initcwnd 32"),
         line("systemd-networkd, [Route]", "InitialCongestionWindow=32"),

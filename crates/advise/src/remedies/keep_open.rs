@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{Limit, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[],
     limits: &[Limit::Handshake, Limit::SlowStart],
     possible,
-    change: |twin, _| twin.passes = 2,
+    change: Change::InTwin(|twin, _| twin.passes = 2),
+    sysctls: &[],
     set: &[
         line(
             "HTTP client",

@@ -1,17 +1,29 @@
 //! What can be changed: one remedy a file, and the list of all.
 
 mod aqm;
+mod autocorking;
+mod backlog;
 mod bbr;
+mod ecn;
+mod fast_open;
 mod fq;
+mod initial_receive_window;
 mod initial_window;
+mod keep_alive;
 mod keep_open;
+mod limit_output;
+mod mss_clamping;
 mod mtu_probing;
 mod nodelay;
 mod notsent_lowat;
+mod offloads;
 mod one_write;
+mod queue_length;
 mod quick_ack;
+mod rack;
 mod receive_buffer;
 mod reno;
+mod reordering;
 mod sack;
 mod send_buffer;
 mod slow_start_after_idle;
@@ -60,6 +72,15 @@ const fn line(place: &'static str, text: &'static str) -> Line {
     Line { place, text }
 }
 
+/// How it is tried.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// Makes the twin one with it, for data that go that way.
+    InTwin(fn(&mut Twin, Way)),
+    /// A twin cannot show what it does: why.
+    Untried(&'static str),
+}
+
 /// A remedy.
 #[derive(Clone, Copy, Debug)]
 pub struct Remedy {
@@ -75,8 +96,11 @@ pub struct Remedy {
     pub limits: &'static [Limit],
     /// Whether it can be tried with data that go that way, and why not.
     pub possible: fn(&Conditions, Way) -> Result<(), &'static str>,
-    /// Makes the twin one with it.
-    pub change: fn(&mut Twin, Way),
+    /// How it is tried.
+    pub change: Change,
+    /// The sysctls of its host that set it for connections to come: name and value. None where it
+    /// is set elsewhere.
+    pub sysctls: &'static [(&'static str, &'static str)],
     /// How it is set for good.
     pub set: &'static [Line],
     /// How it is taken back.
@@ -87,8 +111,25 @@ pub struct Remedy {
     pub source: &'static str,
 }
 
+impl Remedy {
+    /// Makes the twin one with it, where a twin can show it.
+    pub fn apply(&self, twin: &mut Twin, way: Way) {
+        if let Change::InTwin(change) = self.change {
+            change(twin, way);
+        }
+    }
+
+    /// Why a twin cannot show it.
+    pub const fn untried(&self) -> Option<&'static str> {
+        match self.change {
+            Change::InTwin(_) => None,
+            Change::Untried(why) => Some(why),
+        }
+    }
+}
+
 /// Every remedy.
-pub const ALL: [&Remedy; 17] = [
+pub const ALL: [&Remedy; 29] = [
     &nodelay::REMEDY,
     &quick_ack::REMEDY,
     &one_write::REMEDY,
@@ -96,16 +137,28 @@ pub const ALL: [&Remedy; 17] = [
     &receive_buffer::REMEDY,
     &send_buffer::REMEDY,
     &initial_window::REMEDY,
+    &initial_receive_window::REMEDY,
     &slow_start_after_idle::REMEDY,
     &bbr::REMEDY,
     &reno::REMEDY,
     &sack::REMEDY,
     &timestamps::REMEDY,
+    &rack::REMEDY,
+    &reordering::REMEDY,
     &mtu_probing::REMEDY,
+    &mss_clamping::REMEDY,
     &fq::REMEDY,
+    &limit_output::REMEDY,
     &notsent_lowat::REMEDY,
     &aqm::REMEDY,
+    &queue_length::REMEDY,
     &keep_open::REMEDY,
+    &fast_open::REMEDY,
+    &ecn::REMEDY,
+    &autocorking::REMEDY,
+    &offloads::REMEDY,
+    &backlog::REMEDY,
+    &keep_alive::REMEDY,
 ];
 
 /// Always possible.

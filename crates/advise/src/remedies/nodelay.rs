@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::NagleDelayedAck],
     limits: &[Limit::AckWaiting],
     possible,
-    change: |twin, way| twin.sender(way).options.nodelay = Some(true),
+    change: Change::InTwin(|twin, way| twin.sender(way).options.nodelay = Some(true)),
+    sysctls: &[],
     set: &[
         line("C", "int on = 1; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);"),
         line("Python", "s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"),

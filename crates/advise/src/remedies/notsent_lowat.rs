@@ -2,7 +2,7 @@
 
 use record::conversation::FindingKind;
 
-use super::{At, Remedy, always, line};
+use super::{At, Change, Remedy, always, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -12,7 +12,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::Bufferbloat],
     limits: &[],
     possible: always,
-    change: |twin, way| twin.sender(way).options.notsent_lowat_bytes = Some(131_072),
+    change: Change::InTwin(|twin, way| twin.sender(way).options.notsent_lowat_bytes = Some(131_072)),
+    sysctls: &[("net.ipv4.tcp_notsent_lowat", "131072")],
     set: &[
         line("C", "int n = 131072; setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &n, sizeof n);"),
         line("/etc/sysctl.d/90-notsent.conf", "net.ipv4.tcp_notsent_lowat = 131072"),

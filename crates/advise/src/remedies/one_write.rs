@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 use record::script::Step;
 
 /// The remedy.
@@ -12,9 +12,10 @@ pub(super) const REMEDY: Remedy = Remedy {
     what: "gather what belongs together into one write",
     at: At::Program,
     findings: &[FindingKind::NagleDelayedAck, FindingKind::TinySegments],
-    limits: &[Limit::AckWaiting],
+    limits: &[Limit::AckWaiting, Limit::PathRate],
     possible,
-    change: |twin, way| join(twin.script.of_mut(way)),
+    change: Change::InTwin(|twin, way| join(twin.script.of_mut(way))),
+    sysctls: &[],
     set: &[
         line("C", "writev(fd, parts, n); or send(fd, head, n, MSG_MORE) for all but the last part"),
         line("Python", "s.sendall(b''.join(parts))"),
@@ -31,12 +32,19 @@ pub(super) const REMEDY: Remedy = Remedy {
 /// What is written within this after the write before belongs to it, ns.
 const TOGETHER: u64 = 1_000_000;
 
-/// Joins each write with those that follow it at once, without anything read in between.
+/// What is gathered leaves at this size at the latest: the buffer of most libraries.
+const GATHERED: u64 = 8_192;
+
+/// Joins each write with those that follow it at once, without anything read in between. They leave
+/// as late as the last of them.
 fn join(steps: &mut Vec<Step>) {
     let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
     for step in steps.iter() {
-        match joined.last_mut().filter(|last| step.think.0 < TOGETHER && step.after == last.after) {
-            Some(last) => last.bytes += step.bytes,
+        let fits = |last: &&mut Step| {
+            step.think.0 < TOGETHER && step.after == last.after && last.bytes + step.bytes <= GATHERED
+        };
+        match joined.last_mut().filter(fits) {
+            Some(last) => (last.bytes, last.think) = (last.bytes + step.bytes, last.think + step.think),
             None => joined.push(*step),
         }
     }
@@ -62,5 +70,8 @@ mod tests {
         let mut steps = vec![step(0, 5, 4), step(0, 0, 100), step(10, 0, 4), step(10, 2_000_000, 100)];
         join(&mut steps);
         assert_eq!(steps, [step(0, 5, 104), step(10, 0, 4), step(10, 2_000_000, 100)]);
+        let mut many = vec![step(0, 400, 4_000); 4];
+        join(&mut many);
+        assert_eq!(many, [step(0, 800, 8_000); 2]);
     }
 }

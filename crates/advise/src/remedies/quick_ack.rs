@@ -2,7 +2,7 @@
 
 use record::conversation::{FindingKind, Limit};
 
-use super::{At, Remedy, always, line};
+use super::{At, Change, Remedy, always, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -12,7 +12,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::NagleDelayedAck, FindingKind::DelayedAckStall],
     limits: &[Limit::AckWaiting],
     possible: always,
-    change: |twin, way| twin.receiver(way).options.quickack = Some(true),
+    change: Change::InTwin(|twin, way| twin.receiver(way).options.quickack = Some(true)),
+    sysctls: &[],
     set: &[
         line(
             "C",

@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line, sysctl};
+use super::{At, Change, Remedy, line, sysctl};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::ReceiveWindow],
     limits: &[Limit::ReceiveWindow],
     possible,
-    change: |twin, way| larger(twin.receiver(way)),
+    change: Change::InTwin(|twin, way| larger(twin.receiver(way))),
+    sysctls: &[("net.ipv4.tcp_rmem", "4096 131072 33554432")],
     set: &[
         line("the program", "leave SO_RCVBUF alone: setting it switches the kernel's tuning off"),
         line("/etc/sysctl.d/90-receive-buffer.conf", "net.ipv4.tcp_rmem = 4096 131072 33554432"),

@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line};
+use super::{At, Change, Remedy, line};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::Bufferbloat],
     limits: &[Limit::CongestionWindow],
     possible,
-    change: |twin, way| twin.sender(way).options.congestion_control = Some("reno".into()),
+    change: Change::InTwin(|twin, way| twin.sender(way).options.congestion_control = Some("reno".into())),
+    sysctls: &[("net.ipv4.tcp_congestion_control", "reno")],
     set: &[
         line("/etc/sysctl.d/90-congestion-control.conf", "net.ipv4.tcp_congestion_control = reno"),
         line("now", "sysctl -w net.ipv4.tcp_congestion_control=reno"),

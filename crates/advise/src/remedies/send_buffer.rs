@@ -2,7 +2,7 @@
 
 use record::conversation::FindingKind;
 
-use super::{At, Remedy, always, line, sysctl};
+use super::{At, Change, Remedy, always, line, sysctl};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -12,7 +12,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::SendBuffer, FindingKind::CongestionWindow],
     limits: &[],
     possible: always,
-    change: |twin, way| larger(twin.sender(way)),
+    change: Change::InTwin(|twin, way| larger(twin.sender(way))),
+    sysctls: &[("net.ipv4.tcp_wmem", "4096 65536 33554432")],
     set: &[
         line("the program", "leave SO_SNDBUF alone: setting it switches the kernel's tuning off"),
         line("/etc/sysctl.d/90-send-buffer.conf", "net.ipv4.tcp_wmem = 4096 65536 33554432"),

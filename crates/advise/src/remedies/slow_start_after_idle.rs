@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line, sysctl};
+use super::{At, Change, Remedy, line, sysctl};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::SlowStartAfterIdle],
     limits: &[Limit::SlowStart],
     possible,
-    change: |twin, way| sysctl(twin.sender(way), "net.ipv4.tcp_slow_start_after_idle", "0"),
+    change: Change::InTwin(|twin, way| sysctl(twin.sender(way), "net.ipv4.tcp_slow_start_after_idle", "0")),
+    sysctls: &[("net.ipv4.tcp_slow_start_after_idle", "0")],
     set: &[
         line("/etc/sysctl.d/90-idle.conf", "net.ipv4.tcp_slow_start_after_idle = 0"),
         line("now", "sysctl -w net.ipv4.tcp_slow_start_after_idle=0"),

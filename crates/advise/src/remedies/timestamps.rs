@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Limit, Way};
 
-use super::{At, Remedy, line, sysctl};
+use super::{At, Change, Remedy, line, sysctl};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,8 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::Timestamps, FindingKind::Loss],
     limits: &[Limit::LossRecovery],
     possible,
-    change: |twin, _| twin.ends.iter_mut().for_each(|end| sysctl(end, "net.ipv4.tcp_timestamps", "1")),
+    change: Change::InTwin(|twin, _| twin.ends.iter_mut().for_each(|end| sysctl(end, "net.ipv4.tcp_timestamps", "1"))),
+    sysctls: &[("net.ipv4.tcp_timestamps", "1")],
     set: &[
         line("/etc/sysctl.d/90-timestamps.conf", "net.ipv4.tcp_timestamps = 1"),
         line("now", "sysctl -w net.ipv4.tcp_timestamps=1"),

@@ -3,7 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::conversation::{FindingKind, Way};
 
-use super::{At, Remedy, line, sysctl};
+use super::{At, Change, Remedy, line, sysctl};
 
 /// The remedy.
 pub(super) const REMEDY: Remedy = Remedy {
@@ -13,7 +13,10 @@ pub(super) const REMEDY: Remedy = Remedy {
     findings: &[FindingKind::WindowScalingMissing],
     limits: &[],
     possible,
-    change: |twin, _| twin.ends.iter_mut().for_each(|end| sysctl(end, "net.ipv4.tcp_window_scaling", "1")),
+    change: Change::InTwin(|twin, _| {
+        twin.ends.iter_mut().for_each(|end| sysctl(end, "net.ipv4.tcp_window_scaling", "1"));
+    }),
+    sysctls: &[("net.ipv4.tcp_window_scaling", "1")],
     set: &[
         line("/etc/sysctl.d/90-window-scaling.conf", "net.ipv4.tcp_window_scaling = 1"),
         line("now", "sysctl -w net.ipv4.tcp_window_scaling=1"),

@@ -71,6 +71,22 @@ pub struct Lane {
     pub queue: Known<Nanos>,
     /// The share of segments that it loses whatever its queue does.
     pub loss: Known<f64>,
+    /// Packets that brought data again, needed or not.
+    pub retransmitted: u64,
+    /// How it changes their order; `None` where it was not seen to.
+    pub reordering: Option<Known<Reordering>>,
+    /// The largest IP packet that it carries, where it swallows larger ones without a word.
+    pub black_hole: Option<Known<u32>>,
+}
+
+/// Segments that others overtake.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reordering {
+    /// The share of segments that are held back, 0 to 1.
+    pub share: f64,
+    /// By how much.
+    #[serde(rename = "by_ns")]
+    pub by: Nanos,
 }
 
 /// One of the two hosts.
@@ -91,6 +107,11 @@ pub struct Host {
     pub nodelay: Known<bool>,
     /// Its initial congestion window, segments.
     pub initial_window: Known<u32>,
+    /// How long it delays ACKs; `None` where nothing shows that it does.
+    #[serde(rename = "delayed_ack_ns")]
+    pub delayed_ack: Option<Known<Nanos>>,
+    /// Its close waited for an ACK as a small write does: a write of one byte in the script.
+    pub held_close: bool,
 }
 
 /// A finding, as far as a remedy needs it.
@@ -194,6 +215,11 @@ impl Conditions {
         }
     }
 
+    /// Takes what the kernel of one of its hosts said while it was traced: its congestion control.
+    pub fn told(&mut self, congestion_control: String) {
+        self.congestion_control = Known::seen(congestion_control, "the traced socket");
+    }
+
     /// How much of the duration belongs to a limit, 0 to 1.
     pub fn share(&self, limit: Limit) -> f64 {
         let of = self.limits.iter().find(|(name, _)| name == limit.name()).map_or(0, |(_, ns)| ns.0);
@@ -252,11 +278,29 @@ fn host(report: &Report, way: Way, programs: &programs::Programs) -> Host {
             .then(|| Known::seen(own.max_in_flight.into(), "the level at which what it had in flight stayed")),
         nodelay: programs.nodelay[way as usize].clone(),
         initial_window: programs.initial_window[way as usize].clone(),
+        delayed_ack: own.acknowledging.delayed.median_ns.map(|delay| {
+            let n = quantity::counted(own.acknowledging.delayed.samples, "delayed ACK");
+            Known::seen(delay, &format!("the median of {n}, beyond what the path takes"))
+        }),
+        held_close: programs.held_close[way as usize],
     }
 }
 
 /// What of it the capture does not hold, so that no other connection can be like it.
 fn missing(report: &Report, script: &Script) -> Vec<String> {
+    let mut missing = obstacles(report);
+    let mut need = |lacks: bool, why: &str| missing.extend(lacks.then(|| why.to_owned()));
+    need(script.client.is_empty() && script.server.is_empty(), "it carried no data");
+    let ends = script.ends();
+    need(!ends, "its packets do not show which program waited for which");
+    let bytes = Way::ALL.into_iter().map(|way| script.bytes(way)).sum::<u64>();
+    need(bytes > MOST_BYTES, "it carried more than a twin can send in reasonable time");
+    missing
+}
+
+/// Why a connection cannot be run again, as far as that is known without its packets: none where
+/// nothing stands against it so far.
+pub fn obstacles(report: &Report) -> Vec<String> {
     let mut missing = Vec::new();
     let mut need = |lacks: bool, why: &str| missing.extend(lacks.then(|| why.to_owned()));
     need(report.vantage.only_direction.is_some(), "the capture holds one direction only: capture both");
@@ -272,10 +316,5 @@ fn missing(report: &Report, script: &Script) -> Vec<String> {
     need(report.vantage.without_acks, "ACKs without data are missing: capture without a display filter");
     need(report.vantage.is_subflow, "it is a subflow of MPTCP, of which the other subflows are not part");
     need(report.backwards > 0, "the clock of the capture stepped backwards");
-    need(script.client.is_empty() && script.server.is_empty(), "it carried no data");
-    let ends = script.ends();
-    need(!ends, "its packets do not show which program waited for which");
-    let bytes = Way::ALL.into_iter().map(|way| script.bytes(way)).sum::<u64>();
-    need(bytes > MOST_BYTES, "it carried more than a twin can send in reasonable time");
     missing
 }

@@ -1,9 +1,9 @@
 //! The path: its round trip, what it carries, and what it loses.
 
 use record::Nanos;
-use record::conversation::{Direction, Limit, Way};
+use record::conversation::{Direction, FindingKind, Limit, Way};
 
-use super::{Known, Lane};
+use super::{Basis, Known, Lane, Reordering};
 use crate::report::Report;
 
 /// Bytes that Ethernet adds to an IP packet: preamble, header, checksum and gap.
@@ -54,7 +54,7 @@ pub(super) fn lane(report: &Report, way: Way, mtu: u32) -> Lane {
     let waited = rtt(d);
     let standing = was_limit && waited.0 > base.0 / 4;
     let lost = d.retransmitted_packets.saturating_sub(d.spurious_retransmissions.into());
-    let segments = (d.unique_bytes / u64::from(d.segment_limit.unwrap_or(1_448)).max(1)).max(d.payload_packets).max(1);
+    let segments = segments(d);
     let loss = lost as f64 / segments as f64;
     let queue = match (standing, lost > 0) {
         (true, true) => Known::seen(waited, "the longest round trips of a path that dropped what was beyond"),
@@ -63,7 +63,9 @@ pub(super) fn lane(report: &Report, way: Way, mtu: u32) -> Lane {
             Known::assumed(base.max(Nanos::from_millis(20)), "no queue stood; one round trip, 20 ms at least")
         }
     };
+    let black_hole = black_hole(report, way);
     let loss = match (standing, lost) {
+        _ if black_hole.is_some() => Known::assumed(0.0, "what was lost is taken for packets that were too large"),
         (_, 0) => {
             let most = 1.0 - 0.05f64.powf(1.0 / segments as f64);
             Known::seen(0.0, "no retransmission that was needed").between(0.0, most)
@@ -75,7 +77,60 @@ pub(super) fn lane(report: &Report, way: Way, mtu: u32) -> Lane {
             known.between((loss - error).max(0.0), (loss + error).min(1.0))
         }
     };
-    Lane { rate: rate(report, way, mtu, was_limit), queue, loss }
+    let rate = rate(report, way, mtu, was_limit);
+    Lane {
+        reordering: reordering(report, way, rate.as_ref()),
+        rate,
+        queue,
+        loss,
+        retransmitted: d.retransmitted_packets,
+        black_hole,
+    }
+}
+
+/// Segments, however they were captured.
+fn segments(d: &Direction) -> u64 {
+    (d.unique_bytes / u64::from(d.segment_limit.unwrap_or(1_448)).max(1)).max(d.payload_packets).max(1)
+}
+
+/// Segments that came later than others sent after them, by what was seen of them on both sides of
+/// the capture.
+fn reordering(report: &Report, way: Way, rate: Option<&Known<u64>>) -> Option<Known<Reordering>> {
+    let d = report.of(way);
+    let times =
+        u64::from(d.out_of_order_packets) + u64::from(d.reordered_beyond) + u64::from(d.spurious_retransmissions);
+    let mean = d.unique_bytes as f64 / report.duration_ns.0.max(1) as f64;
+    if times == 0 || mean <= 0.0 {
+        return None;
+    }
+    let known = rate.filter(|rate| rate.basis == Basis::Seen).map(|rate| rate.value as f64 / 8e9);
+    let extent = d.reorder_extent_bytes.max(d.segment_bytes.into());
+    let by = Nanos((extent as f64 / known.unwrap_or(mean)) as u64).min(round_trip(report).value);
+    let value = Reordering { share: (times as f64 / segments(d) as f64).min(1.0), by };
+    let from = format!(
+        "{} segments changed places, by up to {} bytes, at {}",
+        quantity::count(times),
+        quantity::count(extent),
+        if known.is_some() { "the path's rate" } else { "the transfer's mean rate" }
+    );
+    Some(Known::seen(value, &from))
+}
+
+/// The largest packet that the path still carries, where it swallows larger ones.
+fn black_hole(report: &Report, way: Way) -> Option<Known<u32>> {
+    let is_one = |f: &crate::Finding| f.kind == FindingKind::MtuBlackHole && f.direction == Some(way);
+    report.findings.iter().find(|f| is_one(f))?;
+    let acknowledged = report.records.iter().filter(|r| r.way != way).filter_map(|r| r.ack).max().unwrap_or(0);
+    let own = report.records.iter().filter(|r| r.way == way);
+    let arrived = own.filter(|r| r.seq.is_some_and(|seq| seq + u64::from(r.segment.payload) <= acknowledged));
+    let addresses = if report.client.is_ipv6() { HEADERS + 20 } else { HEADERS };
+    let headers = addresses + if report.timestamps.in_use == Some(true) { 12 } else { 0 };
+    let passed = headers + arrived.map(|r| r.segment.payload).max().unwrap_or(0);
+    let swallowed = headers + report.of(way).segment_bytes;
+    // The least that IPv6 demands of a path (RFC 8200, section 5), which tunnels keep to.
+    let carried = passed.max(1_280).min(swallowed - 1);
+    let why = format!("packets of {swallowed} B vanished; the largest that arrived had {passed} B");
+    Some(Known::assumed(carried, &why).between(passed.min(carried), swallowed - 1))
 }
 
 fn share(report: &Report, limit: Limit) -> f64 {
@@ -122,7 +177,7 @@ fn rate(report: &Report, way: Way, mtu: u32, was_limit: bool) -> Option<Known<u6
     let wire = |payload: f64| (payload * (u64::from(mtu) + ETHERNET) as f64 / full as f64) as u64;
     let at = |share: f64| stats::quantile(&rates, share).map(wire);
     let by = if by_data { "arrivals" } else { "ACKs" };
-    let stretches = quantity::counted(rates.len() as u64, "stretch of 16 segments").replace("stretch ", "stretches ");
+    let stretches = format!("{} stretches of 16 segments", quantity::count(rates.len() as u64));
     let known = match was_limit {
         true => Known::seen(at(0.75)?, &format!("times of {by} in {stretches}, with a full path")),
         false => Known::at_least(at(0.95)?, &format!("times of {by} in the fastest of {stretches}")),

@@ -14,10 +14,14 @@ pub(super) struct Programs {
     pub(super) span: Nanos,
     pub(super) nodelay: [Known<bool>; 2],
     pub(super) initial_window: [Known<u32>; 2],
+    /// The close waited for an ACK, as a small write does.
+    pub(super) held_close: [bool; 2],
 }
 
 /// A time that was kept by the kernel, not by a program: how exact it is taken to be, ns.
 const EXACT: u64 = 200_000;
+/// How long it takes at most until a program that waits for room runs again, on a busy host, ns.
+const WOKEN: u64 = 4_000_000;
 
 /// One side while its packets are read.
 #[derive(Default)]
@@ -39,6 +43,12 @@ struct Sender {
     /// The highest position of it that the peer has acknowledged, and when that came by.
     acknowledged: u64,
     acknowledged_at: u64,
+    /// When each ACK came by that moved that on.
+    acks: Vec<u64>,
+    /// The ACK that did so carried nothing else.
+    by_pure_ack: bool,
+    /// Its FIN left when such an ACK of a small segment had come.
+    held_close: bool,
     /// The end of its last segment that was not full.
     small: u64,
     /// Small segments that left while an earlier one was not acknowledged.
@@ -56,6 +66,8 @@ pub(super) fn read(report: &Report) -> Programs {
         side.distance = distance.unwrap_or_default().0;
     }
     let full = Way::ALL.map(|way| u64::from(report.of(way).segment_limit.unwrap_or(1_448)).max(1));
+    let stalls = Way::ALL
+        .map(|way| report.findings.iter().any(|f| f.kind == FindingKind::NagleDelayedAck && f.direction == Some(way)));
     let mut until = report.start_ns;
     for r in &report.records {
         let [own, peer] = ends(&mut both, r.way);
@@ -66,18 +78,23 @@ pub(super) fn read(report: &Report) -> Programs {
         if let Some(ack) = r.ack.map(|ack| ack.saturating_sub(1).min(peer.sent)).filter(|ack| *ack > peer.acknowledged)
         {
             (peer.acknowledged, peer.acknowledged_at) = (ack, at);
+            peer.acks.push(at);
+            let other = wire::Flags::FIN | wire::Flags::SYN;
+            peer.by_pure_ack = r.segment.payload == 0 && !r.segment.flags.intersects(other);
             until = if ack == peer.sent { at } else { until };
         }
-        if own.take(r, full[r.way as usize], peer) {
+        if own.take(r, full[r.way as usize], peer) || (stalls[r.way as usize] && own.closes(r)) {
             until = at;
         }
     }
     let [client, server] = both;
     let nodelay = [&client, &server].map(|side| nodelay(report, side));
     let initial_window = Way::ALL.map(|way| initial_window([&client, &server][way as usize], full[way as usize]));
+    let held_close = [client.held_close, server.held_close];
     Programs {
         nodelay,
         initial_window,
+        held_close,
         span: Nanos(until.saturating_sub(report.start_ns)),
         script: Script { client: client.steps, server: server.steps },
     }
@@ -134,6 +151,42 @@ impl Sender {
         true
     }
 
+    /// Takes its FIN; says whether that had to wait for the ACK of a small segment, as one more
+    /// small write would have.
+    fn closes(&mut self, r: &Record) -> bool {
+        let at = r.segment.at.as_nanos();
+        let is_first = r.segment.flags.contains(wire::Flags::FIN) && r.segment.payload == 0 && !self.held_close;
+        let stood_out = self.sent > 0 && self.was_small() && self.acknowledged == self.sent && self.by_pure_ack;
+        let after = self.steps.last().map_or(0, |step| step.after);
+        // What it has heard since may be what it closes for.
+        let heard = r.ack.map_or(0, |ack| ack.saturating_sub(1));
+        if !is_first || !stood_out || heard > after || !self.was_released(at) {
+            return false;
+        }
+        self.steps.push(Step { after, think: Nanos::ZERO, bytes: 1 });
+        self.held_close = true;
+        true
+    }
+
+    /// Whether an ACK that had just reached it let this go: then it had been written before, or its
+    /// program was waiting for room in the send buffer.
+    fn was_released(&self, at: u64) -> bool {
+        // Away from the sender, later ones have passed that it had not got yet.
+        let had_come = self.acks.partition_point(|ack| ack.saturating_add(self.distance) <= at);
+        let Some(came) = had_come.checked_sub(1).map(|i| self.acks[i].saturating_add(self.distance)) else {
+            return false;
+        };
+        // A write ends in a part-filled segment, as a rule: after a full one, the program was in
+        // the middle of one, and had to be woken for the rest.
+        let woken = if self.was_small() { 0 } else { WOKEN };
+        at - came <= (self.distance / 8).max(EXACT).max(woken) && came > self.last
+    }
+
+    /// Whether this goes on where a full segment has just ended.
+    fn goes_on(&self, at: u64) -> bool {
+        !self.was_small() && at.saturating_sub(self.last) <= WOKEN
+    }
+
     /// Whether the last segment was not a full one.
     fn was_small(&self) -> bool {
         self.small == self.sent
@@ -154,12 +207,7 @@ impl Sender {
             let opened = self.opened.map_or(0, |opened| since(opened).saturating_sub(self.distance));
             return Nanos(exact(opened));
         };
-        // An ACK that had just reached it let the segment go: it had been written before.
-        let released = self.acknowledged_at > 0
-            && since(self.acknowledged_at) >= self.distance
-            && since(self.acknowledged_at) - self.distance <= (self.distance / 8).max(EXACT)
-            && self.acknowledged_at.saturating_add(self.distance) > self.last;
-        Nanos(if released { 0 } else { exact(own) })
+        Nanos(if self.was_released(at) || self.goes_on(at) { 0 } else { exact(own) })
     }
 }
 

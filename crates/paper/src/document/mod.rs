@@ -187,6 +187,8 @@ pub struct Document {
     pub warnings: Vec<Text>,
     /// The rest.
     pub sections: Vec<Section>,
+    /// The command to go on with, which comes last: a sentence.
+    pub then: Option<Text>,
 }
 
 impl Document {
@@ -227,7 +229,7 @@ impl Document {
             .flat_map(|clause| [Some(&mut clause.text), clause.next.as_mut()])
             .flatten()
             .for_each(&mut *put);
-        self.warnings.iter_mut().for_each(&mut *put);
+        self.warnings.iter_mut().chain(&mut self.then).for_each(&mut *put);
         for block in self.sections.iter_mut().flat_map(|section| &mut section.blocks) {
             match block {
                 Block::Table(table) | Block::OnPage(table) => table.texts_mut().for_each(&mut *put),

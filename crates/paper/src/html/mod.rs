@@ -138,6 +138,7 @@ fn article(document: &Document, several: bool, place: &mut Place) -> Markup {
                     }
                 }
             }
+            @if let Some(then) = &document.then { p.next { (prose(then)) } }
         }
     }
 }
@@ -342,6 +343,7 @@ mod tests {
             verdict: vec![Clause::finding(hostile).with_next(Some(hostile.into()))],
             warnings: vec![hostile.into()],
             sections: vec![section],
+            then: Some(hostile.into()),
         };
         let quiet = Document { title: "quiet".into(), ..Document::default() };
         let page = page(&[document, quiet], hostile).unwrap();
@@ -411,7 +413,7 @@ mod tests {
                 section.blocks.push(Block::List(vec![text.into()]));
                 section.blocks.push(Block::Warning(text.into()));
                 section.blocks.push(Block::Code { title: format!("c{text}"), text: text.into() });
-                let document = Document { title: text.into(), about: text.into(), verdict: vec![Clause::finding(text).with_next(Some(text.into()))], warnings: vec![text.into()], sections: vec![section] };
+                let document = Document { title: text.into(), about: text.into(), verdict: vec![Clause::finding(text).with_next(Some(text.into()))], warnings: vec![text.into()], sections: vec![section], then: Some(text.into()) };
                 page(&[document.clone(), document], text).unwrap()
             };
             let (page, plain) = (with(&format!("x{foreign}")), with("x"));

@@ -37,6 +37,17 @@ pub fn text(canvas: &Canvas, documents: &[Document]) -> String {
             }
             out.push_str(&drawn);
         }
+        out.push_str(&then(canvas, document));
+    }
+    out
+}
+
+/// What to go on with, where there is something, below an empty line.
+fn then(canvas: &Canvas, document: &Document) -> String {
+    let mut out = String::new();
+    if let Some(then) = &document.then {
+        out.push('\n');
+        canvas.paragraph(&mut out, &then.to_string(), 0);
     }
     out
 }
@@ -82,6 +93,8 @@ struct Head {
 }
 
 fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
+    let then = then(canvas, document);
+    let rows = rows.saturating_sub(then.lines().count());
     let all = document.verdict.len();
     // What dominated, and what to do about it.
     let least = document.verdict.iter().position(|clause| clause.next.is_some()).map_or(all.min(1), |at| at + 1);
@@ -95,7 +108,7 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let wants_plot = document.sections.first().is_some_and(|section| section.plot_first);
     let with_plot = || all.iter().find(|(_, has_plot)| *has_plot);
     let chosen = if wants_plot { with_plot().or(all.first()) } else { all.first() };
-    chosen.map_or_else(|| with(shortest).0, |(drawn, _)| drawn.clone())
+    chosen.map_or_else(|| with(shortest).0, |(drawn, _)| drawn.clone()) + &then
 }
 
 /// The screen with this head, and whether there was room for a plot.
@@ -105,7 +118,7 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
         about: if head.about { document.about.clone() } else { String::new() },
         verdict: document.verdict[..head.sentences].to_vec(),
         warnings: document.warnings.clone(),
-        sections: Vec::new(),
+        ..Document::default()
     };
     let mut out = text(canvas, std::slice::from_ref(&headline)).trim_start_matches('\n').to_owned();
     let (mut left, mut has_plot): (Vec<String>, bool) = (Vec::new(), false);

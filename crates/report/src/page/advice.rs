@@ -1,12 +1,50 @@
 //! What `advise` found: what limits the connection, how like it the twin is, what each remedy was
 //! worth there, and how the best one is set and taken back.
 
-use advise::{Advice, Effect, Fit, Outcome};
+use advise::{Advice, Applied, Effect, Fit, Goal, Outcome, Together};
 use diagnose::conditions::{Basis, Conditions, Known};
 use paper::document::{Cell, Clause, Document, Section, Table, Text, columns};
 use quantity::{bit_rate, bytes, change, percent};
-use record::Nanos;
 use record::conversation::{Limit, Way};
+use record::{Nanos, Opening, WaitReason};
+
+use super::command;
+use summary::TraceSummary;
+
+/// What a page on a connection of a capture ends in, where `advise` has something to try on it.
+pub fn try_on(capture: &str, connection: usize, lost: Nanos) -> Text {
+    let words = ["wirelapse".to_owned(), "advise".to_owned(), format!("{capture}#{connection}")];
+    let why = format!(": it measures in a lab which setting would save how much of these {lost}.");
+    Text::from("Try ").and(Text::code(command(&words))).and(why)
+}
+
+/// What sends wait for that a remedy can be for.
+const REMEDIED: [WaitReason; 5] = [
+    WaitReason::CongestionWindow,
+    WaitReason::ReceiveWindow,
+    WaitReason::SendBuffer,
+    WaitReason::Nagle,
+    WaitReason::Retransmission,
+];
+
+/// What the page on the trace of a process ends in, where `advise` has something to try: its sends
+/// waited long for what remedies are for, and it opens connections, whose beginning can be seen.
+pub fn try_on_process(summary: &TraceSummary, pid: u32) -> Option<Text> {
+    let opens = summary.connections().iter().any(|c| c.connection.opening != Opening::Found);
+    let sends = summary.total();
+    let waited = |reason| sends.wait(reason).time;
+    let most = REMEDIED.into_iter().max_by_key(|reason| waited(*reason))?;
+    let is_much = waited(most) >= NOTICED && u128::from(waited(most).0) * 20 >= sends.time();
+    let words = ["wirelapse", "advise", "-p", &pid.to_string()].map(str::to_owned);
+    let why = format!(
+        ": it measures in a lab which setting would save how much of the {} that sends waited for ({most}).",
+        waited(most)
+    );
+    (opens && is_much).then(|| Text::from("Try ").and(Text::code(command(&words))).and(why))
+}
+
+/// Below this, nobody waits for what could be saved.
+const NOTICED: Nanos = Nanos::from_millis(10);
 
 /// The page.
 pub fn document(file: &str, advice: &Advice) -> Document {
@@ -24,6 +62,7 @@ pub fn document(file: &str, advice: &Advice) -> Document {
         verdict: verdict(advice),
         warnings,
         sections: sections.into_iter().filter(|s| !s.blocks.is_empty()).collect(),
+        ..Document::default()
     }
 }
 
@@ -34,7 +73,10 @@ fn verdict(advice: &Advice) -> Vec<Clause> {
         let why = advice.withheld.join("; ");
         all.push(format!("No setting is advised: {why}.").into());
     } else if let Some(best) = advice.best() {
-        all.push(Clause::finding(worth(best)).with_next(next(best)));
+        all.push(Clause::finding(worth(best, advice.goal)).with_next(next(best)));
+        all.extend(advice.combination.as_ref().map(|of| Clause::detail(together(of))));
+        let over = advice.goal != Goal::Latency && best.unfinished == [0, 0];
+        all.extend(a_second(best).filter(|_| over).map(Clause::detail));
     } else {
         let whose = advice.program().map(|(side, share)| format!(": the {side}'s program took {}", percent(share)));
         let whose = whose.unwrap_or_default();
@@ -44,6 +86,7 @@ fn verdict(advice: &Advice) -> Vec<Clause> {
             close.map_or(String::new(), |least| format!("; a change of {} would have been seen", percent(least)));
         all.push(format!("No setting of the network helps{whose}. Tried in the twin: {tried}{least}.").into());
     }
+    all.extend(advice.applied.as_ref().map(applied));
     all.push(Clause::detail(format!("What limits it: {}.", c.verdict.trim_end_matches('.'))));
     if let Some(fit) = &advice.fit {
         all.push(Clause::detail(agreement(fit)));
@@ -52,24 +95,74 @@ fn verdict(advice: &Advice) -> Vec<Clause> {
 }
 
 /// What a remedy was worth, in a sentence.
-fn worth(best: &Outcome) -> String {
-    let of = |o: Option<Nanos>| o.unwrap_or_default();
+fn worth(best: &Outcome, goal: Goal) -> String {
     let (low, high) = best.within.unwrap_or_default();
+    let [before, after] = [(best.before_ns, best.unfinished[0]), (best.after_ns, best.unfinished[1])].map(|(of, n)| {
+        let time = of.unwrap_or_default();
+        if n * 2 > best.n { format!("not over after {time}") } else { time.to_string() }
+    });
     format!(
-        "{} at {} saves {}: {} → {} (95 % interval {} to {}, {} in the twin)",
+        "{} at {} saves {} of {}: {before} → {after} (95 % interval {} to {}, {} in the twin)",
         best.remedy,
         best.place,
         percent(-best.change.unwrap_or_default()),
-        of(best.before_ns),
-        of(best.after_ns),
+        compared(goal),
         percent(-high),
         percent(-low),
         quantity::counted(best.n as u64, "paired run")
     )
 }
 
+/// What is compared.
+const fn compared(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Completion | Goal::Throughput => "its time",
+        Goal::Latency => "the wait for an answer, or of the round trip where nothing is answered",
+    }
+}
+
+/// Whether several remedies do more than the best of them.
+fn together(of: &Together) -> String {
+    let [before, after] = of.medians_ns.unwrap_or_default();
+    let (low, high) = of.within.unwrap_or_default();
+    format!(
+        "Together, {} save another {}: {before} → {after} (95 % interval {} to {}, n = {}).",
+        of.remedies.join(" and "),
+        percent(-of.change.unwrap_or_default()),
+        percent(-high),
+        percent(-low),
+        of.n
+    )
+}
+
+/// What it did to the real program.
+fn applied(of: &Applied) -> Clause {
+    let set: Vec<String> = of.set.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let (promised, low, high) = of.promised;
+    let [before, after] = of.n.map(|n| quantity::counted(n as u64, "connection"));
+    Clause::finding(format!(
+        "{} on this host ({}): the time that a byte took went {} ({before} before, {after} after), promised was {} ({} to {}): the \
+         promise {}. It was {}.",
+        of.remedy,
+        set.join(", "),
+        change(of.change()),
+        change(promised),
+        change(low),
+        change(high),
+        if of.held() { "held" } else { "did not hold" },
+        if of.kept { "left set until the next boot" } else { "put back" }
+    ))
+}
+
+/// How many such connections there would be a second, one after the other.
+fn a_second(best: &Outcome) -> Option<String> {
+    let short = |time: Option<Nanos>| time.filter(|t| (1..200_000_000).contains(&t.0));
+    let [before, after] = [short(best.before_ns)?, short(best.after_ns)?].map(|t| quantity::count(1_000_000_000 / t.0));
+    Some(format!("One after the other, that is {before} such connections a second, and {after} with it."))
+}
+
 fn next(best: &Outcome) -> Option<Text> {
-    best.set.first().map(|line| Text::from(format!("set it ({}): ", line.place)).and(Text::code(line.text)))
+    best.set.first().map(|line| Text::from(format!("set it ({}): ", line.place)).and(Text::code(line.text.as_str())))
 }
 
 fn agreement(fit: &Fit) -> String {
@@ -83,38 +176,44 @@ fn agreement(fit: &Fit) -> String {
     )
 }
 
-fn effect(o: &Outcome) -> &'static str {
-    match o.effect {
-        Effect::Helps => "faster",
-        Effect::Harms => "slower",
-        Effect::NoDifference => "no difference seen",
-        Effect::NotTried => "not tried",
-    }
-}
-
 fn remedies(advice: &Advice) -> Section {
     let mut section = Section::new("Remedies");
-    let text = ["remedy", "where", "effect"];
-    let figures =
-        ["without", "with", "change", "95 % interval", "would have been seen", "promised by the capture", "n"];
-    let mut table = Table::new("What each was worth", columns(text, figures));
-    for o in &advice.remedies {
-        let signed = |share: Option<f64>| Cell::or(share, |s| Cell::figure(change(s)), "it was not tried");
-        let within = |(low, high): (f64, f64)| Cell::figure(format!("{} to {}", change(low), change(high)));
-        table.push([
-            Cell::from(o.remedy),
-            Cell::from(o.place.as_str()),
-            Cell::from(effect(o)),
-            Cell::time_or(o.before_ns, "it was not tried"),
-            Cell::time_or(o.after_ns, "it was not tried"),
-            signed(o.change),
-            Cell::or(o.within, within, "it was not tried"),
-            Cell::or(o.smallest_seen, |s| Cell::figure(percent(s)), "it was not tried"),
-            Cell::time_or(o.promised_ns, "no finding promises it"),
-            Cell::count(o.n as u64),
-        ]);
+    let groups = [
+        (Effect::Helps, "What helps"),
+        (Effect::NoDifference, "What makes no difference that was seen"),
+        (Effect::Harms, "What makes it worse"),
+        (Effect::NotTried, "What would be tried"),
+    ];
+    for (effect, title) in groups {
+        let figures = ["without", "with", "change", "95 % interval", "would have been seen", "with it, by theory", "n"];
+        let mut table = Table::new(title, columns(["remedy", "where"], figures));
+        for o in advice.that(effect) {
+            let signed = |share: Option<f64>| Cell::or(share, |s| Cell::figure(change(s)), "it was not tried");
+            let within = |(low, high): (f64, f64)| Cell::figure(format!("{} to {}", change(low), change(high)));
+            table.push([
+                Cell::from(o.remedy.as_str()),
+                Cell::from(o.place.as_str()),
+                Cell::time_or(o.before_ns, "it was not tried"),
+                Cell::time_or(o.after_ns, "it was not tried"),
+                signed(o.change),
+                Cell::or(o.within, within, "it was not tried"),
+                Cell::or(o.smallest_seen, |s| Cell::figure(percent(s)), "it was not tried"),
+                Cell::time_or(o.predicted_ns, "no finding says what it is worth"),
+                Cell::count(o.n as u64),
+            ]);
+        }
+        section.table(table);
     }
-    section.table(table);
+    let given_up = |o: &Outcome| {
+        let [before, after] = o.unfinished;
+        let n = quantity::count(o.n as u64);
+        let text = format!(
+            "{}: {before} of {n} runs without it and {after} with it were given up; their bound is their time.",
+            o.remedy
+        );
+        (before + after > 0).then_some(text)
+    };
+    section.list(advice.remedies.iter().filter_map(given_up));
     section.list(advice.remedies.iter().filter_map(|o| Some(format!("{}: {}", o.remedy, o.failed.as_ref()?))));
     section
 }
@@ -125,9 +224,9 @@ fn apply(advice: &Advice) -> Section {
     section.say(format!("To {}.", best.what));
     let mut table = Table::new("How it is set and taken back", columns(["", "where", "what"], []));
     for (what, lines) in [("set", &best.set), ("take back", &best.undo)] {
-        table.extend(
-            lines.iter().map(|line| [Cell::from(what), Cell::from(line.place), Cell::from(Text::code(line.text))]),
-        );
+        table.extend(lines.iter().map(|line| {
+            [Cell::from(what), Cell::from(line.place.as_str()), Cell::from(Text::code(line.text.as_str()))]
+        }));
     }
     section.table(table);
     section.say(format!("What it costs: {}. Source: {}.", best.costs, best.source));
@@ -137,7 +236,10 @@ fn apply(advice: &Advice) -> Section {
 fn twin(advice: &Advice) -> Section {
     let mut section = Section::new("Where the time goes");
     let Some(fit) = &advice.fit else { return budget_alone(&advice.conditions, section) };
-    let with = advice.after.as_ref().map(|_| "twin with the remedy");
+    let with = advice.after.as_ref().map(|_| match advice.combination {
+        Some(_) => "twin with the combination",
+        None => "twin with the remedy",
+    });
     let mut table =
         Table::new("Time by what limited it", columns(["limit"], ["original", "twin"].into_iter().chain(with)));
     for limit in Limit::ALL {
@@ -202,6 +304,13 @@ fn conditions(c: &Conditions) -> Section {
             ),
         }
         row(&format!("loss {to}"), with(&lane.loss, percent), basis(&lane.loss));
+        if let Some(of) = &lane.reordering {
+            let text = format!("{} of the segments by {}", percent(of.value.share), of.value.by);
+            row(&format!("reordering {to}"), text, basis(of));
+        }
+        if let Some(of) = &lane.black_hole {
+            row(&format!("largest packet that passes {to}"), with(of, |n| format!("{n} B")), basis(of));
+        }
     }
     for way in Way::ALL {
         let (host, of) = (&c.hosts[way as usize], way.sender());
@@ -219,6 +328,13 @@ fn conditions(c: &Conditions) -> Section {
         }
         let nodelay = if host.nodelay.value { "on" } else { "off" };
         row(&format!("TCP_NODELAY of the {of}"), nodelay.into(), basis(&host.nodelay));
+        if let Some(delay) = &host.delayed_ack {
+            row(&format!("delayed ACKs of the {of}"), delay.value.to_string(), basis(delay));
+        }
+        if host.held_close {
+            let how = "seen: its FIN left only when a small segment was acknowledged; the twin writes a byte instead";
+            row(&format!("close of the {of}"), "waits as a small write does".into(), how.into());
+        }
         let window = format!("{} segments", host.initial_window.value);
         row(&format!("initial window of the {of}"), window, basis(&host.initial_window));
         let steps = quantity::counted(c.script.of(way).len() as u64, "write");
@@ -237,7 +353,7 @@ fn conditions(c: &Conditions) -> Section {
 fn not_tried(advice: &Advice) -> Section {
     let mut section = Section::new("Not tried");
     let mut table = Table::new("Not tried here, because", columns(["remedy", "because"], []));
-    table.extend(advice.not_tried.iter().map(|r| [r.remedy.to_owned(), r.because.clone()]));
+    table.extend(advice.not_tried.iter().map(|r| [r.remedy.clone(), r.because.clone()]));
     section.table(table);
     section
 }

@@ -43,6 +43,7 @@ pub fn document(delay: &Delay) -> Document {
         verdict: clauses(verdict(delay, figures)),
         warnings: texts(warnings(delay, figures)),
         sections,
+        ..Document::default()
     }
 }
 

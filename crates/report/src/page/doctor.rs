@@ -59,6 +59,7 @@ pub fn document(found: &Found<'_>, trace: String) -> Document {
         verdict: clauses(verdict),
         warnings: Vec::new(),
         sections,
+        ..Document::default()
     }
 }
 

@@ -86,6 +86,7 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
         verdict,
         warnings: texts(left_out(fleet)),
         sections,
+        ..Document::default()
     }
 }
 

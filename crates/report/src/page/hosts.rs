@@ -155,5 +155,6 @@ pub fn document(hosts: &Hosts) -> Document {
         verdict: clauses(verdict(hosts)),
         warnings: texts(warnings(hosts)),
         sections: vec![where_, slow],
+        ..Document::default()
     }
 }

@@ -48,6 +48,7 @@ pub fn document(outcome: &Outcome) -> Document {
         verdict: clauses(verdict(outcome, &beside)),
         warnings,
         sections,
+        ..Document::default()
     }
 }
 

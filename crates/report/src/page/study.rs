@@ -116,6 +116,7 @@ pub fn document(name: Option<&str>, provenance: &Provenance, trials: &[Trial]) -
         verdict: clauses(verdict.iter().map(headline)),
         warnings,
         sections,
+        ..Document::default()
     }
 }
 

@@ -108,6 +108,7 @@ fn everything() -> Document {
         verdict: vec![label().into()],
         warnings: vec![label().into()],
         sections: vec![section],
+        ..Document::default()
     }
 }
 

@@ -1,11 +1,14 @@
 //! `wirelapse advise`.
 
+mod apply;
 mod conditions;
+mod traced;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use ::advise::{Advice, Goal, Limits, Progress};
+use ::advise::{Advice, Done, Goal, Limits, Progress, kept};
+use anyhow::Context as _;
 use diagnose::conditions::Conditions;
 use record::Nanos;
 use record::conversation::Side;
@@ -13,9 +16,11 @@ use record::conversation::Side;
 use crate::bar::Bar;
 use crate::files::{inputs, readers, write_page};
 use crate::interrupt::Interrupt;
-use crate::options::{FORCE, Json, heading};
+use crate::options::{FORCE, Json, Output, heading};
 use crate::output::{self, Shown, note};
+use crate::workload;
 use ::files::refuse;
+use traced::Traced;
 
 /// Find the setting that makes a slow TCP connection faster, and prove it in a lab
 ///
@@ -30,19 +35,36 @@ use ::files::refuse;
 /// Object of --json: the advice with all of its figures.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The capture; `FILE#N` for its connection number N. Without a number, the connection that
-    /// lost most time to what could be changed
-    #[arg(value_name = "FILE[#N]", value_hint = clap::ValueHint::AnyPath)]
-    capture: String,
+    /// A capture, or the run of a trace with its packets; `FILE#N` for connection number N. Without
+    /// a number, the connection that lost most time to what could be changed
+    #[arg(value_name = "FILE[#N]|RUN", value_hint = clap::ValueHint::AnyPath, required_unless_present = "pid")]
+    capture: Option<String>,
+    /// Trace this process instead, with the packets of the connections that it opens meanwhile
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "capture", help_heading = heading::WHAT)]
+    pid: Option<u32>,
+    /// Take connection number N, as `FILE#N` does
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::WHAT)]
+    connection: Option<u32>,
+    /// How long to trace with --pid
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = quantity::parse::seconds_above_zero, requires = "pid", help_heading = heading::HOW_MUCH)]
+    lasts: Nanos,
     /// Take at most about this time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = quantity::parse::duration_above_zero, help_heading = heading::HOW_MUCH)]
     budget: Nanos,
-    /// What is to become better
-    #[arg(long, value_name = "GOAL", default_value = "completion", value_parser = goal, help_heading = heading::HOW_MUCH)]
-    goal: Goal,
+    /// What is to become better: completion, throughput or latency [default: latency where a long
+    /// queue is what was found to cost most, otherwise completion]
+    #[arg(long, value_name = "GOAL", value_parser = goal, help_heading = heading::HOW_MUCH)]
+    goal: Option<Goal>,
     /// Only settings of the host next to which it was captured
     #[arg(long, help_heading = heading::HOW_MUCH)]
     only_this_host: bool,
+    /// Set the best setting on this host, where it is a sysctl, trace the process again, say
+    /// whether it does what was promised, and put it back
+    #[arg(long, requires = "pid", help_heading = "On this host")]
+    apply: bool,
+    /// Leave it set where it does what was promised
+    #[arg(long, requires = "apply", help_heading = "On this host")]
+    keep: bool,
     /// Seed of all random draws: order of trials, losses
     #[arg(long, default_value_t = 1, help_heading = heading::HOW_MUCH)]
     seed: u64,
@@ -52,6 +74,8 @@ pub struct Args {
     /// Also write one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     #[arg(long, help = FORCE, help_heading = heading::OUTPUT)]
     force: bool,
     #[command(flatten)]
@@ -66,16 +90,36 @@ fn goal(text: &str) -> Result<Goal, String> {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if args.conditions {
-        return conditions::write(&args.capture, longest(args.budget));
+    if let Some(capture) = args.capture.as_ref().filter(|_| args.conditions) {
+        return conditions::write(capture, longest(args.budget));
     }
     args.html.as_deref().map_or(Ok(()), |path| refuse(path, args.force))?;
-    let until = traffic::now().after(args.budget);
-    let chosen = conditions::read(&args.capture, args.budget)?;
+    workload::check(&args.output)?;
+    if let (Some(pid), true) = (args.pid, args.apply) {
+        apply::check(pid)?;
+    }
     let interrupt = Interrupt::listen()?;
-    let mut advice = advise(args, chosen.conditions.clone(), until, interrupt)?;
-    advice.chosen = chosen.why;
-    show(args, &chosen.file, &advice)
+    let traced = args.pid.map(|pid| Traced::of(pid, args.lasts)).transpose()?;
+    let place = match (&traced, &args.capture) {
+        (Some(traced), _) => traced.run().display().to_string(),
+        (None, capture) => capture.clone().unwrap_or_default(),
+    };
+    let until = traffic::now().after(args.budget);
+    let argument = args.connection.map_or_else(|| place.clone(), |n| format!("{place}#{n}"));
+    let mut chosen = conditions::read(&argument, args.budget)?;
+    if let Some(pid) = args.pid {
+        chosen.file = format!("process {pid}");
+    }
+    let (mut advice, trials) = advise(args, chosen.conditions.clone(), until, interrupt)?;
+    advice.chosen.clone_from(&chosen.why);
+    if let (Some(pid), true) = (args.pid, args.apply) {
+        advice.applied = apply::apply(&advice, &chosen, (pid, args.lasts, args.budget), args.keep)?;
+    }
+    show(args, (&chosen.file, &place), &advice)?;
+    let Some(run) = &args.output.output else { return Ok(()) };
+    kept::write(run, workload::provenance(), &chosen.file, &advice, &trials).context("the advice is not kept")?;
+    note(&format!("written: {}", run.display()));
+    Ok(())
 }
 
 /// How much of a connection is run again: every remedy is tried some times within the budget.
@@ -88,33 +132,42 @@ fn advise(
     c: Conditions,
     until: record::Instant<record::Monotonic>,
     interrupt: Interrupt,
-) -> anyhow::Result<Advice> {
-    let only = args.only_this_host.then_some(if c.near == "server" { Side::Server } else { Side::Client });
+) -> anyhow::Result<(Advice, Vec<Done>)> {
+    let goal = args.goal.unwrap_or_else(|| Goal::likely(&c));
+    let only =
+        (args.only_this_host || args.apply).then_some(if c.near == "server" { Side::Server } else { Side::Client });
     let mut why = c.missing.clone();
     if why.is_empty() && !machine::is_root() {
         why.push("without root there is no lab to try it in".into());
     }
     if !why.is_empty() {
-        return Ok(Advice::without_twin(c, args.goal, why, only));
+        return Ok((Advice::without_twin(c, goal, why, only), Vec::new()));
     }
     let bar = Bar::new(output::shows_progress(args.json.json), 0, "{bar:30} {pos}/{len}  {msg}");
     let fitted = ::advise::fit(&c, args.seed, &mut |what| bar.show(0, 1, what))?;
     if !fitted.fit.agrees() {
         bar.finish();
-        return Ok(Advice::unlike(c, args.goal, fitted, only));
+        return Ok((Advice::unlike(c, goal, fitted, only), Vec::new()));
     }
     let (candidates, not) = ::advise::candidates(&c, only);
-    let limits = Limits { until, seed: args.seed, goal: args.goal };
+    let limits = Limits { until, seed: args.seed, goal };
     let mut tell = |p: Progress| bar.show(p.done, p.planned, &format!("at most {} left", p.left));
-    let tried = ::advise::compare(&c, &fitted, &candidates, limits, &mut tell, &|| !interrupt.came());
+    let go_on = || !interrupt.came();
+    // The rest of the time is for combinations.
+    let left = until.saturating_since(traffic::now()).0;
+    let singly = Limits { until: traffic::now().after(Nanos(left / 10 * 7)), ..limits };
+    let mut compared = ::advise::compare(&c, &fitted, &candidates, singly, &mut tell, &go_on)?;
+    let (combination, more) = ::advise::combine(&c, &fitted, &compared.tried, limits, &mut tell, &go_on)?;
     bar.finish();
-    Ok(Advice::of_trials(c, args.goal, fitted, tried?, &not)?)
+    let advice = Advice::of_trials(c, goal, &fitted, &compared, combination.as_ref(), &not)?;
+    compared.trials.extend(more);
+    Ok((advice, compared.trials))
 }
 
-fn show(args: &Args, file: &str, advice: &Advice) -> anyhow::Result<()> {
+fn show(args: &Args, (file, place): (&str, &str), advice: &Advice) -> anyhow::Result<()> {
     let document = report::page::advice::document(file, advice);
     if let Some(html) = &args.html {
-        let path = conditions::path(&args.capture)?.0;
+        let path = conditions::path(place)?.0;
         write_page(html, std::slice::from_ref(&document), args.force, readers(&inputs([path.as_path()])))?;
         note(&format!("written: {}", html.display()));
     }

@@ -11,6 +11,7 @@ mod parallel;
 mod pieces;
 mod plot;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,6 +25,7 @@ use diagnose::{dns, network, quic, tls, udp};
 use paper::document::Document;
 use record::Nanos;
 use record::transaction::Transaction;
+use report::page::advice::try_on;
 use report::page::capture::{
     Dns, Network, Overview, Quic, Subject, Tls, Udp, connection, describe, host_names, named_hosts, overview, packets,
 };
@@ -339,6 +341,9 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                     true => packets::document(&report, &reading.names),
                     false => connection::document(&report, &reading.names),
                 };
+                if args.connection.is_some() && file.is_some() {
+                    document.then = advise::worth_trying(&report).map(|lost| try_on(name, n, lost));
+                }
                 document.name_hosts(&named);
                 let document = resolved(document);
                 match args.shown.csv {
@@ -347,7 +352,8 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
                 }
             }
         } else {
-            write!(out, "{}", output::drawn(&[resolved(whole(args, name, (follower, beside), reading)?)], args.shown))?;
+            let document = whole(args, (name, file), (follower, beside), reading)?;
+            write!(out, "{}", output::drawn(&[resolved(document)], args.shown))?;
         }
     }
     out.flush()?;
@@ -360,24 +366,31 @@ fn show(args: &Args, name: &str, file: Option<&File>, follower: &Follower, readi
 /// The capture as a whole.
 fn whole(
     args: &Args,
-    name: &str,
+    (name, file): (&str, Option<&File>),
     (follower, beside): (&Follower, &Beside<'_>),
     reading: &Reading,
 ) -> anyhow::Result<Document> {
     let mut all = Overview::new(args.rows);
+    // The connection that `advise` can try most on; of equals, the first.
+    let mut most: Option<(Nanos, Reverse<usize>)> = None;
     parallel::in_order(
         follower,
         args.threads(),
         |reports| {
-            let mut some = Overview::new(args.rows);
-            reports.for_each(|r| overview::add(&mut some, &r));
-            Ok(some)
+            let (mut some, mut most) = (Overview::new(args.rows), None);
+            reports.for_each(|r| {
+                overview::add(&mut some, &r);
+                most = most.max(advise::worth_trying(&r).map(|lost| (lost, Reverse(r.number))));
+            });
+            Ok((some, most))
         },
-        |some| {
+        |(some, of_some)| {
             all.join(some);
+            most = most.max(of_some);
             Ok(())
         },
     )?;
+    let then = most.filter(|_| file.is_some()).map(|(lost, Reverse(n))| try_on(name, n, lost));
     let run = args.output.output.as_deref().map(crate::files::name);
     let provenance = keep::provenance(name, follower, reading);
     let rows = args.rows.max(overview::SHOWN);
@@ -386,7 +399,7 @@ fn whole(
     let (name, provenance, shown) = (run.as_deref(), &provenance, args.rows);
     let network = &Network::new(&beside.network, rows);
     let (transactions, processes) = (&beside.transactions, &reading.names.processes);
-    Ok(describe(&Subject {
+    let document = describe(&Subject {
         name,
         provenance,
         finished: true,
@@ -399,7 +412,8 @@ fn whole(
         network,
         transactions,
         processes,
-    }))
+    });
+    Ok(Document { then, ..document })
 }
 
 fn line(out: &mut impl Write, value: &impl serde::Serialize) -> anyhow::Result<()> {

@@ -121,7 +121,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn json(run: &Path) -> anyhow::Result<()> {
     match store::kind(run)? {
-        RunKind::Workload => crate::workload::lines(&traffic::kept::Run::read(run)?.0, true),
+        RunKind::Workload => match advise::kept::read(run)? {
+            Some((_, advice)) => output::json_event("advice", &advice),
+            None => crate::workload::lines(&traffic::kept::Run::read(run)?.0, true),
+        },
         kind => Err(BadInput(format!(
             "{} is the run of {kind}: --json is for the run of a workload; any SQL engine reads the tables of this one",
             run.display()
@@ -149,7 +152,10 @@ fn document(run: &Path) -> anyhow::Result<Document> {
             let (run, state) = store::capture::Run::read(run)?;
             Ok(page::capture::document(&name, &run, state))
         }
-        RunKind::Workload => Ok(page::workload::document(&traffic::kept::Run::read(run)?.0)),
+        RunKind::Workload => match advise::kept::read(run)? {
+            Some((file, advice)) => Ok(page::advice::document(&file, &advice)),
+            None => Ok(page::workload::document(&traffic::kept::Run::read(run)?.0)),
+        },
     }
 }
 

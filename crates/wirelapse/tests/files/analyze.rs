@@ -53,6 +53,25 @@ fn json(args: &[&str]) -> Vec<Value> {
 }
 
 #[test]
+fn a_page_ends_with_the_command_that_tries_remedies_where_there_are_some() {
+    let end = |args: &[&str]| text(&run(args)).split_whitespace().collect::<Vec<_>>().join(" ");
+    let file = recorded("small-messages.pcap");
+    let file = file.to_str().unwrap();
+    for args in [&["analyze", file, "--full"][..], &["analyze", file, "--connection", "1"]] {
+        let shown = end(args);
+        assert!(shown.contains(&format!("Try `wirelapse advise {file}#1`: ")) && shown.ends_with("ms."), "{shown}");
+    }
+    // The second dump of the text waits for nothing but its round trips.
+    let both = std::fs::read_to_string(recorded("small-messages.txt")).unwrap();
+    let quick = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(quick.path(), both.split("\n\n").nth(1).unwrap()).unwrap();
+    assert!(!end(&["analyze", quick.path().to_str().unwrap(), "--full"]).contains("wirelapse advise"));
+    // What standard input held is gone.
+    let piped = tier::wirelapse!(&["analyze", "-", "--full"]).stdin(std::fs::File::open(file).unwrap()).output();
+    assert!(!text(&piped.unwrap()).contains("wirelapse advise"));
+}
+
+#[test]
 fn two_recorded_dumps() {
     let file = recorded("small-messages.txt");
     let file = file.to_str().unwrap();

@@ -1,6 +1,7 @@
 //! Commands that need a network of their own, or what root may do: labs, interfaces, workloads,
 //! studies, services.
 
+mod advise;
 mod agent;
 mod capture;
 mod delay_live;

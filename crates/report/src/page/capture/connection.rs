@@ -25,6 +25,7 @@ pub fn document(r: &Report, names: &Names) -> Document {
         verdict: clauses_of(&r.verdict),
         warnings: texts(warnings),
         sections,
+        ..Document::default()
     }
 }
 

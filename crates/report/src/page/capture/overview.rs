@@ -185,7 +185,8 @@ pub fn describe(of: &Subject) -> Document {
     );
     let title = of.name.map_or_else(|| "Capture".to_owned(), |name| format!("Capture {name}"));
     let verdict = headline::clauses(of, verdict(&overview));
-    let mut document = Document { title: title.into(), about, verdict, warnings: texts(warnings), sections };
+    let mut document =
+        Document { title: title.into(), about, verdict, warnings: texts(warnings), sections, ..Document::default() };
     document.name_hosts(&dns::named_hosts(&names));
     document
 }

@@ -40,6 +40,7 @@ pub fn document(a: &Side, b: &Side, divergence: &Divergence) -> Document {
         verdict: vec![Clause::finding(verdict)],
         warnings: Vec::new(),
         sections: vec![differences, packets],
+        ..Document::default()
     }
 }
 

@@ -17,6 +17,7 @@ pub fn document(several: &Several) -> Document {
         verdict: words::of_several(several),
         warnings: words::warnings(&several.unlike),
         sections: several.kinds.iter().map(|runs| section(several, runs)).collect(),
+        ..Document::default()
     }
 }
 

@@ -37,6 +37,7 @@ pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
         verdict: words::verdict(c),
         warnings: words::warnings(&c.unlike),
         sections,
+        ..Document::default()
     }
 }
 

@@ -135,6 +135,7 @@ pub fn document(of: &Subject, figures: &Figures) -> Document {
         verdict: clauses(verdict(figures)),
         warnings: warnings.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}.").into()).collect(),
         sections: [times].into_iter().filter(|s| !s.blocks.is_empty()).collect(),
+        ..Document::default()
     }
 }
 

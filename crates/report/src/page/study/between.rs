@@ -241,6 +241,7 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         verdict: clauses(verdict.iter().map(headline)),
         warnings: texts(warnings),
         sections: vec![section],
+        ..Document::default()
     }
 }
 

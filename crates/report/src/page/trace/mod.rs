@@ -220,7 +220,7 @@ pub fn describe(of: &Subject) -> Document {
         verdict.insert(0, Clause::finding(view::fired(fired)));
     }
     let title = of.name.map_or_else(|| "Trace".to_owned(), |name| format!("Trace {name}"));
-    Document { title: title.into(), about, verdict, warnings: Vec::new(), sections }
+    Document { title: title.into(), about, verdict, warnings: Vec::new(), sections, ..Document::default() }
 }
 
 /// All that is said of one kind.

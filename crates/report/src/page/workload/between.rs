@@ -92,6 +92,7 @@ pub fn document(names: [&str; 2], between: &Between) -> Document {
         verdict: clauses(verdict),
         warnings,
         sections: vec![section],
+        ..Document::default()
     }
 }
 

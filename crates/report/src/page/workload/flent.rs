@@ -50,5 +50,6 @@ pub fn document(flent: &Flent) -> Document {
         verdict: clauses(verdict),
         warnings: Vec::new(),
         sections: vec![section],
+        ..Document::default()
     }
 }

@@ -75,7 +75,14 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         counted(config.flows.into(), "stream")
     );
     let title = Text::from("ping-under-load to ").and(config.target.server);
-    Document { title, about, verdict: clauses(verdict), warnings: texts(warnings), sections: vec![trips] }
+    Document {
+        title,
+        about,
+        verdict: clauses(verdict),
+        warnings: texts(warnings),
+        sections: vec![trips],
+        ..Document::default()
+    }
 }
 
 /// What the streams needed to fill the path, where that is a good part of the load or was not seen.

@@ -67,6 +67,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         verdict: clauses(verdict),
         warnings: texts(warnings),
         sections: vec![trips, settings],
+        ..Document::default()
     }
 }
 

@@ -65,6 +65,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         verdict: clauses(verdict),
         warnings: texts(warnings),
         sections: vec![times, settings],
+        ..Document::default()
     }
 }
 

@@ -85,7 +85,7 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
         sections.push(section);
     }
     let title = Text::from("stream to ").and(config.target.server);
-    Document { title, about, verdict: clauses(verdict), warnings: texts(warnings), sections }
+    Document { title, about, verdict: clauses(verdict), warnings: texts(warnings), sections, ..Document::default() }
 }
 
 fn sentence(way: &str, total: &Total) -> String {

@@ -68,6 +68,7 @@ pub fn document(config: &Config, o: &Outcome) -> Document {
         verdict: clauses(verdict),
         warnings: texts(ended_early(o.interrupted.as_ref())),
         sections: vec![times, settings],
+        ..Document::default()
     }
 }
 

@@ -1,15 +1,15 @@
 //! The conditions of a connection, read by a process of its own: what decodes a capture, which
 //! somebody else has written, has none of the rights that a lab takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use diagnose::conditions::Conditions;
 use diagnose::{Follower, Keep, Options, Report};
 use record::Nanos;
-use record::conversation::{FindingKind, Limit};
 use serde::{Deserialize, Serialize};
+use store::RunKind;
 
 use crate::commands::analyze::{Source, follow, seed};
 use crate::exit::BadInput;
@@ -25,6 +25,8 @@ pub(super) struct Chosen {
     /// Why it was chosen, where nobody named it, or how much of it was read.
     pub(super) why: Option<String>,
     pub(super) conditions: Conditions,
+    /// How long a byte took, ns, on each connection to that server.
+    pub(super) byte_ns: Vec<f64>,
 }
 
 /// `FILE#N`, where N is digits; a file name may still contain a `#`.
@@ -56,11 +58,18 @@ pub(super) fn read(argument: &str, budget: Nanos) -> anyhow::Result<Chosen> {
     serde_json::from_slice(&out.stdout).context("read the conditions of the connection")
 }
 
+/// The packets of a run, where it has them.
+pub(super) const PACKETS: &str = "packets.pcapng";
+
 /// Reads and writes them: the other process.
 pub(super) fn write(argument: &str, longest: Nanos) -> anyhow::Result<()> {
-    let (file, number) = path(argument)?;
-    let source = Source::open(&file)?;
-    rights::keep_for_decoding(std::iter::empty(), false)?;
+    let (place, number) = path(argument)?;
+    let run = place.is_dir().then_some(place.as_path());
+    let source = match run {
+        Some(run) => packets_of(run)?,
+        None => Source::open(&place)?,
+    };
+    rights::keep_for_runs(run.as_slice(), &[], false)?;
     let (number, why) = match number {
         Some(n) => (n, None),
         None => choose(&source)?,
@@ -68,14 +77,60 @@ pub(super) fn write(argument: &str, longest: Nanos) -> anyhow::Result<()> {
     let options = Options { seed: seed(), keep: Keep::Connection(number, PACKETS_KEPT), ..Options::default() };
     let (follower, reading) = follow(&source, options, 1)?;
     reading.warn();
-    let name = source.name().to_owned();
+    let name = run.map_or_else(|| source.name().to_owned(), |run| run.display().to_string());
     let Some(report) = follower.report(number) else {
         let n = quantity::counted(follower.len() as u64, "TCP connection");
         return Err(BadInput(format!("{name}: there is no connection {number}: it has {n}")).into());
     };
     let (report, cut) = beginning(report, longest);
     let why = [why, cut].into_iter().flatten().reduce(|a, b| format!("{a} {b}"));
-    output::json_line(&Chosen { file: name, why, conditions: Conditions::of(&report) })
+    let mut conditions = Conditions::of(&report);
+    if let Some(run) = run {
+        traced(run, &mut conditions)?;
+    }
+    let server = conditions.server;
+    let byte_ns = follower.reports().filter(|r| r.server == server).filter_map(|r| byte_ns(&r)).collect();
+    output::json_line(&Chosen { file: name, why, conditions, byte_ns })
+}
+
+/// How long a byte of it took; `None` where its beginning was not seen, or it carried none.
+fn byte_ns(report: &Report) -> Option<f64> {
+    let bytes = report.to_server.unique_bytes + report.to_client.unique_bytes;
+    (report.handshake_seen && bytes > 0).then(|| report.duration_ns.0 as f64 / bytes as f64)
+}
+
+/// The packets of a traced run.
+fn packets_of(run: &Path) -> anyhow::Result<Source> {
+    let shown = run.display();
+    match store::kind(run)? {
+        RunKind::Trace => {}
+        kind => {
+            return Err(BadInput(format!("{shown} is the run of {kind}: name that of a trace, or a capture")).into());
+        }
+    }
+    let file = run.join(PACKETS);
+    if !file.exists() {
+        return Err(BadInput(format!(
+            "{shown} has no packets ({PACKETS}), which a twin is made from: give `wirelapse advise` the file that \
+             `wirelapse trace --packets -w FILE` writes, or let it trace by itself (`-p PID`)"
+        ))
+        .into());
+    }
+    Ok(Source::open(&file)?)
+}
+
+/// Adds what the trace knew of the connection.
+fn traced(run: &Path, conditions: &mut Conditions) -> anyhow::Result<()> {
+    let ends = [conditions.client, conditions.server];
+    let mut control = None;
+    store::Run::open(run)?.connections(|c| {
+        let is_it = ends.contains(&c.local) && ends.contains(&c.remote);
+        control = control.take().or(is_it.then_some(c.congestion_control));
+    })?;
+    if let Some(name) = control.filter(|name| !name.is_empty()) {
+        conditions.told(name);
+    }
+    Ok(())
 }
 
 /// The connection that lost most, of a file that can be read twice.
@@ -84,7 +139,7 @@ fn choose(source: &Source) -> anyhow::Result<(usize, Option<String>)> {
         return Ok((1, None));
     }
     let (follower, _) = follow(source, Options { seed: seed(), ..Options::default() }, 1)?;
-    let most = follower.reports().max_by_key(|r| (lost(r), std::cmp::Reverse(r.number)));
+    let most = follower.reports().max_by_key(|r| (::advise::lost(r), std::cmp::Reverse(r.number)));
     let Some(most) = most else {
         return Err(BadInput(format!("{}: there is no TCP connection in it", source.name())).into());
     };
@@ -93,20 +148,10 @@ fn choose(source: &Source) -> anyhow::Result<(usize, Option<String>)> {
             "Connection {} was chosen of {}: it lost most time to what could be changed ({}). Name another with #N.",
             most.number,
             quantity::count(follower.len() as u64),
-            lost(&most)
+            ::advise::lost(&most)
         )
     });
     Ok((most.number, why))
-}
-
-/// The time that was neither its programs' nor the path's rate, or what the costliest finding of
-/// TCP cost.
-fn lost(report: &Report) -> Nanos {
-    let tcp =
-        Limit::ALL.into_iter().filter(|limit| !matches!(limit, Limit::Application | Limit::PathRate | Limit::Unknown));
-    let limits: Nanos = tcp.map(|limit| report.limits.of(limit)).sum();
-    let found = report.findings.iter().filter(|f| f.kind != FindingKind::SenderApplication).map(|f| f.cost_ns).max();
-    limits.max(found.unwrap_or_default())
 }
 
 /// Its beginning, where it is longer than is run again.

@@ -80,6 +80,11 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
         "sudo wirelapse advise slow.pcapng#3 --goal latency --only-this-host",
         "what shortens the answers of connection 3, set on this host alone",
     ),
+    (
+        "wirelapse-advise",
+        "sudo wirelapse advise -p 1234 --for 30s --apply",
+        "trace a process, try what would help, set it, and see whether it does",
+    ),
     ("wirelapse-analyze", "wirelapse analyze slow.pcapng", "what limited each connection, and what would help"),
     ("wirelapse-analyze", "wirelapse analyze slow.pcapng --json", "verdicts for programs"),
     ("wirelapse-compare", "wirelapse compare before after", "what differs between two runs, and in which leg"),

@@ -277,6 +277,10 @@ impl Outputs {
                 figures: &self.summary,
             });
             document.name_hosts(names);
+            // Of one process that was there before, and may still be.
+            if let ([pid], true) = (&request.config.target.pids[..], request.command.is_empty()) {
+                document.then = report::page::advice::try_on_process(&self.summary, *pid);
+            }
             let mut out: Box<dyn io::Write> = match request.stdout_is_of_packets() {
                 true => Box::new(output::stderr()),
                 false => Box::new(output::stdout().lock()),
