@@ -35,8 +35,8 @@ pub struct Said {
     pub message: String,
     /// Whether the flight recorder is at work.
     pub flight: bool,
-    /// What a command said that has ended.
-    pub answer: Option<Vec<String>>,
+    /// What a command said that has ended, and the name of the row that it was asked for.
+    pub answer: Option<(String, Vec<String>)>,
 }
 
 /// What a command is for.
@@ -75,14 +75,16 @@ pub struct Jobs {
     job: Option<Job>,
     flight: Option<Flight>,
     message: String,
-    answer: Option<Vec<String>>,
+    /// The name of the row that the job is for.
+    row: String,
+    answer: Option<(String, Vec<String>)>,
     /// Ticks for which the message still stays.
     left: u32,
 }
 
 impl Jobs {
     pub fn new(of_screen: Vec<OsString>) -> Self {
-        Self { of_screen, job: None, flight: None, message: String::new(), answer: None, left: 0 }
+        Self { of_screen, job: None, flight: None, message: String::new(), row: String::new(), answer: None, left: 0 }
     }
 
     pub fn said(&mut self) -> Said {
@@ -94,14 +96,16 @@ impl Jobs {
         self.left = STAYS;
     }
 
-    /// Begins something, where nothing else goes on but the flight recorder.
-    pub fn start(&mut self, action: Action, of_row: &[Criterion]) {
+    /// Begins something with the row of this name, where nothing else goes on but the flight
+    /// recorder.
+    pub fn start(&mut self, action: Action, row: String, of_row: &[Criterion]) {
         if action == Action::Flight {
             return self.fly();
         }
         if self.job.is_some() {
             return;
         }
+        self.row = row;
         let target = aim::options(&self.of_screen, if action == Action::Record { &[] } else { of_row });
         let words = |all: &[&str]| all.iter().map(OsString::from).collect::<Vec<_>>();
         let (purpose, path, mut more, says) = match action {
@@ -228,7 +232,7 @@ impl Jobs {
             }
         };
         let is_shown = matches!(purpose, Purpose::Report | Purpose::Advice) || !well && purpose != Purpose::Run;
-        self.answer = is_shown.then_some(lines);
+        self.answer = is_shown.then(|| (self.row.clone(), lines));
         self.say(message);
     }
 
@@ -292,4 +296,22 @@ fn has_display() -> bool {
 fn show(program: &std::path::Path, file: &std::path::Path) -> bool {
     let mut command = programs::command(program);
     command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_of_the_row_that_was_asked_for_whatever_else_is_said() {
+        let mut jobs = Jobs::new(Vec::new());
+        jobs.row = "10.0.0.1:443".into();
+        jobs.say("the flight recorder is still starting".into());
+        jobs.over(Purpose::Advice, PathBuf::from("a.pcapng"), false, "no rights");
+        let said = jobs.said();
+        let (row, lines) = said.answer.expect("an answer");
+        assert_eq!((row.as_str(), lines[0].as_str()), ("10.0.0.1:443", "no rights"));
+        assert!(lines[1].contains("sudo wirelapse advise a.pcapng"), "{lines:?}");
+        assert!(jobs.said().answer.is_none());
+    }
 }

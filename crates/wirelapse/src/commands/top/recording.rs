@@ -36,8 +36,8 @@ pub enum Action {
 /// What is asked of the process that has rights.
 #[derive(Serialize, Deserialize)]
 pub enum Request {
-    /// To begin something with these connections, where nothing goes on.
-    Start(Action, Vec<Criterion>),
+    /// To begin something with the row of this name and its connections, where nothing goes on.
+    Start(Action, String, Vec<Criterion>),
     /// How it goes.
     Tick,
     /// To end it.
@@ -78,7 +78,7 @@ pub struct Service {
 impl Service {
     pub fn serve(&mut self, request: Request) -> Reply {
         match request {
-            Request::Start(action, of_row) => self.jobs.start(action, &of_row),
+            Request::Start(action, row, of_row) => self.jobs.start(action, row, &of_row),
             Request::Tick => self.jobs.tick(),
             Request::End => self.jobs.end(),
             Request::Sockets => {
@@ -139,8 +139,6 @@ pub struct Recorder {
     pub flight: bool,
     /// What came back for the row with this name.
     pub answer: Option<(String, Vec<String>)>,
-    /// The row that something was asked for.
-    asked_for: String,
 }
 
 impl Recorder {
@@ -149,10 +147,7 @@ impl Recorder {
     /// # Errors
     /// As [`names`].
     pub fn start(&mut self, rights: &Rights, action: Action, row: &str, of_row: Vec<Criterion>) -> Result<(), Error> {
-        if matches!(action, Action::Trace | Action::Advise) && self.message.is_empty() {
-            row.clone_into(&mut self.asked_for);
-        }
-        self.ask(rights, &Request::Start(action, of_row)).map(drop)
+        self.ask(rights, &Request::Start(action, row.to_owned(), of_row)).map(drop)
     }
 
     /// Keeps columns for the next time.
@@ -188,9 +183,7 @@ impl Recorder {
         let Reply::Said(said) = rights.ask(request)? else { return Ok(false) };
         let changed = said.message != self.message || said.flight != self.flight || said.answer.is_some();
         (self.message, self.flight) = (said.message, said.flight);
-        if let Some(lines) = said.answer {
-            self.answer = Some((self.asked_for.clone(), lines));
-        }
+        self.answer = said.answer.or(self.answer.take());
         Ok(changed)
     }
 }
