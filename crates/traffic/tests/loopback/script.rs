@@ -17,8 +17,9 @@ fn played(client: &[Step], server: &[Step], passes: u32) -> [Result<Played, traf
     let sum = |steps: &[Step]| steps.iter().map(|s| s.bytes).sum();
     let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)), &options).unwrap();
     let at = listener.local_addr().unwrap();
-    let calls = Role { steps: client, reads: sum(server), options: &options, passes, until };
-    let answers = Role { steps: server, reads: sum(client), options: &options, passes, until };
+    let role =
+        |steps, reads| Role { steps, reads, options: &options, delayed_ack: None, fast_open: false, passes, until };
+    let (calls, answers) = (role(client, sum(server)), role(server, sum(client)));
     std::thread::scope(|scope| {
         let served = scope.spawn(|| serve(&listener, &answers));
         [run(at, &calls), served.join().unwrap()]
@@ -49,7 +50,8 @@ fn one_that_waits_for_what_never_comes_is_given_up() {
     let options = SocketOptions::default();
     let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)), &options).unwrap();
     let until = traffic::now().after(Nanos::from_millis(50));
-    let role = Role { steps: &[step(10, 0, 1)], reads: 10, options: &options, passes: 1, until };
+    let steps = &[step(10, 0, 1)];
+    let role = Role { steps, reads: 10, options: &options, delayed_ack: None, fast_open: false, passes: 1, until };
     let error = run(listener.local_addr().unwrap(), &role).unwrap_err();
     assert!(error.to_string().contains("did not come to its end"), "{error}");
     // The server's end finds the connection closed.

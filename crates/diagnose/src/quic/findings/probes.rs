@@ -1,5 +1,5 @@
 //! A client that had to send its hello again before the server answered: it, or the answer, was
-//! lost. Where the server's first answer acknowledges the first hello, nothing was, and the client's
+//! lost. Where the server's first answer acknowledges the first hello, nothing was: the client's
 //! time-out was shorter than the round trip or the server's time to think.
 
 use super::Shown;

@@ -223,11 +223,11 @@ fn a_name_is_joined_to_its_connection_and_to_what_it_fell_back_from() {
     assert_eq!(fell_back.parts().into_iter().map(|(_, took)| took).sum::<Nanos>(), fell_back.took_ns);
 }
 
-/// The first 30 packets at a client whose time-out ended before an answer could come: the path takes
-/// 200 ms there and back, or the server waited 600 ms before it answered (40 ms there and back). It
-/// sent its hello again, and the first answer acknowledges the first one.
+/// The first 30 packets at a client whose time-out ended before an answer could come: the path
+/// takes 200 ms there and back, or the server waited 600 ms before it answered (40 ms there and
+/// back). The first answer acknowledges the first hello.
 #[test]
-fn a_hello_that_was_sent_again_in_vain_was_not_lost() {
+fn a_hello_that_the_first_answer_acknowledges_was_not_lost() {
     let at = |name: &str| {
         read(&std::fs::read(format!("{}/tests/captures/quic_{name}.pcap.zst", env!("CARGO_MANIFEST_DIR"))).unwrap())
     };
