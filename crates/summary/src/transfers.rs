@@ -135,23 +135,15 @@ impl TraceSummary {
 mod tests {
     use super::*;
     use crate::Limits;
-    use record::{Connection, ConnectionId, Event, Opening, Owner, SenderState, Stamps, WaitReason, Waits};
+    use record::{Connection, ConnectionId, Event, SenderState, Stamps, WaitReason, Waits};
 
     const MS: u64 = 1_000_000;
 
     /// So many writes of 16 KiB, one each 10 ms on connection `id`, each acknowledged after 40 ms;
     /// `queued`: each finds the one before still here.
     fn written(summary: &mut TraceSummary, id: u64, writes: u64, queued: bool) {
-        summary.add(&Event::Connection(Connection {
-            id: ConnectionId(id),
-            local: "10.0.0.1:40000".parse().unwrap(),
-            remote: "10.0.0.2:80".parse().unwrap(),
-            owner: Owner::default(),
-            opening: Opening::Connected,
-            since: Instant::from_nanos(0),
-            congestion_control: "cubic".into(),
-            listens: None,
-        }));
+        let since = Instant::from_nanos(0);
+        summary.add(&Event::Connection(Connection { since, ..synthetic::connection(id) }));
         for i in 0..writes {
             let at = |ms: u64| Instant::from_nanos((i * 10 + ms) * MS);
             let busy = Nanos(if queued { i * 10 * MS } else { i * MS });

@@ -10,6 +10,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use record::{Event, Instant, Monotonic, Nanos};
 
 use crate::process;
+use crate::rate::{self, Bounds};
 
 /// How often the cost is looked at.
 const PERIOD: Nanos = Nanos::from_millis(1_000);
@@ -99,21 +100,11 @@ impl Cost {
     }
 }
 
-/// How rare windows are to be where they cost so many ns in the time `since`, and may cost `most`:
-/// rarer at once, more often only slowly, as a burst must not swing it.
+/// How rare windows are to be where they cost so many ns in the time `since`, and may cost `most`.
 fn rarer(every: u32, cost: f64, most: f64, since: Nanos) -> u32 {
+    const BOUNDS: Bounds = Bounds { above: 1.0, margin: 1.2, below: 0.5 };
     let most = most.max(NOTHING * since.0 as f64).max(1.0);
-    let (ratio, every) = (cost / most, f64::from(every));
-    let next = if ratio > 1.0 {
-        every * ratio * 1.2
-    } else if ratio < 0.5 {
-        every * 0.75
-    } else {
-        every
-    };
-    // Without this, one in four windows would never become every one.
-    let next = if next < every { next.floor() } else { next.ceil() };
-    (next as u32).clamp(1, 1_000_000)
+    rate::rarer(every, cost / most, &BOUNDS)
 }
 
 #[cfg(test)]

@@ -30,17 +30,35 @@ impl Rate {
         let since = now.since(self.checked).ok().filter(|since| *since >= PERIOD)?;
         let rate = sends.saturating_sub(self.sends) as f64 / (since.0 as f64 / 1e9);
         (self.checked, self.sends) = (now, sends);
-        let (ratio, every) = (rate / f64::from(self.most.get()), f64::from(every));
-        // Rarer at once, more often only slowly: a burst must not swing it.
-        let next = if ratio > 0.9 {
-            every * ratio * 1.5
-        } else if ratio < 0.4 {
-            every * 0.75
-        } else {
-            every
-        };
-        Some((next.ceil() as u32).clamp(self.least, 1_000_000))
+        let ratio = rate / f64::from(self.most.get());
+        Some(rarer(every, ratio, &BOUNDS).max(self.least))
     }
+}
+
+/// Where the share of what may be, that is used, makes windows rarer and by how much more than in
+/// proportion, and below which share it makes them more frequent.
+pub(crate) struct Bounds {
+    pub(crate) above: f64,
+    pub(crate) margin: f64,
+    pub(crate) below: f64,
+}
+
+/// Records are lost where there are too many of them, so that there is room for bursts.
+const BOUNDS: Bounds = Bounds { above: 0.9, margin: 1.5, below: 0.4 };
+
+/// How rare windows are to be, one in so many window lengths, where they are one in `every` and use
+/// `ratio` of what may be: rarer at once, more often only slowly, as a burst must not swing it.
+pub(crate) fn rarer(every: u32, ratio: f64, bounds: &Bounds) -> u32 {
+    let now = f64::from(every);
+    let next = if ratio > bounds.above {
+        (now * ratio * bounds.margin).ceil()
+    } else if ratio < bounds.below {
+        // Rounded up, one in four would never become every one.
+        (now * 0.75).floor()
+    } else {
+        now
+    };
+    (next as u32).clamp(1, 1_000_000)
 }
 
 #[cfg(test)]
@@ -56,7 +74,7 @@ mod tests {
         assert_eq!(rate.adapt(10, 5_000, at(500)), Some(150));
         // 500 a second are few enough, and more than 400.
         assert_eq!(rate.adapt(150, 5_250, at(1_000)), Some(150));
-        assert_eq!(rate.adapt(150, 5_250, at(1_500)), Some(113));
+        assert_eq!(rate.adapt(150, 5_250, at(1_500)), Some(112));
         assert_eq!(rate.adapt(11, 5_250, at(2_000)), Some(10));
     }
 }

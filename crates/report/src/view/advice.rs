@@ -351,8 +351,8 @@ pub(crate) fn of_receives(summary: &TraceSummary) -> Option<Text> {
 mod tests {
     use super::*;
     use record::{
-        Arrival, Basis, Components, Connection, ConnectionId, Event, Instant, Message, Moments, Nanos, Opening, Owner,
-        Receive, Request, Send, SenderState, SeqNumber, Stamps, Waits,
+        Arrival, Basis, Components, Connection, ConnectionId, Event, Instant, Message, Moments, Nanos, Owner, Receive,
+        Request, Send, SenderState, SeqNumber, Stamps, Waits,
     };
     use summary::Limits;
 
@@ -361,14 +361,9 @@ mod tests {
     fn followed(control: &str) -> TraceSummary {
         let mut summary = TraceSummary::new(Limits::default(), Instant::from_nanos(0));
         summary.add(&Event::Connection(Connection {
-            id: ConnectionId(1),
-            local: "10.0.0.1:40000".parse().unwrap(),
-            remote: "10.0.0.2:80".parse().unwrap(),
-            owner: Owner::default(),
-            opening: Opening::Connected,
             since: Instant::from_nanos(0),
             congestion_control: control.into(),
-            listens: None,
+            ..synthetic::connection(1)
         }));
         summary
     }

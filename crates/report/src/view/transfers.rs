@@ -147,7 +147,7 @@ fn limit(summary: &TraceSummary, reason: WaitReason, slower: bool) -> String {
 mod tests {
     use super::*;
     use crate::view::connections::tests::facts;
-    use record::{Connection, ConnectionId, Event, Instant, Opening, Owner, Send, SenderState, Stamps, Waits};
+    use record::{Connection, ConnectionId, Event, Instant, Send, SenderState, Stamps, Waits};
 
     const MS: u64 = 1_000_000;
 
@@ -155,16 +155,8 @@ mod tests {
     /// alone in three of four writes, else for the congestion window.
     fn traced() -> TraceSummary {
         let mut summary = TraceSummary::new(summary::Limits::default(), Instant::from_nanos(0));
-        summary.add(&Event::Connection(Connection {
-            id: ConnectionId(1),
-            local: "10.0.0.1:40000".parse().unwrap(),
-            remote: "10.0.0.2:80".parse().unwrap(),
-            owner: Owner::default(),
-            opening: Opening::Connected,
-            since: Instant::from_nanos(0),
-            congestion_control: "cubic".into(),
-            listens: None,
-        }));
+        let since = Instant::from_nanos(0);
+        summary.add(&Event::Connection(Connection { since, ..synthetic::connection(1) }));
         for i in 0..400 {
             let at = |ms: u64| Instant::from_nanos((i * 10 + ms) * MS);
             let reason = if i % 4 == 0 { WaitReason::CongestionWindow } else { WaitReason::SendBuffer };
