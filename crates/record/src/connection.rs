@@ -45,9 +45,8 @@ pub struct Connection {
     pub owner: Owner,
     /// How it was picked up.
     pub opening: Opening,
-    /// Of one that existed: whether a socket listened on its local port then, so that it was
-    /// accepted there.
-    pub listens: Option<bool>,
+    /// Of one that existed: whether this end was accepted, and not the one that connected.
+    pub accepted: Option<bool>,
     /// When it was picked up.
     pub since: Instant<Monotonic>,
     /// The congestion control in use (`cubic`, `bbr`, …).
@@ -138,7 +137,7 @@ columns! {
         remote: NO_END,
         owner: Owner::default(),
         opening: Opening::Found,
-        listens: None,
+        accepted: None,
         since: Instant::from_nanos(0),
         congestion_control: String::new(),
     };
@@ -150,7 +149,7 @@ columns! {
     remote_address = |c| c.remote.ip(), set |c, v| set_address(&mut c.remote, v), "the peer's IP address";
     remote_port = |c| c.remote.port(), set |c, v| set_port(&mut c.remote, v), "the peer's port", from "skc_dport";
     opening = opening, "`found`: it existed before tracing; otherwise who opened it";
-    local_port_listens = listens, null "it began while tracing, it is not known, or the run is of an earlier version", "whether a socket listened on its local port when tracing began";
+    was_accepted = accepted, null "it began while tracing, it is not known, or the run is of an earlier version", "whether this end was accepted, of a connection that existed before tracing: the SYN of one that connected is among what the peer acknowledged", from "tcp_sock.bytes_acked, bytes_sent";
     since_ns = since, "when it was picked up";
     congestion_control = congestion_control, "`cubic`, `bbr`, …", from "icsk_ca_ops.name";
 }

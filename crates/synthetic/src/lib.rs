@@ -36,7 +36,7 @@ pub fn connection(id: u64) -> Connection {
         opening: Opening::Connected,
         since: Instant::from_nanos(1_000_000_000),
         congestion_control: "cubic".into(),
-        listens: None,
+        accepted: None,
     }
 }
 

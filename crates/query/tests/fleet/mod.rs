@@ -125,7 +125,7 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
                 opening: Opening::Connected,
                 since: at(moment(hour, c)),
                 congestion_control: "cubic".into(),
-                listens: None,
+                accepted: None,
             }))
             .unwrap();
     }
@@ -201,7 +201,7 @@ pub fn service(root: &Path, number: u64, times: u16) {
             opening,
             since: at(moment(0, 1)),
             congestion_control: "cubic".into(),
-            listens: None,
+            accepted: None,
         };
         writer.event(&Event::Connection(connection)).unwrap();
         writer.event(&Event::Send(Send { connection: id, ..<Send as record::table::Record>::blank() })).unwrap();

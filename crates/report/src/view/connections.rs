@@ -272,7 +272,7 @@ pub(crate) mod tests {
                 opening: Opening::Connected,
                 since: at(0),
                 congestion_control: "cubic".into(),
-                listens: None,
+                accepted: None,
             }));
             (0..sends).for_each(|i| summary.add(&Event::Send(send(id, i * 25, Some(20)))));
         }

@@ -66,7 +66,7 @@ fn written_with(
             opening: Opening::Connected,
             since: Instant::from_nanos(1),
             congestion_control: "<i>cubic".into(),
-            listens: None,
+            accepted: None,
         };
         writer.event(&Event::Connection(connection)).unwrap();
     }

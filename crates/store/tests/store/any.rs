@@ -247,13 +247,13 @@ pub fn connection() -> impl Strategy<Value = Connection> {
     let end = || any::<(IpAddr, u16)>().prop_map(SocketAddr::from);
     let opening = prop::sample::select(vec![Opening::Found, Opening::Connected, Opening::Accepted]);
     (any::<u64>(), end(), end(), owner(), (opening, any::<Option<bool>>()), number(), "[a-z]{0,8}").prop_map(
-        |(id, local, remote, owner, (opening, listens), since, congestion_control)| Connection {
+        |(id, local, remote, owner, (opening, accepted), since, congestion_control)| Connection {
             id: ConnectionId(id),
             local,
             remote,
             owner,
             opening,
-            listens,
+            accepted,
             since: Instant::from_nanos(since),
             congestion_control,
         },

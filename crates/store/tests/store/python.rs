@@ -150,7 +150,7 @@ fn check(reader: &str, modules: &str) {
         opening: record::Opening::Accepted,
         since: Instant::from_nanos(1),
         congestion_control: "bbr".into(),
-        listens: None,
+        accepted: None,
     };
     writer.event(&Event::Connection(connection)).unwrap();
     let sends: Vec<Send> = (0..1_000_u32)

@@ -18,7 +18,7 @@ fn connection(id: u64, local: &str, remote: &str) -> Connection {
         opening: Opening::Found,
         since: Instant::from_nanos(0),
         congestion_control: String::new(),
-        listens: None,
+        accepted: None,
     }
 }
 

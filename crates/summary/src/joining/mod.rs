@@ -84,20 +84,18 @@ pub struct Requests {
 /// (net.ipv4.ip_local_port_range).
 const CLIENT_PORTS: u16 = 32_768;
 
-/// Who asks: whoever connected. A connection that was found was accepted where a socket listens on
-/// its port. A server may have closed that socket: so where none listens, the end with a port below
-/// those of clients is the server, and where that does not decide, this end has connected. Where
-/// neither is known, nor is the role.
+/// Who asks: whoever connected, which the kernel shows of most connections that were found. Of the
+/// others the end with a port below those of clients is the server; where that does not decide, the
+/// role is not known.
 fn role(connection: &Connection) -> Option<Role> {
     let local = connection.local.port() >= CLIENT_PORTS;
     let remote = connection.remote.port() >= CLIENT_PORTS;
-    match connection.opening {
-        Opening::Connected => Some(Role::Client),
-        Opening::Accepted => Some(Role::Server),
-        Opening::Found if connection.listens == Some(true) => Some(Role::Server),
-        Opening::Found if local == remote => connection.listens.map(|_| Role::Client),
-        Opening::Found if local => Some(Role::Client),
-        Opening::Found => Some(Role::Server),
+    match (connection.opening, connection.accepted) {
+        (Opening::Connected, _) | (Opening::Found, Some(false)) => Some(Role::Client),
+        (Opening::Accepted, _) | (Opening::Found, Some(true)) => Some(Role::Server),
+        (Opening::Found, None) if local == remote => None,
+        (Opening::Found, None) if local => Some(Role::Client),
+        (Opening::Found, None) => Some(Role::Server),
     }
 }
 

@@ -22,7 +22,7 @@ fn connection(id: ConnectionId, opening: Opening) -> Event {
         opening,
         since: at(0),
         congestion_control: "reno".into(),
-        listens: None,
+        accepted: None,
     })
 }
 
@@ -306,22 +306,22 @@ fn a_connection_that_is_over_gives_its_last_request_a_second_later() {
 }
 
 #[test]
-fn where_ports_do_not_show_it_a_listener_does_or_nobody_asks() {
+fn where_ports_do_not_show_it_the_kernel_does_or_nobody_asks() {
     let Event::Connection(found) = connection(CLIENT, Opening::Found) else { panic!() };
     let ambiguous = Connection { remote: "192.0.2.2:50000".parse().unwrap(), ..found };
-    let listens = |listens| Event::Connection(Connection { listens, ..ambiguous.clone() });
+    let found = |accepted| Event::Connection(Connection { accepted, ..ambiguous.clone() });
     // The trace begins while a slow server thinks: it is the first that is seen to send.
     let [sent, received] = client_end(11);
-    let (requests, lost) = run(&[listens(Some(false)), received.clone(), sent.clone(), received.clone()]);
+    let (requests, lost) = run(&[found(Some(false)), received.clone(), sent.clone(), received.clone()]);
     assert_eq!((requests[0].role, requests[0].request.bytes, lost.request_unsolicited), (Role::Client, 10, 1));
-    let events = [listens(Some(true)), receive(CLIENT, 900, 10, [6, 8, 9]), send(CLIENT, 100, 100, [30, 31, 45])];
+    let events = [found(Some(true)), receive(CLIENT, 900, 10, [6, 8, 9]), send(CLIENT, 100, 100, [30, 31, 45])];
     let (requests, _) = run(&events);
     assert_eq!((requests[0].role, requests[0].answer.bytes), (Role::Server, 100));
-    let (requests, lost) = run(&[listens(None), sent, received]);
+    let (requests, lost) = run(&[found(None), sent, received]);
     assert_eq!((requests.len(), lost.request_unsolicited), (0, 2));
-    // What listens on a port below those of clients may have been closed.
-    let closed = Connection { local: "192.0.2.2:80".parse().unwrap(), listens: Some(false), ..ambiguous };
-    assert_eq!(role(&closed), Some(Role::Server));
+    // A server may connect from its own port.
+    let low = |accepted| Connection { local: "192.0.2.2:80".parse().unwrap(), accepted, ..ambiguous.clone() };
+    assert_eq!([None, Some(false)].map(|a| role(&low(a))), [Some(Role::Server), Some(Role::Client)]);
 }
 
 /// The second request is written at 20; bytes that arrive at 24, without its ACK, answer the first.

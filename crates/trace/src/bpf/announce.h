@@ -5,37 +5,14 @@
 #pragma once
 #include "ends.h"
 #include "arena.h"
-#include "connect_record.h"
 #include "processes.h"
 
-/* The ports that a socket listens on, in every network namespace whose sockets were walked over:
- * connections that were there before the tracer were accepted there, or made elsewhere. Port 0 of
- * no namespace says whether there were more than it has room for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, struct listener_key);
-	__type(value, __u8);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-} listened SEC(".maps");
-
-/* The port of a socket, in its network namespace. */
-static __always_inline struct listener_key port_of(const struct sock *sk)
+/* Of a connection that was found, whether this end was accepted: one that connected has its SYN
+ * among what was acknowledged (tcp_rcv_synsent_state_process()), and one that was accepted begins
+ * after its own (tcp_create_openreq_child()). None had sent a FIN when it was found. */
+static __always_inline __u8 accepted(const struct row *row)
 {
-	const struct sock_common *common = &sk->__sk_common;
-
-	return (struct listener_key){ .network = common->skc_net.net->ns.inum, .port = common->skc_num };
-}
-
-static __always_inline __u8 listens(const struct sock *sk)
-{
-	struct listener_key key = port_of(sk), full = {};
-	const __u8 *is_full;
-
-	if (bpf_map_lookup_elem(&listened, &key))
-		return LISTENS;
-	is_full = bpf_map_lookup_elem(&listened, &full);
-	return is_full && *is_full ? LISTENS_NOT_ASKED : LISTENS_NOT;
+	return row->no_bytes == 0 ? ACCEPTED : row->no_bytes == 1 ? ACCEPTED_NOT : ACCEPTED_NOT_KNOWN;
 }
 
 /* Announces it; where the ring buffer is full, the next use tries again. */
@@ -50,7 +27,7 @@ static __noinline bool announce(struct row *row, __u32 pid, const char comm[16],
 	record.at = row->followed_since;
 	record.opening = row->opening;
 	if (row->opening == OPENING_FOUND)
-		record.listens = listens(sk);
+		record.accepted = accepted(row);
 	ENDS(&record, sk);
 	__builtin_memcpy(record.comm, comm, sizeof(record.comm));
 	bpf_probe_read_kernel_str(record.congestion_control, sizeof(record.congestion_control),

@@ -281,17 +281,6 @@ int held(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* A socket listens: connections that are found at its port were accepted there. */
-static __noinline void listener_found(const struct sock *sk)
-{
-	struct listener_key key = port_of(sk), full = {};
-	__u8 no = 0, yes = 1;
-
-	bpf_map_update_elem(&listened, &full, &no, BPF_NOEXIST);
-	if (bpf_map_update_elem(&listened, &key, &yes, BPF_ANY))
-		bpf_map_update_elem(&listened, &full, &yes, BPF_ANY);
-}
-
 /* One pass over the TCP sockets of a network namespace. Where it gives 1 the kernel ends the read
  * of user space, and the next one comes to the same socket again. */
 SEC("iter/tcp")
@@ -324,10 +313,8 @@ int pass(struct bpf_iter__tcp *ctx)
 		bool listener = state == TCP_LISTEN;
 
 		/* A walk comes to the sockets that listen before all others. */
-		if (listener) {
+		if (listener)
 			listens_at(sk);
-			listener_found(sk);
-		}
 		if (info && info->row != NO_ROW)
 			return 0;
 		if (!may_be_followed(sk) || (by_process() && !info))

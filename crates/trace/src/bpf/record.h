@@ -20,9 +20,9 @@ enum opening {
 };
 SHARED(enum opening);
 
-/* Whether a socket listens on the local port of a connection that was found. */
-enum listens { LISTENS_NOT_ASKED = 0, LISTENS, LISTENS_NOT };
-SHARED(enum listens);
+/* Whether this end of a connection that was found was accepted. */
+enum accepted { ACCEPTED_NOT_KNOWN = 0, ACCEPTED, ACCEPTED_NOT };
+SHARED(enum accepted);
 
 enum reason {
 	REASON_SENT_AT_ONCE = 0, /* as the index of a clock: nothing known holds the head back */
@@ -63,7 +63,7 @@ struct connection_record {
 	__u16 local_port;
 	__u16 remote_port;
 	__u8 opening;
-	__u8 listens;
+	__u8 accepted;
 	__u8 pad[2];
 	char comm[16];
 	char congestion_control[16];

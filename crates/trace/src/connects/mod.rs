@@ -32,8 +32,8 @@ const WAYS: [&[Planned]; 3] = [
     &[("peer_asked4", At::Cgroup), ("peer_asked6", At::Cgroup)],
 ];
 /// Maps that belong to the sending side.
-const SHARED: [&str; 9] =
-    ["sockets", "records", "controls", "pids", "pids_full", "setup_retries", "requests", "connect_losses", "listened"];
+const SHARED: [&str; 8] =
+    ["sockets", "records", "controls", "pids", "pids_full", "setup_retries", "requests", "connect_losses"];
 
 /// How long a SYN-ACK without an answer may still be retransmitted: the kernel's longest time
 /// between two.

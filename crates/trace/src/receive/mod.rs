@@ -37,7 +37,7 @@ const NEEDED: [Planned; 4] =
 /// The one that gives `ready`.
 const READY: Planned = ("made_ready", At::Section);
 /// Maps that belong to the sending side.
-const SHARED: [&str; 7] = ["sockets", "rows", "records", "controls", "pids", "pids_full", "listened"];
+const SHARED: [&str; 6] = ["sockets", "rows", "records", "controls", "pids", "pids_full"];
 /// Maps that only this probe has.
 const PRIVATE: [&str; 5] = ["receive_rows", "free_receive_rows", "arrivals", "receivers", "receive_losses"];
 /// Tracepoints of the needed programs, and the versions of Linux that brought them.

@@ -8,7 +8,7 @@ use record::{
 use super::waits;
 use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
-    CLOCK_SHIFT, LISTENS, LISTENS_NOT, LISTENS_NOT_ASKED, OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND,
+    ACCEPTED, ACCEPTED_NOT, ACCEPTED_NOT_KNOWN, CLOCK_SHIFT, OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND,
     RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawJudged, RawLost, RawSend, RawState,
     RawTotals, WAIT_CLOCKS, WAIT_NONE, WAIT_NOT_KNOWN,
 };
@@ -58,11 +58,11 @@ fn connection(raw: &RawConnection) -> Result<Connection, DecodeError> {
             OPENING_ACCEPTED => Opening::Accepted,
             other => return Err(DecodeError::Malformed { field: "opening", value: other }),
         },
-        listens: match raw.listens.into() {
-            LISTENS_NOT_ASKED => None,
-            LISTENS => Some(true),
-            LISTENS_NOT => Some(false),
-            other => return Err(DecodeError::Malformed { field: "listens", value: other }),
+        accepted: match raw.accepted.into() {
+            ACCEPTED_NOT_KNOWN => None,
+            ACCEPTED => Some(true),
+            ACCEPTED_NOT => Some(false),
+            other => return Err(DecodeError::Malformed { field: "accepted", value: other }),
         },
         since: Instant::from_nanos(raw.at),
         congestion_control: Comm(raw.congestion_control).to_string(),
@@ -397,10 +397,10 @@ mod tests {
             assert_eq!((c.local, c.remote), (address([4; 16], 6), address([5; 16], 7)));
             assert_eq!((c.opening, c.since.as_nanos(), c.congestion_control.as_str()), (opening, 3, "reno"));
         }
-        for (number, listens) in [(LISTENS_NOT_ASKED, None), (LISTENS, Some(true)), (LISTENS_NOT, Some(false))] {
-            raw.listens = number as _;
+        for (number, accepted) in [(ACCEPTED_NOT_KNOWN, None), (ACCEPTED, Some(true)), (ACCEPTED_NOT, Some(false))] {
+            raw.accepted = number as _;
             let Ok(Record::Connection(c)) = decode(raw.as_bytes(), TICK) else { panic!("not a connection") };
-            assert_eq!(c.listens, listens);
+            assert_eq!(c.accepted, accepted);
         }
         raw.opening = 9;
         assert_eq!(decode(raw.as_bytes(), TICK), Err(DecodeError::Malformed { field: "opening", value: 9 }));

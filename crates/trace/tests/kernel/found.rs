@@ -1,7 +1,7 @@
-//! Which end of a connection that is older than the trace was accepted: the one with a port that is
-//! listened on.
+//! Which end of a connection that is older than the trace connected, and which was accepted.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 
 use record::{Event, Opening};
 use tier::Need;
@@ -13,36 +13,28 @@ const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 /// What is told of the connections with this local end.
 fn told(events: &[Event], end: SocketAddr) -> Vec<(Opening, Option<bool>)> {
     let of = |event: &Event| match event {
-        Event::Connection(c) if c.local == end => Some((c.opening, c.listens)),
+        Event::Connection(c) if c.local == end => Some((c.opening, c.accepted)),
         _ => None,
     };
     events.iter().filter_map(of).collect()
 }
 
 #[test]
-fn a_connection_that_was_there_was_accepted_where_its_port_is_listened_on() {
+fn each_end_of_a_connection_that_was_there_is_known_also_where_nobody_listens_any_more() {
     tier::needs!(Need::Root, BTF);
     for backend in BACKENDS {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (client, server) = accept_one(&listener);
+        let (mut client, mut server) = accept_one(&listener);
         let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        for (from, to) in [(&mut client, &mut server), (&mut server, &mut client)] {
+            from.write_all(&[7; 5_000]).unwrap();
+            to.read_exact(&mut [0; 5_000]).unwrap();
+        }
         let trace = Trace::start(&traffic::on(traffic::port(port), backend));
-        // One that begins now is known by who opened it.
-        let later = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (events, _) = trace.finish();
-        let found = |listens| vec![(Opening::Found, Some(listens))];
-        assert_eq!(told(&events, server.local_addr().unwrap())[..1], found(true), "{backend}");
+        let found = |accepted| vec![(Opening::Found, Some(accepted))];
+        assert_eq!(told(&events, server.local_addr().unwrap()), found(true), "{backend}");
         assert_eq!(told(&events, client.local_addr().unwrap()), found(false), "{backend}");
-        assert_eq!(told(&events, later.local_addr().unwrap()), [(Opening::Connected, None)], "{backend}");
     }
-}
-
-/// A server of one connection closes its listener: that it was accepted cannot be seen any more.
-#[test]
-fn a_port_that_is_listened_on_no_more_tells_nothing() {
-    tier::needs!(Need::Root, BTF);
-    let (_client, server) = traffic::pair();
-    let trace = Trace::start(&traffic::port(server.local_addr().unwrap().port()));
-    let (events, _) = trace.finish();
-    assert_eq!(told(&events, server.local_addr().unwrap()), [(Opening::Found, Some(false))]);
 }

@@ -282,7 +282,7 @@ mod tests {
             opening: Opening::Found,
             since: at(id),
             congestion_control: "cubic".into(),
-            listens: None,
+            accepted: None,
         })
     }
 
