@@ -182,7 +182,7 @@ mod tests {
         let said = transfers(&traced(), &facts(0)).expect("a sentence").text.to_string().replace('\u{a0}', " ");
         assert_eq!(
             said,
-            "1 transfer: 6.25 MiB in 4.00 s, 13.1 Mbit/s. What limited, in shares of the time: the send buffer 68 %, the congestion window 23 %. \
+            "1 transfer: 6.25 MiB in 4.00 s, 13.1 Mbit/s. What limited, in shares of the time: the send buffer 68 %, the congestion window 22 %. \
              Without the first, at most 2.70 s of it could be saved."
         );
     }

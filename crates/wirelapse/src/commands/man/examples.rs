@@ -123,7 +123,7 @@ pub const EXAMPLES: &[(&str, &str, &str)] = &[
     ),
     (
         "wirelapse-study",
-        "wirelapse study reception --two-machines > reception.sh",
+        "wirelapse study reception --two-machines",
         "a script that compares reception techniques on two machines with NICs",
     ),
     (
