@@ -47,7 +47,7 @@ pub(super) fn late<'v, 'a>(view: &View<'v, 'a>) -> Shown<'v, 'a> {
 }
 
 pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
-    let shown = late(view);
+    let shown = &view.late_aaaa;
     let more = shown.more();
     let text = |case: &Case<'_>| {
         let late = shown.by_case().find(|(c, _)| c.number == case.number).map_or(0, |(_, waited)| waited);

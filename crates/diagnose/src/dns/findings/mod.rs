@@ -33,6 +33,8 @@ pub(super) struct View<'v, 'a> {
     cases: &'v [Case<'a>],
     /// The servers of DNS itself, by address, with the tries that went to each.
     servers: BTreeMap<SocketAddr, Asked<'v, 'a>>,
+    /// See [`late_aaaa::late`].
+    late_aaaa: Shown<'v, 'a>,
 }
 
 /// A server with its tries: a lookup, and the place of the try in it.
@@ -70,8 +72,8 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
 impl<'v, 'a> View<'v, 'a> {
     pub(super) fn new(cases: &'v [Case<'a>], servers: &'v [Server]) -> Self {
         let own = servers.iter().filter(|s| s.protocol == Protocol::Dns);
-        let mut view =
-            Self { cases, servers: own.map(|s| (s.server, Asked { server: s, tries: Vec::new() })).collect() };
+        let servers = own.map(|s| (s.server, Asked { server: s, tries: Vec::new() })).collect();
+        let mut view = Self { cases, servers, late_aaaa: Shown::default() };
         for case in view.cases() {
             for (i, e) in case.tries.iter().enumerate() {
                 if let Some(asked) = view.servers.get_mut(&e.server) {
@@ -79,6 +81,7 @@ impl<'v, 'a> View<'v, 'a> {
                 }
             }
         }
+        view.late_aaaa = late_aaaa::late(&view);
         view
     }
 
@@ -105,7 +108,7 @@ impl<'v, 'a> View<'v, 'a> {
 }
 
 /// The lookups that show something, each with the time that its client waited for it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Shown<'v, 'a>(Vec<(&'v Case<'a>, Range<u64>)>);
 
 impl<'v, 'a> Shown<'v, 'a> {

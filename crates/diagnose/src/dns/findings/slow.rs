@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use record::Nanos;
 use record::dns::DnsFinding;
 
-use super::{Asked, Shown, View, host, late_aaaa};
+use super::{Asked, Shown, View, host};
 use crate::dns::lookup::Case;
 
 /// A median that people notice.
@@ -22,7 +22,7 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     medians.sort_unstable();
     let fastest = |but: SocketAddr| medians.iter().copied().find(|(_, server)| *server != but);
     // What is late beside its other half is a finding of its own.
-    let halves: HashSet<u64> = late_aaaa::late(view).by_case().map(|(case, _)| case.number).collect();
+    let halves: HashSet<u64> = view.late_aaaa.by_case().map(|(case, _)| case.number).collect();
     view.servers().flat_map(|s| of_server(s, fastest(s.server.server), &halves)).collect()
 }
 
