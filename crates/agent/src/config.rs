@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use record::histogram::SeriesKey;
 use record::{Connect, Connection, IpPrefix, Leg, Nanos, Opening, Question, Ratio};
+use summary::Trigger;
 
 pub use read::parse;
 pub(crate) use read::port;
@@ -30,6 +31,8 @@ pub struct Config {
     pub store: Option<Store>,
     /// The API that is asked for names; `None` without the section.
     pub kubernetes: Option<Kubernetes>,
+    /// The flight recorder; `None` without the section.
+    pub recorder: Option<Recorder>,
 }
 
 /// `[target]`: which connections. Without any criterion all of the machine.
@@ -218,6 +221,35 @@ impl Place {
     }
 }
 
+/// `[recorder]`: what is written with what led to it once it happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorder {
+    /// Any of these.
+    pub until: Vec<Trigger>,
+    /// How much of what came before is kept, and how long it goes on afterwards.
+    pub keep: Nanos,
+    /// The most memory for what is kept, bytes.
+    pub memory: u64,
+    /// Whether packets are kept too.
+    pub packets: bool,
+    /// Where the runs are written.
+    pub directory: PathBuf,
+    /// How long nothing is recorded once a run was written.
+    pub pause: Nanos,
+    /// The most that all runs in the directory take; the oldest make room.
+    pub max_bytes: u64,
+}
+
+impl Target {
+    /// Whether no criterion is there: it is all connections of the machine.
+    pub fn is_everything(&self) -> bool {
+        let Self { ports, peers, cgroups, programs, units, containers, sample: _, max_connections: _ } = self;
+        ports.is_empty()
+            && cgroups.is_empty()
+            && [peers, programs, units, containers].into_iter().all(|names| names.is_empty())
+    }
+}
+
 impl Default for Target {
     fn default() -> Self {
         Self {
@@ -314,6 +346,7 @@ impl Config {
             ("[otlp] the port of endpoint", port(self) != port(new)),
             ("[store] url, spool, and whether there is a sample", place(self) != place(new)),
             ("[kubernetes]", self.kubernetes != new.kubernetes),
+            ("[recorder]", self.recorder != new.recorder),
         ]
         .into_iter()
         .filter_map(|(key, changed)| changed.then_some(key))

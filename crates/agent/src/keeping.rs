@@ -53,14 +53,14 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Looks whether runs can be written, and makes nothing: the directory, or the lowest one above
-    /// it that is there.
+    /// Looks whether runs can be written to a directory, and makes nothing: to it, or to the lowest
+    /// one above it that is there.
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn check(settings: &Store) -> Result<(), Error> {
+    pub fn check(directory: &Path) -> Result<(), Error> {
         use rustix::fs::{Access, access};
-        let above = settings.place.directory().ancestors();
+        let above = directory.ancestors();
         let there = above.into_iter().find(|path| path.try_exists().unwrap_or(true)).unwrap_or(Path::new("/"));
         // A file has no such name below it.
         let inside = there.join(".");

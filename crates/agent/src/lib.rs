@@ -3,7 +3,7 @@
 //! **Does:** takes what a tracer's histograms say ([`Agent::observe`]), keeps it as series with
 //! names that people know ([`accounts`], [`naming`]), answers scrapes ([`endpoint`]), pushes to a
 //! collector ([`push`]), and writes runs to a directory or an S3-compatible store ([`keeping`],
-//! [`upload`]).
+//! [`upload`]). Beside it a flight recorder writes what led to something rare ([`recorder`]).
 //!
 //! **Does not:** trace, or give up privileges: the caller does, between [`Agent::open`] and
 //! [`Agent::start`].
@@ -27,6 +27,7 @@ mod now;
 mod places;
 mod presence;
 pub mod push;
+pub mod recorder;
 mod tls;
 pub mod upload;
 mod usage;

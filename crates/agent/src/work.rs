@@ -20,6 +20,7 @@ use crate::keeping::Keeper;
 use crate::naming::Naming;
 use crate::presence::Presence;
 use crate::push::Push;
+use crate::recorder::Said;
 use crate::upload::{self, Upload};
 use crate::{Counts, Error, Now, now, usage};
 
@@ -70,6 +71,8 @@ pub struct Agent {
     target: Option<upload::Target>,
     upload: Option<Upload>,
     last: Option<(WallInstant, Arc<Snapshot>)>,
+    /// How the flight recorder goes, where there is one.
+    recorder: Option<metrics::Recorder>,
     /// Of what was missed, by counter: how much of it was said, and when.
     missed: BTreeMap<&'static str, (u64, WallInstant)>,
     due: Due,
@@ -139,6 +142,7 @@ impl Agent {
             target,
             upload: None,
             last: None,
+            recorder: None,
             missed: BTreeMap::new(),
             added: Accumulated { from: now.at, series: BTreeMap::new() },
             ending: false,
@@ -248,6 +252,7 @@ impl Agent {
             lost: observed.lost,
             coverage: observed.coverage,
             targets: self.presence.rules().to_vec(),
+            recorder: self.recorder,
             agent: metrics::Agent {
                 version: self.version.clone(),
                 cpu_user,
@@ -318,6 +323,13 @@ impl Agent {
     /// Takes what the cgroups, units and containers of the target name now.
     pub fn targets(&mut self, rules: Vec<metrics::Rule>) {
         self.counts.say(self.presence.take(rules, WallInstant::now()));
+    }
+
+    /// Takes how the flight recorder goes.
+    pub fn recorded(&mut self, said: Said) {
+        let Said { at_work, runs, triggers, failures, news } = said;
+        self.recorder = Some(metrics::Recorder { at_work, runs, triggers, failures });
+        self.counts.say(news);
     }
 
     /// A record of the tracer, which came at about `at`.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::SigSet;
+use rustix::process::Signal;
 
 /// Where root looks for programs: folders that root alone writes. What PATH says may be a user's.
 const OF_THE_SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -32,6 +33,14 @@ pub fn command(program: &Path) -> Command {
     // SAFETY: a system call, which takes no memory and no lock.
     unsafe { command.pre_exec(signals_come) };
     command
+}
+
+/// Has a program end with the thread that starts it, as SIGTERM ends it: nothing that runs beside a
+/// process outlives that.
+pub fn end_with_parent(command: &mut Command) {
+    let ends = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?);
+    // SAFETY: a system call, which takes no memory and no lock.
+    unsafe { command.pre_exec(ends) };
 }
 
 #[cfg(test)]

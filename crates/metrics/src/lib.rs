@@ -21,7 +21,7 @@ pub mod text;
 
 pub use family::{Family, Kind, Point, Value};
 pub use record::histogram::{Histogram, Series};
-pub use snapshot::{Agent, Labelled, Rule, Snapshot};
+pub use snapshot::{Agent, Labelled, Recorder, Rule, Snapshot};
 
 /// The label that marks the series of all sends that found no room for another series; its value is
 /// `true`. OpenTelemetry's SDKs use the same.

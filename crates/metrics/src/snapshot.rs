@@ -56,6 +56,19 @@ pub struct Rule {
     pub missed: u64,
 }
 
+/// How the agent's flight recorder goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorder {
+    /// Whether it waits for something to happen, or writes what did.
+    pub at_work: bool,
+    /// Runs that it has written.
+    pub runs: u64,
+    /// How often something happened that it waits for, in these runs.
+    pub triggers: u64,
+    /// How often it ended without a run.
+    pub failures: u64,
+}
+
 /// The figures of an agent at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
@@ -75,6 +88,8 @@ pub struct Snapshot {
     pub coverage: Coverage,
     /// What the cgroups, units and containers of the target name.
     pub targets: Vec<Rule>,
+    /// Its flight recorder, where there is one.
+    pub recorder: Option<Recorder>,
     /// The agent's own figures.
     pub agent: Agent,
 }
@@ -433,6 +448,10 @@ impl Snapshot {
             });
             Family { name, unit, help, kind, points: points.collect() }
         };
+        let of_recorder = |name, unit, help, kind, get: fn(&Recorder) -> u64| {
+            let points = self.recorder.iter().map(|of| self.own(None, Value::Whole(get(of)))).collect();
+            Family { name, unit, help, kind, points }
+        };
         let (whole, coverage) = (Value::Whole, self.coverage);
         vec![
             Family {
@@ -462,6 +481,34 @@ impl Snapshot {
                 "Of the cgroups that came, those that were gone before they could be followed.",
                 Kind::Counter,
                 |of| of.missed,
+            ),
+            of_recorder(
+                "wirelapse.recorder.at_work",
+                "",
+                "1 while the flight recorder waits for a trigger or writes a run; 0 in its pause after a run, and while it fails.",
+                Kind::Gauge,
+                |of| of.at_work.into(),
+            ),
+            of_recorder(
+                "wirelapse.recorder.runs",
+                "{run}",
+                "Runs that the flight recorder wrote.",
+                Kind::Counter,
+                |of| of.runs,
+            ),
+            of_recorder(
+                "wirelapse.recorder.triggers",
+                "{trigger}",
+                "Times that a trigger of the flight recorder happened, from the first until the end of each run.",
+                Kind::Counter,
+                |of| of.triggers,
+            ),
+            of_recorder(
+                "wirelapse.recorder.failures",
+                "{failure}",
+                "Times that the flight recorder could not begin, or ended without a run.",
+                Kind::Counter,
+                |of| of.failures,
             ),
             one(
                 "wirelapse.series",
@@ -636,6 +683,7 @@ pub(crate) mod tests {
                 came: 2,
                 missed: 0,
             }],
+            recorder: Some(Recorder { at_work: true, runs: 2, triggers: 77, failures: 1 }),
             coverage: Coverage { followed: Nanos(10), armed: Nanos(5), bytes_written: 100, bytes_armed: 50 },
             agent: Agent {
                 version: "0.1.0".into(),
@@ -694,6 +742,10 @@ pub(crate) mod tests {
                 "wirelapse_target_cgroups",
                 "wirelapse_target_started_total",
                 "wirelapse_target_missed_total",
+                "wirelapse_recorder_at_work",
+                "wirelapse_recorder_runs_total",
+                "wirelapse_recorder_triggers_total",
+                "wirelapse_recorder_failures_total",
                 "wirelapse_series",
                 "wirelapse_series_limit",
                 "wirelapse_followed_seconds_total",

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use record::histogram::bucket_of;
 use record::{Leg, Nanos, Question, Ratio};
 use settings::{Table, Value, Wrong};
+use summary::Trigger;
 
-use super::{Asked, Config, Histograms, Kubernetes, Otlp, Place, Port, Prometheus, Store, Target, Tls};
+use super::{Asked, Config, Histograms, Kubernetes, Otlp, Place, Port, Prometheus, Recorder, Store, Target, Tls};
 
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9956);
 const SPOOL: &str = "/var/lib/wirelapse/spool";
+const RECORDED: &str = "/var/lib/wirelapse/recorded";
 
 /// Where the kubelet puts what a container needs to ask the API.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -49,6 +51,9 @@ pub fn parse(file: &str, text: &str) -> Result<Config, Wrong> {
         }
         if let Some(section) = file.take("kubernetes") {
             config.kubernetes = Some(section.table("[kubernetes]", kubernetes)?);
+        }
+        if let Some(section) = file.take("recorder") {
+            config.recorder = Some(section.table("[recorder]", recorder)?);
         }
         Ok(config)
     })
@@ -314,6 +319,30 @@ fn kubernetes(keys: &mut Table<'_>) -> Result<Kubernetes, Wrong> {
     })
 }
 
+fn recorder(keys: &mut Table<'_>) -> Result<Recorder, Wrong> {
+    let duration = |value: Option<Value<'_>>, usual| value.map_or(Ok(usual), |value| value.duration(LEAST));
+    let bytes = |value: Option<Value<'_>>, usual| value.map_or(Ok(usual), |value| value.parsed(quantity::parse::bytes));
+    let keep = duration(keys.take("keep"), Nanos::from_secs(30))?;
+    let memory = bytes(keys.take("memory"), 128 << 20)?;
+    let packets = keys.take("packets").map_or(Ok(false), |value| value.flag())?;
+    let pause = duration(keys.take("pause"), Nanos::from_secs(600))?;
+    let max_bytes = bytes(keys.take("max_bytes"), 1 << 30)?;
+    let mut directory = PathBuf::from(RECORDED);
+    if let Some(value) = keys.take("directory") {
+        directory = value.name()?.into();
+        if !directory.is_absolute() {
+            return Err(value.wrong(format!("{:?} is not an absolute path of a directory", directory.display())));
+        }
+    }
+    let value = keys.need("until", "[recorder] needs until, as in \"send > 40ms\"")?;
+    let at = value.at();
+    let until = each(Some(value), |value, text| Trigger::parse(&text).map_err(|why| value.wrong(why.to_string())))?;
+    if until.is_empty() {
+        return Err(at.wrong("at least one trigger is needed, such as [\"send > 40ms\"]"));
+    }
+    Ok(Recorder { until, keep, memory, packets, directory, pause, max_bytes })
+}
+
 fn ratio(value: &Value<'_>) -> Result<Ratio, Wrong> {
     value.parsed(quantity::parse::ratio)
 }
@@ -359,6 +388,14 @@ rotate = "1h"
 keep = "30d"
 max_bytes = "10GiB"
 sample = "1/1000"
+[recorder]
+until = ["send > 40ms", "reset"]
+keep = "10s"
+memory = "64MiB"
+packets = true
+directory = "/srv/rare"
+pause = "1m"
+max_bytes = "5GiB"
 "#;
 
     #[test]
@@ -383,6 +420,17 @@ sample = "1/1000"
             store.place,
             Place::S3 { bucket: "bucket".into(), prefix: "some/prefix".into(), spool: SPOOL.into() }
         );
+        let until: Vec<_> = ["send > 40ms", "reset"].map(|text| Trigger::parse(text).unwrap()).into();
+        let recorder = Recorder {
+            until,
+            keep: Nanos::from_secs(10),
+            memory: 64 << 20,
+            packets: true,
+            directory: "/srv/rare".into(),
+            pause: Nanos::from_secs(60),
+            max_bytes: 5 << 30,
+        };
+        assert_eq!(config.recorder, Some(recorder));
     }
 
     #[test]
@@ -429,6 +477,13 @@ sample = "1/1000"
             ("[target]\nport = \"8100-8000\"\n", "c.toml:2:8: \"8100-8000\" is not a port"),
             ("[target]\npeer = [\"x\"]\n", "c.toml:2:9: \"x\" is not a network"),
             ("[target]\nmax_connections = 0\n", "c.toml:2:19: a whole number from 1 to 1048576 is needed here"),
+            ("[recorder]\nkeep = \"5s\"\n", "c.toml:1:2: [recorder] needs until"),
+            ("[recorder]\nuntil = [\"sned > 1s\"]\n", "c.toml:2:10: there is no trigger \"sned\""),
+            ("[recorder]\nuntil = []\n", "c.toml:2:1: at least one trigger is needed"),
+            (
+                "[recorder]\nuntil = \"reset\"\ndirectory = \"x\"\n",
+                "c.toml:3:13: \"x\" is not an absolute path of a directory",
+            ),
             ("[target\n", "c.toml:1:"),
         ] {
             let error = parse("c.toml", text).unwrap_err().to_string();
@@ -447,6 +502,7 @@ sample = "1/1000"
         assert_eq!(changed("10GiB", "1GiB"), [""; 0]);
         assert_eq!(changed("4318", "4319"), ["[otlp] the port of endpoint"]);
         assert_eq!(changed("max_series = 100", "max_series = 101"), ["[histograms]"]);
+        assert_eq!(changed("5GiB", "6GiB"), ["[recorder]"]);
         assert_eq!(changed(":9999", ":9998"), ["[prometheus] listen, token_file, tls and buckets"]);
     }
 }

@@ -1,22 +1,24 @@
 //! `wirelapse agent`: observe all sends of a host, always, and give the figures to Prometheus,
 //! OpenTelemetry and a store.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::agent::config::{Asked, Config, Place, Port, Prometheus};
+use ::agent::config::{self, Asked, Config, Place, Port, Prometheus};
 use ::agent::endpoint::Endpoint;
 use ::agent::keeping::Keeper;
 use ::agent::naming::Naming;
+use ::agent::recorder::{Ask, Recordings, Said};
 use ::agent::{Agent, Now, Observed, Rule};
 use anyhow::Context as _;
-use record::{Coverage, Ratio, Sampling};
+use record::{Coverage, Ratio, Sampling, Utc};
 use rights::Kept;
 use rustix::thread::CapabilitySet;
 use trace::histograms::{Dimensions, Ports, Prefixes};
-use trace::{Histograms, Target, Tracer};
+use trace::{Histograms, Privileged, Target, Tracer};
 
 use crate::criteria::{Criteria, followed};
 use crate::exit::BadInput;
@@ -61,7 +63,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Endpoint::check(endpoint)?;
             open_endpoint(endpoint).iter().for_each(|warning| complain!("{warning}"));
         }
-        config.store.as_ref().map_or(Ok(()), Keeper::check)?;
+        let written = config.store.iter().map(|store| store.place.directory());
+        let recorded = config.recorder.iter().map(|recorder| recorder.directory.as_path());
+        written.chain(recorded).try_for_each(Keeper::check)?;
         let mut out = crate::output::stdout().lock();
         writeln!(out, "{} is right.", harmless(&args.config.display().to_string()))?;
         for line in described(&config) {
@@ -83,15 +87,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let host = config.host.clone().unwrap_or_else(|| machine::Names::here().host);
     let provenance = provenance::of_trace(target, sampling, &tracer);
     let kept = Needs::of(args, &config, &traced.target);
+    let mut recordings = recordings(&config, &args.root)?;
     let mut agent = Agent::open(config, &host, &args.root, provenance, now())?;
     if let Some(address) = agent.address() {
         complain!("listening at {address}");
     }
-    // Who may enter other network namespaces has a second process do it; this one keeps nothing.
-    if rustix::thread::capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::SYS_ADMIN)) {
-        let limit = || rights::keep_for_walks().map_err(std::io::Error::other);
-        // The tracer alone asks that process.
-        tracer.hand_over(limit, |()| ())?;
+    // Who may enter other network namespaces, or record, has a second process do it; this one keeps
+    // nothing.
+    let mut recorder = None;
+    let enters = rustix::thread::capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::SYS_ADMIN));
+    if enters || recordings.is_some() {
+        let folder = recordings.as_ref().map(|of| of.directory().to_owned());
+        let limit = || folder.as_deref().map_or_else(rights::keep_for_walks, rights::keep_for_recordings);
+        let records = recordings.is_some();
+        let asked = tracer.hand_over(
+            || limit().map_err(std::io::Error::other),
+            |ask| recordings.as_mut().map_or_else(Said::default, |of| of.serve(ask, Utc::from_nanos(now().unix_ns()))),
+        )?;
+        recorder = records.then_some(Recorder { asked, at: None });
     }
     kept.keep(&agent.ports())?;
     agent.start()?;
@@ -104,11 +117,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         tracer.poll(Duration::ZERO, &mut |event| agent.event(&event, at)).context("the agent cannot go on")?;
         agent.targets(named(&tracer));
         agent.see_clock(now().clock);
+        if let Some(recorder) = &mut recorder {
+            recorder.tick(&mut agent)?;
+        }
         if agent.wait(if records { SHORT_TURN } else { TURN }) {
             let observed = gauge.read(&mut tracer)?;
             agent.observe(observed, now());
         }
         agent.news().iter().for_each(|line| complain!("{line}"));
+    }
+    if let Some(recorder) = &recorder {
+        agent.recorded(recorder.asked.ask(&Ask::End)?);
     }
     gauge.at = None;
     let last = gauge.read(&mut tracer)?;
@@ -117,6 +136,30 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let news = agent.finish(last, now());
     news.iter().for_each(|line| complain!("{line}"));
     Ok(())
+}
+
+/// The flight recorder, where the configuration has one. Its cgroups, units and containers are
+/// below `root`.
+fn recordings(config: &Config, root: &Path) -> anyhow::Result<Option<Recordings>> {
+    let more: [OsString; 2] = ["--as-agent".into(), root.into()];
+    let open = |of: &config::Recorder| Recordings::open(of.clone(), &config.target, &more);
+    Ok(config.recorder.as_ref().map(open).transpose()?)
+}
+
+/// Asks the process that records how it goes.
+struct Recorder {
+    asked: Privileged<Ask, Said>,
+    at: Option<std::time::Instant>,
+}
+
+impl Recorder {
+    fn tick(&mut self, agent: &mut Agent) -> anyhow::Result<()> {
+        if self.at.is_none_or(|at| at.elapsed() >= TURN) {
+            self.at = Some(std::time::Instant::now());
+            agent.recorded(self.asked.ask(&Ask::Tick)?);
+        }
+        Ok(())
+    }
 }
 
 /// A warning where whoever reaches the endpoint may read it.
@@ -304,6 +347,18 @@ fn described(config: &Config) -> Vec<String> {
     }
     if config.kubernetes.is_some() {
         lines.push("Kubernetes: pods and services are asked for at the API.".into());
+    }
+    if let Some(recorder) = &config.recorder {
+        let triggers: Vec<String> = recorder.until.iter().map(|trigger| format!("`{trigger}`")).collect();
+        lines.push(format!(
+            "Recorder: until {}, the last {} in at most {} of memory; runs in {}, at most {}, with a pause of {} after each.",
+            triggers.join(" or "),
+            quantity::exact_duration(recorder.keep),
+            quantity::bytes(recorder.memory),
+            recorder.directory.display(),
+            quantity::bytes(recorder.max_bytes),
+            quantity::exact_duration(recorder.pause)
+        ));
     }
     if config.prometheus.is_none() && config.otlp.is_none() && config.store.is_none() {
         lines.push("Nothing takes the figures: add [prometheus], [otlp] or [store].".into());

@@ -159,6 +159,10 @@ pub struct Args {
     /// Run CMD as root even if another user called sudo
     #[arg(long, requires = "command", help_heading = "Program to run")]
     as_root: bool,
+    /// Trace as the agent does, whose recorder this is: with its rights alone, and wait for
+    /// cgroups, units and containers, which are below this root
+    #[arg(long, value_name = "ROOT", hide = true)]
+    as_agent: Option<std::path::PathBuf>,
     /// How the stages are timed
     #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = heading::COST)]
     backend: Backend,
@@ -262,7 +266,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limit = || ::rights::keep_for_walks().map_err(std::io::Error::other);
     let mut service = Service { hosts: hosts::Names::default(), networks };
     let rights = Rights(tracer.hand_over(limit, |request| service.serve(request))?);
-    let read = followed(&request.config.target, Path::new("/"));
+    let read = followed(&request.config.target, args.as_agent.as_deref().unwrap_or(Path::new("/")));
+    // What packets are of is read from the paths of cgroups.
+    let cgroups = request.packets.as_ref().and_then(|_| machine::who::mount());
+    let read: Vec<_> = read.into_iter().chain(cgroups).collect();
     ::rights::keep_for_trace(run, &named, &read)?;
 
     let mut labs_seen = None::<Instant>;

@@ -444,3 +444,96 @@ fn questions_of_dns_are_counted_with_their_answers_and_retries() {
     assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
     assert!(agent.wait().unwrap().success());
 }
+
+/// A child of a process that is `wirelapse trace`, further down too.
+fn recorder_of(agent: u32) -> Option<u32> {
+    let text = |pid: u32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let children = |pid: u32| -> Vec<u32> {
+        text(pid, &format!("task/{pid}/children")).split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    };
+    let is_one = |pid: &u32| text(*pid, "cmdline").contains("\0trace\0");
+    children(agent).into_iter().flat_map(children).find(is_one)
+}
+
+/// The runs that are recorded in a folder.
+fn recorded(folder: &Path) -> Vec<std::path::PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_storm_is_one_recorded_run_a_count_and_a_pause() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    const TIMES: u64 = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("recorded");
+    fs::create_dir(&runs).unwrap();
+    chown(&runs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let toml = format!(
+        "[target]\nport = {port}\n[prometheus]\nlisten = \"127.0.0.1:0\"\n[recorder]\nuntil = [\"send > 1ns\"]\nkeep = \"1s\"\n\
+         packets = true\ndirectory = \"{}\"\npause = \"1h\"\n",
+        runs.display()
+    );
+    let (mut agent, address, mut said) = agent_of(dir.path(), &toml);
+    tier::until("it waits", || sum(&scrape(&address), "wirelapse_recorder_at_work") == 1);
+    let recorder = recorder_of(agent.id()).expect("a trace");
+    let attached = || {
+        let fds = fs::read_dir(format!("/proc/{recorder}/fdinfo")).into_iter().flatten().flatten();
+        let text = |fd: fs::DirEntry| fs::read_to_string(fd.path()).unwrap_or_default();
+        fds.map(text).any(|text| text.contains("link_type:\tcgroup"))
+    };
+    tier::until("it traces", attached);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(recorded(&runs).is_empty(), "written before anything happened");
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for _ in 0..TIMES {
+        client.write_all(&[7; 50]).unwrap();
+        server.read_exact(&mut [0; 50]).unwrap();
+    }
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let all = recorded(&runs);
+    assert_eq!(all.len(), 1, "{all:?}");
+    let begins = format!("wirelapse: recorded {}: `send > 1ns` at ", all[0].display());
+    assert!(line.starts_with(&begins) && line.ends_with(&format!(" It happened {TIMES} times.\n")), "{line}");
+    let run = store::Run::open(&all[0]).unwrap();
+    assert_eq!((run.rows().unwrap().sends, run.state()), (TIMES, store::State::Finished));
+    assert!(all[0].join("packets.pcapng").exists());
+    let figures = scrape(&address);
+    for (metric, n) in [("runs_total", 1), ("triggers_total", TIMES), ("failures_total", 0), ("at_work", 0)] {
+        assert_eq!(sum(&figures, &format!("wirelapse_recorder_{metric}")), n, "{metric}: {figures}");
+    }
+    // What happens in the pause is neither a run nor counted.
+    client.write_all(&[7; 50]).unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!((recorded(&runs).len(), recorder_of(agent.id())), (1, None));
+    assert_eq!(sum(&scrape(&address), "wirelapse_recorder_triggers_total"), TIMES);
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
+    assert!(agent.wait().unwrap().success());
+}
+
+#[test]
+fn a_recorder_ends_with_its_agent_however_that_ends() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("recorded");
+    fs::create_dir(&runs).unwrap();
+    chown(&runs, Some(NOBODY), Some(NOBODY)).unwrap();
+    let toml = format!(
+        "[target]\nunit = \"none-such.service\"\n[prometheus]\nlisten = \"127.0.0.1:0\"\n[recorder]\nuntil = \"reset\"\ndirectory = \"{}\"\n",
+        runs.display()
+    );
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let (mut agent, address, _said) = agent_of(dir.path(), &toml);
+        tier::until("it waits", || sum(&scrape(&address), "wirelapse_recorder_at_work") == 1);
+        let recorder = recorder_of(agent.id()).expect("a trace");
+        // SAFETY: signals a process that this test started and has not waited for.
+        assert_eq!(unsafe { libc::kill(agent.id() as i32, signal) }, 0);
+        agent.wait().unwrap();
+        tier::until("it has ended", || !Path::new(&format!("/proc/{recorder}")).exists());
+        assert!(recorded(&runs).is_empty());
+    }
+}

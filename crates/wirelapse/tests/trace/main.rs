@@ -24,6 +24,7 @@ mod trace_packets;
 mod trace_reasons;
 mod trace_recorder;
 mod trace_requests;
+mod trace_triggers;
 mod trace_trouble;
 mod trace_truth;
 mod watch;

@@ -16,7 +16,7 @@ use tier::{Need, text};
 use wire::Capture;
 
 /// A flight recorder on a port, with packets, whose run is `run` in this folder.
-fn recording(port: u16, folder: &Path, more: &[&str]) -> Child {
+pub fn recording(port: u16, folder: &Path, more: &[&str]) -> Child {
     let port = port.to_string();
     let mut command = tracing(&["--port", &port, "--packets", "-o", "run"]);
     let trace = command.args(more).current_dir(folder).spawn().unwrap();
@@ -26,12 +26,12 @@ fn recording(port: u16, folder: &Path, more: &[&str]) -> Child {
     trace
 }
 
-fn is_empty(folder: &Path) -> bool {
+pub fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().next().is_none()
 }
 
 /// So many messages there and back, one after the other.
-fn exchange(client: &mut TcpStream, server: &mut TcpStream, times: usize) {
+pub fn exchange(client: &mut TcpStream, server: &mut TcpStream, times: usize) {
     for _ in 0..times {
         client.write_all(&[7; 50]).unwrap();
         server.read_exact(&mut [0; 50]).unwrap();
@@ -41,17 +41,17 @@ fn exchange(client: &mut TcpStream, server: &mut TcpStream, times: usize) {
 }
 
 /// What it said, after a success.
-fn said(out: &Output) -> String {
+pub fn said(out: &Output) -> String {
     assert!(out.status.success(), "{out:?}");
     text(&out.stdout) + &text(&out.stderr)
 }
 
 /// The first sentence of a report, below its title.
-fn first_sentence(report: &str) -> &str {
+pub fn first_sentence(report: &str) -> &str {
     report.split("\n\n").nth(1).unwrap()
 }
 
-fn packets(file: &Path) -> usize {
+pub fn packets(file: &Path) -> usize {
     let bytes = std::fs::read(file).unwrap();
     let mut capture = Capture::from_bytes(&bytes).unwrap();
     let mut n = 0;

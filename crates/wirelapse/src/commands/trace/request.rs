@@ -73,7 +73,13 @@ pub struct Request {
 
 impl Request {
     pub fn from_args(args: &Args) -> anyhow::Result<Self> {
-        let Aimed { target, words } = args.criteria.aim(args.all)?;
+        let Aimed { mut target, words } = match &args.as_agent {
+            None => args.criteria.aim(args.all)?,
+            Some(_) => args.criteria.aim_once_there(args.all)?,
+        };
+        if let Some(root) = &args.as_agent {
+            (target.awaited, target.root) = (true, Some(root.clone()));
+        }
         if target.is_empty() && args.command.is_empty() {
             return Err(bad(
                 "nothing to trace: name a process (-p PID, --comm NAME), a program to run (-- CMD), --unit, --container or --cgroup, --port, \
@@ -109,8 +115,7 @@ impl Request {
         }
         args.files.refuse(args.force)?;
         let recorder = args.recorder()?;
-        let run = args.output.output.as_deref().filter(|_| recorder.is_some());
-        let packets = args.copies.packets(run, args.force)?;
+        let packets = args.copies.packets(args.output.output.as_deref(), args.force)?;
         let on_stdout = packets.as_ref().is_some_and(Packets::on_stdout);
         if on_stdout && (args.json.json || args.min_latency.is_some()) {
             return Err(bad(
@@ -145,6 +150,7 @@ impl Request {
             udp: args.udp,
             dns: dns_ports(args)?,
             copies: packets.as_ref().map(|packets| packets.payload),
+            least_rights: args.as_agent.is_some(),
             ..Config::default()
         };
         config.max_connections = args.max_connections.unwrap_or_else(|| memory::connections(&config));
