@@ -21,6 +21,9 @@ f.network_ms = ProtoField.double("wirelapse.network_ms", "Network (ms)", "from t
 f.retransmission = ProtoField.string("wirelapse.retransmission", "Retransmission")
 f.segments = ProtoField.uint32("wirelapse.segments", "Segments")
 f.segment_bytes = ProtoField.uint32("wirelapse.segment_bytes", "Bytes of each segment")
+f.unit = ProtoField.string("wirelapse.unit", "Unit", base.ASCII, "the systemd unit of the socket")
+f.container = ProtoField.string("wirelapse.container", "Container", base.ASCII, "the container of the socket")
+f.drop_reason = ProtoField.string("wirelapse.drop_reason", "Dropped", base.ASCII, "why the kernel of this host dropped it")
 f.receiver_pid = ProtoField.uint32("wirelapse.receiver.pid", "Receiving process")
 f.receiver_comm = ProtoField.string("wirelapse.receiver.comm", "Receiving program")
 f.receiver_known_by = ProtoField.string("wirelapse.receiver.known_by", "Receiver known by")
@@ -68,7 +71,7 @@ end
 -- Whether a part is one that can follow the owner.
 local function follows(part)
     return not part or part:match("^retransmission %(") or part:match("^send %d") or part:match("^[%d,]+ segments ")
-        or part:match("^to ")
+        or part:match("^to ") or part:match("^unit %S") or part:match("^container %S") or part:match("^dropped %(")
 end
 
 local function read(comment, put)
@@ -90,8 +93,16 @@ local function read(comment, put)
         local part = parts[at]
         local again = part:match("^retransmission %((.*)%)$")
         local segments, each = part:match("^([%d,]+) segments of up to ([%d,]+) bytes$")
+        local unit, container = part:match("^unit (.+)$"), part:match("^container (.+)$")
+        local dropped = part:match("^dropped %((.*)%)$")
         if again then
             put(f.retransmission, again)
+        elseif unit then
+            put(f.unit, unit)
+        elseif container then
+            put(f.container, container)
+        elseif dropped then
+            put(f.drop_reason, dropped)
         elseif segments then
             put(f.segments, number(segments))
             put(f.segment_bytes, number(each))

@@ -126,7 +126,12 @@ impl<W: Write> Perfetto<W> {
             Event::Connection(connection) => self.connection(connection),
             // An attempt that failed has no track of a connection; handshakes show in the requests
             // that they belong to.
-            Event::SetUp(_) | Event::Connect(_) | Event::Head(_) | Event::Copy(_) | Event::Question(_) => Ok(()),
+            Event::SetUp(_)
+            | Event::Connect(_)
+            | Event::Head(_)
+            | Event::Copy(_)
+            | Event::CopyDropped(_)
+            | Event::Question(_) => Ok(()),
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => self.receive(receive),
             Event::Request(request) => self.request(request),

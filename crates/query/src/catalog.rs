@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use record::table::{Kind, Record};
-use record::{ClosedConnection, Connect, Connection, Datagram, Packet, Receive, Request, Send};
+use record::{ClosedConnection, Connect, Connection, Datagram, Packet, PacketCopy, Receive, Request, Send};
 
 /// How a row gets its time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +147,7 @@ impl Catalog {
                     "dropped_at_ns",
                 ]),
             ),
+            Shape::of::<PacketCopy>(t, "a packet that was copied, sent or received", Moment::Monotonic(&["at_ns"])),
             Shape::of::<ClosedConnection>(t, "the totals of a connection, by the kernel's counters", Moment::Run),
             Shape::of::<store::HistogramRow>(
                 t,

@@ -107,6 +107,7 @@ const COLUMNS: [Column; 29] = [
     Column { name: "packets", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/packets")) },
     Column { name: "datagrams", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/datagrams")) },
     Column { name: "dns", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/dns")) },
+    Column { name: "copies", doc: "as `connections`", of: Of::Number(|r| number(r, "/rows/copies")) },
     Column {
         name: "missed",
         doc: "sends, receives, packets, datagrams and attempts to connect that were watched and have no record; null until it is finished",

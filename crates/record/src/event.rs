@@ -4,8 +4,8 @@
 use std::borrow::Borrow as _;
 
 use crate::{
-    Connect, Connection, ConnectionId, ConnectionTotals, Datagram, Head, Packet, PacketCopy, Question, Receive,
-    Request, Send,
+    Connect, Connection, ConnectionId, ConnectionTotals, CopyDropped, Datagram, Head, Packet, PacketCopy, Question,
+    Receive, Request, Send,
 };
 
 /// Hands the list of the kinds of record that a trace keeps to the macro that is named in brackets,
@@ -43,6 +43,8 @@ macro_rules! kinds {
             datagrams: Datagram(Box<Datagram>) of Datagram, later, placed, legs;
             /// A question of DNS is over, and so is the lookup that it is a try of.
             dns: Question(Box<Question>) of Question, later, placed, moments;
+            /// A packet passed, and its headers were copied. Comes before the send that it carries.
+            copies: Copy(Box<PacketCopy>) of PacketCopy, later, placed, moments;
         }
     };
 }
@@ -59,8 +61,8 @@ macro_rules! events {
             /// A packet begins with what says what its connection carries. Comes before the sends
             /// and receives of its bytes, and can come before the connection itself.
             Head(Box<Head>),
-            /// A packet passed, and its headers were copied. Comes before the send that it carries.
-            Copy(Box<PacketCopy>),
+            /// A packet that was copied was dropped on this host.
+            CopyDropped(Box<CopyDropped>),
             /// A connection is followed no more.
             Closed {
                 /// Which.
@@ -81,7 +83,7 @@ macro_rules! events {
             pub fn connection_without_ends(&self) -> Option<ConnectionId> {
                 match self {
                     $(Self::$variant(record) => events!(@$place record, $record),)*
-                    Self::SetUp(_) | Self::Head(_) | Self::Copy(_) | Self::Closed { .. } => None,
+                    Self::SetUp(_) | Self::Head(_) | Self::CopyDropped(_) | Self::Closed { .. } => None,
                 }
             }
         }
@@ -97,12 +99,6 @@ macro_rules! events {
 }
 
 kinds!([events]);
-
-impl From<PacketCopy> for Event {
-    fn from(copy: PacketCopy) -> Self {
-        Self::Copy(Box::new(copy))
-    }
-}
 
 /// Evaluates an expression on the record that an event holds, whatever its kind: `Some` of its
 /// value, or `None` for an event that holds no record that is kept.
@@ -133,7 +129,10 @@ macro_rules! of_kinds {
         $($(#[$doc:meta])* $table:ident: $variant:ident($holds:ty) of $record:ident, $presence:ident, $place:ident, $times:ident;)*) => {
         match $event {
             $($crate::Event::$variant(held) => $crate::of_kinds!(@$which $times held, $record, $name => $body),)*
-            $crate::Event::SetUp(_) | $crate::Event::Head(_) | $crate::Event::Copy(_) | $crate::Event::Closed { .. } => None,
+            $crate::Event::SetUp(_)
+            | $crate::Event::Head(_)
+            | $crate::Event::CopyDropped(_)
+            | $crate::Event::Closed { .. } => None,
         }
     };
     (@with_legs moments $held:ident, $record:ident, $name:ident => $body:expr) => {{

@@ -60,7 +60,7 @@ pub use clock::{Clock, Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Rea
 pub use conclusion::Conclusion;
 pub use connect::{Connect, ConnectStamps, EndedBy, Ending, FastOpen, Outcome};
 pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Judged, Opening};
-pub use copy::{Again, CopyInterface, KnownBy, PacketCopy, SocketState};
+pub use copy::{Again, CopyDropped, CopyInterface, CopyPlace, KnownBy, PacketCopy, SocketState};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use field::{Field, FieldFigures, Moment, Reading, ReadingsBy, Scale, Unit};

@@ -26,7 +26,8 @@ fn draw(document: &Document) {
 /// `run.json` of a trace on the first line, the number of a table on the second, then one part of
 /// that table.
 pub fn trace(bytes: &[u8]) {
-    const TABLES: [&str; 8] = ["connections", "sends", "receives", "requests", "packets", "datagrams", "dns", "totals"];
+    const TABLES: [&str; 9] =
+        ["connections", "sends", "receives", "requests", "packets", "datagrams", "dns", "copies", "totals"];
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(json), Some(table), Some(part)) = (lines.next(), lines.next(), lines.next()) else { return };
     let run = directory("trace");

@@ -3,12 +3,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use record::{ConnectionId, Direction, Instant, Monotonic, Nanos, PacketCopy, Send, SeqNumber};
+use record::{ConnectionId, CopyDropped, Direction, Dropped, Instant, Monotonic, Nanos, PacketCopy, Send, SeqNumber};
 
 /// For how long a packet waits at most for the record of its send.
 const PATIENCE: Nanos = Nanos::from_millis(1_000);
 /// For how long a packet on the loopback interface waits for its arrival.
 const ACROSS: Nanos = Nanos::from_millis(50);
+/// How many packets before a drop are looked at for the one that it is of: it comes right after it.
+const LOOKED_BACK: usize = 4_096;
 /// How many connections are remembered for what was acknowledged on them.
 const CONNECTIONS: usize = 65_536;
 
@@ -19,6 +21,8 @@ pub(super) struct Carried {
     pub send: Option<(u64, u32, Box<Send>)>,
     /// The same packet as the socket got it that it went to, on this host.
     pub twin: Option<Box<PacketCopy>>,
+    /// When and why it was dropped on this host, if it was.
+    pub dropped: Option<Dropped>,
     /// What it is called: the same as it is sent and as it arrives on this host.
     pub id: u64,
     /// No more sends with bytes in it will come.
@@ -95,7 +99,14 @@ impl Held {
                 stream.first.push_back(number);
             }
         }
-        self.packets.push_back(Carried { copy: Box::new(copy.clone()), send: None, twin: None, id, whole });
+        self.packets.push_back(Carried {
+            copy: Box::new(copy.clone()),
+            send: None,
+            twin: None,
+            dropped: None,
+            id,
+            whole,
+        });
     }
 
     /// The number of the packet that was sent and that this one is, where there is one.
@@ -141,6 +152,18 @@ impl Held {
             }
         }
         stream.again.retain(|&packet| join(packet) == Some(false));
+    }
+
+    /// A packet was dropped: the one that the kernel called so last, and that is still held. A
+    /// packet of the loopback interface is the same on its way out and in.
+    pub fn dropped(&mut self, of: &CopyDropped) {
+        let is_it =
+            |copy: &PacketCopy| copy.socket == of.socket && copy.buffer == of.buffer && copy.at <= of.dropped.at;
+        let last = self.packets.iter_mut().rev().take(LOOKED_BACK);
+        let mut found = last.filter(|carried| is_it(&carried.copy) || carried.twin.as_deref().is_some_and(is_it));
+        if let Some(carried) = found.next() {
+            carried.dropped = Some(of.dropped.clone());
+        }
     }
 
     /// No more sends of a connection will come.

@@ -227,6 +227,8 @@ impl<P: Places> Pcapng<P> {
                 owner: owned.owner,
                 known_by: owned.known_by,
             }),
+            place: copy.place.as_deref().cloned().unwrap_or_default(),
+            dropped: carried.dropped.as_ref().map(|of| (real(of.at), of.reason.clone())),
         }
     }
 
@@ -280,6 +282,7 @@ impl<P: Places> Sink for Pcapng<P> {
                     self.release(Ready::AllBut(MOST / 2))?;
                 }
             }
+            Event::CopyDropped(of) => self.held.dropped(of),
             Event::Send(send) => self.held.sent(send),
             Event::Closed { connection, .. } => self.held.over(*connection),
             _ => {}

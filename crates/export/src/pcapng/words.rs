@@ -22,8 +22,18 @@ pub(super) fn interface(of: &CopyInterface) -> String {
 /// algorithm), qdisc 3.10 µs, network 20.2 ms`.
 pub(super) fn comment(of: &Context, owned: &Owned) -> String {
     let mut parts = vec![owner(&owned.owner.comm.to_string(), owned.owner.pid, owned.known_by)];
+    if let Some(unit) = &of.place.unit {
+        parts.push(format!("unit {unit}"));
+    }
+    if let Some(container) = &of.place.container {
+        // As container runtimes show it.
+        parts.push(format!("container {}", container.get(..12).unwrap_or(container)));
+    }
     if let Some(again) = of.again {
         parts.push(format!("retransmission ({})", reason(again)));
+    }
+    if let Some((_, reason)) = &of.dropped {
+        parts.push(format!("dropped ({reason})"));
     }
     if let Some(send) = &of.send {
         parts.push(sent(send));

@@ -67,6 +67,7 @@ fn tables() -> Vec<(&'static str, String)> {
         of::<record::Packet>(),
         of::<record::Datagram>(),
         of::<record::Question>(),
+        of::<record::PacketCopy>(),
         of::<record::ClosedConnection>(),
         of::<Coverage>(),
         of::<record::Reading>(),
@@ -186,7 +187,7 @@ fn events() -> Vec<Event> {
     synthetic::trace(1, 1)
         .into_iter()
         .chain(synthetic::others(200, 0))
-        .chain([record::Question::blank().into()])
+        .chain([record::Question::blank().into(), <record::PacketCopy as Record>::blank().into()])
         .collect()
 }
 
@@ -218,6 +219,7 @@ fn every_key_of_a_line_is_documented() {
         ("packet", "packets"),
         ("datagram", "datagrams"),
         ("dns", "dns"),
+        ("copy", "copies"),
         ("closed", "totals"),
         ("lost", "lost"),
     ];

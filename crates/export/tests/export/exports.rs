@@ -55,6 +55,7 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
             Event::SetUp(_)
             | Event::Head(_)
             | Event::Copy(_)
+            | Event::CopyDropped(_)
             | Event::Connect(_)
             | Event::Receive(_)
             | Event::Request(_) => {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use export::pcapng::{Pcapng, Places};
 use record::{
-    Again, ConnectionId, CopyInterface, Coverage, Direction, End, Event, Figures, Instant, KnownBy, Lost, Nanos, Owner,
-    PacketCopy, Send, SeqNumber, Sink, SinkError, SocketState, TcpFlags, WaitReason, Waits,
+    Again, ConnectionId, CopyDropped, CopyInterface, CopyPlace, Coverage, Direction, DropReason, Dropped, End, Event,
+    Figures, Instant, KnownBy, Lost, Nanos, Owner, PacketCopy, Send, SeqNumber, Sink, SinkError, SocketState, TcpFlags,
+    WaitReason, Waits,
 };
 use wire::capture::{Capture, flag};
 
@@ -76,6 +77,11 @@ fn copy(at: u64, direction: Direction, first_seq: u32, payload: u32) -> PacketCo
         interface: interface("eth0", 2),
         length,
         bytes: bytes.into(),
+        local: connection.local,
+        remote: connection.remote,
+        cgroup: None,
+        place: None,
+        buffer: at,
         first_seq: SeqNumber(first_seq),
         payload,
         flags: TcpFlags(0x10),
@@ -234,6 +240,28 @@ fn what_was_missed_is_counted_where_it_was() {
     assert_eq!((interface.received, interface.dropped_by_system), (Some(9), Some(7)));
 }
 
+/// The kernel dropped the packet that it called so.
+fn dropped(socket: u64, buffer: u64, at: u64) -> Event {
+    let dropped = Dropped { at: Instant::from_nanos(at), reason: DropReason("QDISC_DROP".into()) };
+    Event::CopyDropped(Box::new(CopyDropped { socket: ConnectionId(socket), buffer, dropped }))
+}
+
+#[test]
+fn a_drop_is_of_the_last_packet_that_the_kernel_called_so() {
+    let (mut sink, file) = begin();
+    let at = |at, buffer| PacketCopy { buffer, ..copy(at * MS, Direction::Received, 7, 0) };
+    take(&mut sink, [at(1, 5), at(2, 5), at(3, 6), at(4, 5)].map(Event::from));
+    // Neither one after it, nor one of another socket.
+    take(&mut sink, [dropped(1, 5, 3 * MS), dropped(2, 6, 3 * MS)]);
+    let arrives = |copy: PacketCopy| PacketCopy { interface: interface("lo", 1), ..copy };
+    let sent = arrives(copy(5 * MS, Direction::Sent, 1, 0));
+    let received = PacketCopy { direction: Direction::Received, socket: ConnectionId(9), buffer: 99, ..sent.clone() };
+    take(&mut sink, [sent.into(), received.into(), dropped(9, 99, 6 * MS)]);
+    finish(sink, Lost::default());
+    let dropped: Vec<bool> = seen(&file).iter().map(|seen| seen.comment.contains(" | dropped (QDISC_DROP)")).collect();
+    assert_eq!(dropped, [false, true, false, false, true]);
+}
+
 /// The fields that Wireshark shows are those of the file, whatever a program is called.
 #[test]
 fn wireshark_has_the_fields() {
@@ -249,18 +277,25 @@ fn wireshark_has_the_fields() {
     slow.stamps.nic = None;
     slow.stamps.ack = Some(stamp(61_128_500));
     take(&mut sink, [Event::Connection(synthetic::connection(1))]);
-    let first = PacketCopy { segments: 3, segment_bytes: 1_448, ..copy(50 * MS, Direction::Sent, 100, 1_200) };
+    let place = CopyPlace { unit: Some("web.service".into()), container: Some("0123456789abcdef".into()) };
+    let first = PacketCopy {
+        segments: 3,
+        segment_bytes: 1_448,
+        place: Some(Arc::new(place)),
+        ..copy(50 * MS, Direction::Sent, 100, 1_200)
+    };
     let again = PacketCopy { again: Some(Again::Loss), ..copy(51 * MS, Direction::Sent, 100, 1_200) };
     let unknown =
         PacketCopy { socket: ConnectionId(9), owner: Owner::default(), ..copy(52 * MS, Direction::Received, 7, 0) };
     take(&mut sink, [first.into(), again.into(), unknown.into(), Event::Send(slow)]);
+    take(&mut sink, [dropped(1, 51 * MS, 52 * MS)]);
     finish(sink, Lost::default());
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.pcapng");
     std::fs::write(&path, file.0.lock().unwrap().as_slice()).unwrap();
     let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/wirelapse.lua");
-    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes";
+    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes unit container drop_reason";
     let mut tshark = tier::command("tshark");
     tshark.args(["-n", "-X", script, "-Y", "ip", "-T", "fields", "-E", "separator=;", "-r"]).arg(&path);
     for field in fields.split(' ') {
@@ -274,9 +309,9 @@ fn wireshark_has_the_fields() {
     assert_eq!(
         lines,
         [
-            format!("{common};;3;1448").as_str(),
-            format!("{common};retransmission timeout;;").as_str(),
-            ";;unknown;;;;;;;;;;"
+            format!("{common};;3;1448;web.service;0123456789ab;").as_str(),
+            format!("{common};retransmission timeout;;;;;QDISC_DROP").as_str(),
+            ";;unknown;;;;;;;;;;;;;"
         ]
     );
 }

@@ -1,15 +1,17 @@
 //! Records of any content, for properties.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use record::dns::Answered;
+use record::table::Record as _;
 use record::{
-    Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals,
-    Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Judged,
-    Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, Peer, Protocol, Question, Receive,
-    Request, Role, Send, SenderState, SeqNumber, Source, Stamps, TcpFlags, Timestamp, Unacknowledged, WaitReason,
-    Waits,
+    Again, Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId,
+    ConnectionTotals, CopyInterface, CopyPlace, Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy,
+    Ending, FastOpen, Http, Instant, Judged, Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner,
+    Packet, PacketCopy, Peer, Protocol, Question, Receive, Request, Role, Send, SenderState, SeqNumber, SocketState,
+    Source, Stamps, TcpFlags, Timestamp, Unacknowledged, WaitReason, Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -420,6 +422,45 @@ pub fn question() -> impl Strategy<Value = Question> {
             }
         },
     )
+}
+
+/// What a table keeps of a copy: neither its bytes nor the kernel's name of it.
+pub fn copy() -> impl Strategy<Value = PacketCopy> {
+    let state = prop_oneof![
+        Just(SocketState::Udp { held: true }),
+        Just(SocketState::Udp { held: false }),
+        Just(SocketState::Listener),
+        Just(SocketState::Gone),
+    ];
+    let place = prop_oneof![
+        Just(None),
+        ("[a-z]{1,9}", prop::option::of("[0-9a-f]{12}"))
+            .prop_map(|(unit, container)| Some(CopyPlace { unit: Some(unit), container }))
+    ];
+    let again = prop::option::of(prop::sample::select(Again::ALL.to_vec()));
+    (number(), owner(), ends(), any::<[u32; 10]>(), any::<[bool; 2]>(), (state, place, again, "[a-z0-9]{0,8}"))
+        .prop_map(|(at, owner, (local, remote), n, [sent, checksum_pending], (state, place, again, name))| PacketCopy {
+            at: Instant::from_nanos(at),
+            socket: ConnectionId(at),
+            owner,
+            cgroup: sent.then_some(at),
+            place: place.map(Arc::new),
+            state,
+            direction: if sent { Direction::Sent } else { Direction::Received },
+            local,
+            remote,
+            interface: Arc::new(CopyInterface { name, number: n[0], network: n[1], ..CopyInterface::default() }),
+            length: n[2],
+            first_seq: SeqNumber(n[3]),
+            payload: n[4],
+            flags: TcpFlags(n[5] as u8),
+            segments: n[6],
+            segment_bytes: n[7],
+            checksum_pending,
+            again,
+            missed: n[8],
+            ..PacketCopy::blank()
+        })
 }
 
 /// With something in each field that a trace may leave empty.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::any::{closed, connect, connection, datagram, packet, provenance, question, receive, request, send};
+use crate::any::{closed, connect, connection, copy, datagram, packet, provenance, question, receive, request, send};
 use proptest::prelude::*;
 use record::{Coverage, Event, Instant, Lost, Nanos};
 use store::{Error, Run, State, Writer};
@@ -33,6 +33,7 @@ proptest! {
         packets in prop::collection::vec(packet(), 0..20),
         datagrams in prop::collection::vec(datagram(), 0..20),
         questions in prop::collection::vec(question(), 0..20),
+        copies in prop::collection::vec(copy(), 0..20),
         ends in prop::collection::vec(closed(), 0..5),
         cut in 0usize..80,
     ) {
@@ -47,6 +48,7 @@ proptest! {
             .chain(packets.into_iter().map(|p| Event::Packet(Box::new(p))))
             .chain(datagrams.into_iter().map(|d| Event::Datagram(Box::new(d))))
             .chain(questions.into_iter().map(Event::from))
+            .chain(copies.into_iter().map(Event::from))
             .chain(ends.into_iter().map(|(connection, totals)| Event::Closed { connection, totals }))
             .collect();
         for (i, event) in events.iter().enumerate() {
@@ -61,7 +63,7 @@ proptest! {
         prop_assert_eq!(read_all(&run), events.clone());
         prop_assert_eq!(run.provenance(), &provenance());
         prop_assert_eq!((run.state(), run.lost(), run.coverage(), run.end_ns()), (State::Finished, Some(lost), Some(coverage), Some(99)));
-        prop_assert_eq!(rows.connections + rows.connects + rows.sends + rows.receives + rows.requests + rows.packets + rows.datagrams + rows.dns + rows.totals, events.len() as u64);
+        prop_assert_eq!(rows.connections + rows.connects + rows.sends + rows.receives + rows.requests + rows.packets + rows.datagrams + rows.dns + rows.copies + rows.totals, events.len() as u64);
     }
 }
 

@@ -240,6 +240,7 @@ impl Reading {
             Event::SetUp(_)
             | Event::Head(_)
             | Event::Copy(_)
+            | Event::CopyDropped(_)
             | Event::Connect(_)
             | Event::Question(_)
             | Event::Packet(_)

@@ -8,7 +8,9 @@
  *
  * A connection that TCP only remembers (TIME_WAIT) has no socket, and no program of a cgroup runs
  * for it. Its packets come by two tracepoints: kfree_skb, since TCP is done with a packet that no
- * socket takes (6.11 says for whom it was), and net_dev_queue (6.13 says for whom TCP answers). */
+ * socket takes (6.11 says for whom it was), and net_dev_queue (6.13 says for whom TCP answers).
+ *
+ * kfree_skb (5.17 gives the reason) also says which of the copied packets the kernel dropped. */
 #include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #include "../bpf/packet.h"
@@ -47,8 +49,10 @@ struct {
 } interfaces SEC(".maps");
 
 struct owner {
+	__u64 cgroup;
 	__u32 pid;
 	char comm[16];
+	__u32 pad;
 };
 
 /* Owners of connections that have sent or received a FIN or a RST, by cookie. */
@@ -163,6 +167,8 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	record->network = place.network;
 	record->interface = place.interface;
 	record->pid = owner->pid;
+	record->cgroup = owner->cgroup;
+	record->buffer = (__u64)of->skb;
 	__builtin_memcpy(record->comm, owner->comm, sizeof(record->comm));
 	/* Whatever has been taken off it or put before it by now. Or the compiler takes the
 	 * difference of the lower halves, which the verifier forbids for pointers. */
@@ -229,6 +235,7 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	struct copy_record record = { .marks = sent ? COPY_SENT : 0 };
 	struct source of = { .ctx = ctx };
 	struct bpf_sock *sk = ctx->sk;
+	const struct cgroup *cgroup;
 	const struct sock *socket;
 	struct headers headers;
 	struct owner owner = {};
@@ -264,6 +271,8 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	if (!headers_of(of.skb, record.marks & COPY_TCP ? IPPROTO_TCP : IPPROTO_UDP, &headers) || !in_target(&headers, sent))
 		return;
 	record.cookie = bpf_get_socket_cookie(ctx);
+	cgroup = cgroup_of(socket);
+	owner.cgroup = cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
 	if (record.marks & COPY_TCP) {
 		switch (socket->__sk_common.skc_state) {
 		case TCP_LISTEN:
@@ -343,15 +352,57 @@ static __always_inline void copy_late(const struct sk_buff *skb, const struct so
 	copy_out(&of, &record, &headers, &owner);
 }
 
-SEC("tp_btf/kfree_skb")
-int copy_late_received(__u64 *ctx)
+/* A packet of a socket was dropped. Whoever reads it knows whether it was copied: a packet that is
+ * dropped before is none of these. */
+static __always_inline int dropped(const struct sk_buff *skb, struct sock *sk, __u32 reason)
 {
-	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
-	const struct sock *receiver = (const struct sock *)ctx[3];
+	struct copy_dropped_record record = {
+		.kind = RECORD_COPY_DROPPED,
+		.reason = reason,
+		.buffer = (__u64)skb,
+	};
 
-	if (receiver && receiver->__sk_common.skc_state == TCP_TIME_WAIT)
-		copy_late(skb, receiver, false);
+	if (!full_socket(sk->__sk_common.skc_state))
+		return 0;
+	switch (sk->sk_protocol) {
+	case IPPROTO_TCP:
+		if (!bpf_sk_storage_get(&sockets, sk, NULL, 0))
+			return 0;
+		break;
+	case IPPROTO_UDP:
+		if (!bpf_sk_storage_get(&udp_sockets, sk, NULL, 0))
+			return 0;
+		break;
+	default:
+		return 0;
+	}
+	record.at = bpf_ktime_get_ns();
+	record.cookie = sk->__sk_common.skc_cookie.counter;
+	/* A reason that finds no room is one that is not told: its packet is in the file. */
+	bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP);
 	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(copy_late_received, struct sk_buff *skb, void *location, __u32 reason, struct sock *receiver)
+{
+	struct sock *sk = skb->sk;
+
+	if (!receiver)
+		return sk ? dropped(skb, sk, reason) : 0;
+	if (receiver->__sk_common.skc_state != TCP_TIME_WAIT)
+		return dropped(skb, receiver, reason);
+	copy_late(skb, receiver, false);
+	return 0;
+}
+
+/* 5.17 to 6.10: only what the socket sent, or found early, is known to be of it. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(copy_dropped_before_6_11, struct sk_buff *skb, void *location, __u32 reason)
+{
+	struct sock *sk = skb->sk;
+
+	return sk ? dropped(skb, sk, reason) : 0;
 }
 
 SEC("tp_btf/net_dev_queue")

@@ -7,6 +7,7 @@ enum copy_kind {
 	RECORD_COPY = 96,
 	RECORD_INTERFACE = 97,
 	RECORD_PROCESS = 98,
+	RECORD_COPY_DROPPED = 99,
 };
 SHARED(enum copy_kind);
 
@@ -36,6 +37,8 @@ struct copy_record {
 	__u32 length; /* of the packet */
 	__u64 at;
 	__u64 cookie;
+	__u64 cgroup; /* of the socket; 0: not known */
+	__u64 buffer; /* address of the packet */
 	__u32 network; /* inode number of the network namespace of the interface */
 	__u32 interface; /* its number there */
 	__u32 captured; /* bytes that follow */
@@ -69,6 +72,16 @@ struct process_record {
 	__u64 began; /* ns, after the machine did (CLOCK_BOOTTIME) */
 };
 SHARED(struct process_record);
+
+/* A packet of a followed socket was dropped. */
+struct copy_dropped_record {
+	__u32 kind;
+	__u32 reason; /* enum skb_drop_reason */
+	__u64 at;
+	__u64 cookie;
+	__u64 buffer; /* address of the packet */
+};
+SHARED(struct copy_dropped_record);
 
 /* An interface that packets were copied on, by `struct copy_place`. */
 struct copy_place {

@@ -6,9 +6,9 @@
 //!
 //! What reaches beyond the target: a program runs for each packet that a socket of the machine
 //! sends or receives, and returns at the first look where the socket is not of the target. What
-//! TCP answers for connections that have no socket any more (`TIME_WAIT`) is seen by the
-//! tracepoints `kfree_skb` and `net_dev_queue`, for every drop and every packet sent; they look at
-//! one field of the socket.
+//! TCP answers for connections that have no socket any more (`TIME_WAIT`), and what the kernel
+//! drops, is seen by the tracepoints `kfree_skb` and `net_dev_queue`, for every drop and every
+//! packet sent; they look at the state of the socket, and at its storage for drops.
 
 pub(crate) mod raw;
 
@@ -19,7 +19,7 @@ use libbpf_rs::MapHandle;
 use record::{Event, Lost};
 
 use crate::decode::DecodeError;
-use crate::layout::{Plain as _, RECORD_COPY, RECORD_PROCESS, RawCopyConfig, RawCopyInterface, RawCopyLost};
+use crate::layout::{Plain as _, RECORD_COPY, RECORD_COPY_DROPPED, RawCopyConfig, RawCopyInterface, RawCopyLost};
 use crate::layout::{RawCopyPlace, RawUdpInfo};
 use crate::memory::{Memory, storage_of};
 use crate::object::{self, compiled_for_today};
@@ -39,8 +39,10 @@ const NEEDED: [Planned; 6] = [
     ("udp_held", At::Files),
     ("find_udp", At::Passes),
 ];
-/// Those of connections that have no socket any more.
+/// Those of connections that have no socket any more, and of drops.
 const LATE: [Planned; 2] = [("copy_late_received", At::Section), ("copy_late_sent", At::Section)];
+/// That of drops, where the kernel does not say for whom a packet was.
+const DROPPED: [Planned; 1] = [("copy_dropped_before_6_11", At::Section)];
 /// Maps that belong to the sending side.
 const SHARED: [&str; 8] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers", "cgroups"];
 /// The most interfaces that are distinguished.
@@ -61,40 +63,55 @@ impl Probe for Copying {
     /// Each UDP socket of the target takes a block more, however many there are.
     fn memory(&self, _: &Config, _: Sizes) -> Memory {
         let interfaces = Memory::of_table::<RawCopyPlace, RawCopyInterface>(INTERFACES, INTERFACES);
-        let (ended, makers) = (Memory::of_whole_table(16_384, 8, 24), Memory::of_whole_table(4_096, 8, 8));
+        let (ended, makers) = (Memory::of_whole_table(16_384, 8, 32), Memory::of_whole_table(4_096, 8, 8));
         interfaces + ended + makers + Memory { connections: storage_of::<RawUdpInfo>(), ..Memory::default() }
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
         let loaded = ground.map_err(ToString::to_string).and_then(|ground| {
-            load(ground, 0).map(|(_, no_late)| no_late).map_err(|error| error.of(self.what()).reason())
+            load(ground, 0).map(|(_, unshown)| unshown).map_err(|error| error.of(self.what()).reason())
         });
+        let (state, late, drops) = match loaded {
+            Ok(Unshown { late, drops }) => {
+                let state = |why: Option<Refusal>| why.map_or(Ok(()), |why| Err(why.to_string()));
+                (Ok(()), state(late), state(drops))
+            }
+            Err(why) => (Err(why.clone()), Err(why.clone()), Err(why)),
+        };
         vec![
             Tried {
                 name: "packet_copies",
                 purpose: "headers of packets with their process (--packets): two programs that run for every packet of the \
                           sockets of this machine and return at once where the socket is not traced",
                 instead: "nothing: --packets needs it",
-                state: loaded.clone().map(drop),
+                state,
             },
             Tried {
                 name: "packet_copies_after_close",
                 purpose: "packets of connections that have no socket any more (Linux 6.11; those sent, 6.13): the tracepoints \
                           kfree_skb and net_dev_queue run for every drop and every packet sent on this machine",
                 instead: "the peer's last FIN and the ACK for it are mostly not in the file",
-                state: loaded.and_then(|no_late| no_late.map_or(Ok(()), |refusal| Err(refusal.to_string()))),
+                state: late,
+            },
+            Tried {
+                name: "packet_copies_drops",
+                purpose: "why the kernel dropped a copied packet (Linux 5.17; of received ones, 6.11): the tracepoint kfree_skb runs \
+                          for every drop on this machine",
+                instead: "packets are in the file without it",
+                state: drops,
             },
         ]
     }
 
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let payload = ground.config.copies.unwrap_or_default();
-        let (programs, no_late) = load(ground, payload.into())?;
-        let missing = no_late.map(|why| Missing { what: Unseen::AfterClose, reason: why.to_string() });
+        let (programs, unshown) = load(ground, payload.into())?;
+        let missing = [(Unseen::AfterClose, unshown.late), (Unseen::Drops, unshown.drops)];
+        let missing = missing.into_iter().filter_map(|(what, why)| Some(Missing { what, reason: why?.to_string() }));
         Ok(Box::new(AtWork {
             losses: object::map(programs.object(), "copy_losses")?,
             copies: Copies::of_this_machine(),
-            missing: missing.into_iter().collect(),
+            missing: missing.collect(),
             programs,
         }))
     }
@@ -114,11 +131,11 @@ impl Loaded for AtWork {
     }
 
     fn kinds(&self) -> RangeInclusive<u32> {
-        RECORD_COPY..=RECORD_PROCESS
+        RECORD_COPY..=RECORD_COPY_DROPPED
     }
 
     fn take(&mut self, record: &[u8], out: &mut VecDeque<Event>) -> Result<(), DecodeError> {
-        out.extend(self.copies.take(record)?.map(|copy| Event::Copy(Box::new(copy))));
+        out.extend(self.copies.take(record)?);
         Ok(())
     }
 
@@ -134,9 +151,16 @@ impl Loaded for AtWork {
     fn observation(&self) -> Observation {
         let all = "to copy packets, a program runs for each packet that a socket of this machine sends or receives, and for each socket \
                    made; it returns at the first look where the socket is not traced";
+        let is_missing = |what| self.missing.iter().any(|missing| missing.what == what);
         let late = "the tracepoints kfree_skb and net_dev_queue run for every drop and every packet sent on this machine, and return \
-                    where the connection is not in TIME_WAIT";
-        let late = self.missing.is_empty().then_some(late);
+                    where the connection is neither in TIME_WAIT nor traced";
+        let drops =
+            "the tracepoint kfree_skb runs for every drop on this machine, and returns where the socket is not traced";
+        let late = match (is_missing(Unseen::AfterClose), is_missing(Unseen::Drops)) {
+            (false, _) => Some(late),
+            (true, false) => Some(drops),
+            (true, true) => None,
+        };
         Observation {
             observed: Observed::Copies,
             missing: self.missing.clone(),
@@ -145,14 +169,26 @@ impl Loaded for AtWork {
     }
 }
 
-/// Loads the object; where the kernel does not take the programs for connections without a socket,
-/// without them and with the reason.
-fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Option<Refusal>), LoadError> {
-    match load_with(ground, payload, &LATE) {
+/// What a kernel does not show of packets, each with its reason.
+#[derive(Default)]
+struct Unshown {
+    late: Option<Refusal>,
+    drops: Option<Refusal>,
+}
+
+/// Loads the object; without the programs for connections that have no socket, and for drops, that
+/// the kernel does not take.
+fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadError> {
+    let late = match load_with(ground, payload, &LATE) {
+        Err(LoadError::Refused(why)) => Some(why.or_missing(&[("kfree_skb", "6.11")])),
+        done => return done.map(|programs| (programs, Unshown::default())),
+    };
+    match load_with(ground, payload, &DROPPED) {
         Err(LoadError::Refused(why)) => {
-            load_with(ground, payload, &[]).map(|programs| (programs, Some(why.or_missing(&[("kfree_skb", "6.11")]))))
+            let drops = Some(why.or_missing(&[("kfree_skb", "5.17")]));
+            load_with(ground, payload, &[]).map(|programs| (programs, Unshown { late, drops }))
         }
-        done => done.map(|programs| (programs, None)),
+        done => done.map(|programs| (programs, Unshown { late, drops: None })),
     }
 }
 

@@ -2,29 +2,35 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallInstant};
 
+use machine::who::{self, Hierarchy, Who};
 use record::{
-    Again, Comm, ConnectionId, CopyInterface, Direction, Instant, Nanos, Owner, PacketCopy, Realtime, SeqNumber,
-    SocketState, TcpFlags,
+    Again, Comm, ConnectionId, CopyDropped, CopyInterface, CopyPlace, Direction, Dropped, Event, Instant, Nanos, Owner,
+    PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
 };
-
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::decode::{DecodeError, kind, raw};
 use crate::layout::{
     COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_FIRST, COPY_HELD, COPY_LISTENER,
-    COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_INTERFACE, RECORD_PROCESS, RawCopy, RawInterface,
-    RawProcess,
+    COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_COPY_DROPPED, RECORD_INTERFACE, RECORD_PROCESS, RawCopy,
+    RawCopyDropped, RawInterface, RawProcess,
 };
+use crate::packets::Reasons;
 use crate::process;
 
 /// For how long it is believed that a process is the one that had its number before.
 const STILL_THE_SAME: Duration = Duration::from_secs(1);
 /// How many processes are remembered.
 const PROCESSES: usize = 4096;
+/// How many cgroups are.
+const CGROUPS: usize = 4096;
+/// How often the hierarchy is read for a cgroup that is not known.
+const HIERARCHY: Duration = Duration::from_secs(1);
 
 /// Copies as they come, with what is known of their interfaces and processes.
 #[derive(Default)]
@@ -38,6 +44,39 @@ pub(crate) struct Copies {
     networks: HashMap<u32, String>,
     /// When each process began, and when that was asked.
     processes: HashMap<u32, (WallInstant, Option<Instant<Realtime>>)>,
+    places: Places,
+    reasons: Reasons,
+}
+
+/// What cgroups are of, by the kernel's id.
+#[derive(Default)]
+struct Places {
+    hierarchy: Hierarchy,
+    /// When that was read last.
+    read: Option<WallInstant>,
+    known: HashMap<u64, Option<Arc<CopyPlace>>>,
+}
+
+impl Places {
+    fn of(&mut self, cgroup: u64) -> Option<Arc<CopyPlace>> {
+        if let Some(known) = self.known.get(&cgroup) {
+            return known.clone();
+        }
+        if self.hierarchy.path(cgroup).is_none() {
+            if self.read.is_some_and(|at| at.elapsed() < HIERARCHY) {
+                return None;
+            }
+            self.read = Some(WallInstant::now());
+            self.hierarchy.refresh();
+        }
+        if self.known.len() >= CGROUPS {
+            self.known.clear();
+        }
+        let Who { unit, container, .. } = Who::of_path(self.hierarchy.path(cgroup)?);
+        let place = (unit.is_some() || container.is_some()).then(|| Arc::new(CopyPlace { unit, container }));
+        self.known.insert(cgroup, place.clone());
+        place
+    }
 }
 
 impl Copies {
@@ -55,15 +94,30 @@ impl Copies {
             own_network: inode("/proc/self/ns/net"),
             machine_began: since(ClockId::Realtime).saturating_sub(since(ClockId::Boottime)),
             networks: networks.collect(),
+            places: Places {
+                hierarchy: who::mount().map_or_else(Hierarchy::default, |at| Hierarchy::new(&at)),
+                ..Places::default()
+            },
+            reasons: Reasons::of_this_kernel().unwrap_or_default(),
             ..Self::default()
         }
     }
 
-    /// Takes a record; gives the copy that it is.
+    /// Takes a record; gives the copy, or the drop of one, that it is.
     ///
     /// # Errors
     /// [`DecodeError`] where it is none.
-    pub fn take(&mut self, record: &[u8]) -> Result<Option<PacketCopy>, DecodeError> {
+    pub fn take(&mut self, record: &[u8]) -> Result<Option<Event>, DecodeError> {
+        if kind(record)? == RECORD_COPY_DROPPED {
+            let of: RawCopyDropped = raw(record)?;
+            let dropped = Dropped { at: Instant::from_nanos(of.at), reason: self.reasons.name(of.reason) };
+            let of = CopyDropped { socket: ConnectionId(of.cookie), buffer: of.buffer, dropped };
+            return Ok(Some(Event::CopyDropped(Box::new(of))));
+        }
+        Ok(self.copy(record)?.map(Event::from))
+    }
+
+    fn copy(&mut self, record: &[u8]) -> Result<Option<PacketCopy>, DecodeError> {
         if kind(record)? == RECORD_INTERFACE {
             let of: RawInterface = raw(record)?;
             let name = Comm(of.name).to_string();
@@ -95,6 +149,9 @@ impl Copies {
                 unnamed
             }
         };
+        let sent = marked(COPY_SENT);
+        let (source, destination) = ends(bytes).unwrap_or((NO_END, NO_END));
+        let (local, remote) = if sent { (source, destination) } else { (destination, source) };
         Ok(Some(PacketCopy {
             at: Instant::from_nanos(of.at),
             socket: ConnectionId(of.cookie),
@@ -107,7 +164,11 @@ impl Copies {
                 () if marked(COPY_OPENING) => SocketState::Opening,
                 () => SocketState::Open,
             },
-            direction: if marked(COPY_SENT) { Direction::Sent } else { Direction::Received },
+            cgroup: (of.cgroup != 0).then_some(of.cgroup),
+            place: if of.cgroup == 0 { None } else { self.places.of(of.cgroup) },
+            direction: if sent { Direction::Sent } else { Direction::Received },
+            local,
+            remote,
             interface,
             length: of.length,
             bytes: bytes.into(),
@@ -119,6 +180,7 @@ impl Copies {
             checksum_pending: marked(COPY_PARTIAL),
             again,
             missed: of.missed,
+            buffer: of.buffer,
         }))
     }
 
@@ -152,6 +214,48 @@ impl Copies {
     }
 }
 
+const NO_END: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// Source and destination of a packet that begins with its IP header (RFC 791, RFC 8200); ports are
+/// 0 where a fragment has none. `None` where the headers are cut short.
+fn ends(bytes: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let v6 = |at| Some(IpAddr::V6(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?)));
+    let v4 = |at| Some(IpAddr::V4(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?)));
+    let (source, destination, transport) = match bytes.first()? >> 4 {
+        4 => {
+            let later = u16::from_be_bytes([*bytes.get(6)?, *bytes.get(7)?]) & 0x1fff != 0;
+            (v4(12)?, v4(16)?, (!later).then_some(usize::from(bytes[0] & 15) * 4))
+        }
+        6 => (v6(8)?, v6(24)?, after_extensions(bytes)),
+        _ => return None,
+    };
+    let port = |at: usize| bytes.get(at..)?.first_chunk().map(|port| u16::from_be_bytes(*port));
+    let ports = transport.map_or(Some((0, 0)), |at| Some((port(at)?, port(at + 2)?)))?;
+    Some((SocketAddr::new(source, ports.0), SocketAddr::new(destination, ports.1)))
+}
+
+/// Where the header of TCP or UDP begins behind those of IPv6; `None` in a later fragment.
+fn after_extensions(bytes: &[u8]) -> Option<usize> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const FRAGMENT: u8 = 44;
+    const AUTHENTICATION: u8 = 51;
+    const DESTINATION: u8 = 60;
+    let (mut next, mut at) = (*bytes.get(6)?, 40);
+    loop {
+        let length = || bytes.get(at + 1).map(|length| usize::from(*length));
+        let header = match next {
+            HOP_BY_HOP | ROUTING | DESTINATION => 8 * (length()? + 1),
+            AUTHENTICATION => 4 * (length()? + 2),
+            FRAGMENT if u16::from_be_bytes([*bytes.get(at + 2)?, *bytes.get(at + 3)?]) & 0xfff8 != 0 => return None,
+            FRAGMENT => 8,
+            _ => return Some(at),
+        };
+        next = *bytes.get(at)?;
+        at += header;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +265,15 @@ mod tests {
         let mut raw = RawCopy { kind: RECORD_COPY, captured: bytes.len() as u32, ..RawCopy::zeroed() };
         change(&mut raw);
         [raw.as_bytes(), bytes].concat()
+    }
+
+    impl Copies {
+        fn copied(&mut self, record: &[u8]) -> PacketCopy {
+            match self.take(record) {
+                Ok(Some(Event::Copy(copy))) => *copy,
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]
@@ -180,7 +293,7 @@ mod tests {
             },
             &[0x45, 1, 2],
         );
-        let copied = copies.take(&record).unwrap().unwrap();
+        let copied = copies.copied(&record);
         let interface = &copied.interface;
         assert_eq!((interface.name.as_str(), interface.network_name.as_deref()), ("eth0", Some("blue")));
         assert_eq!((&copied.bytes[..], copied.length, copied.socket.0), (&[0x45u8, 1, 2][..], 5_000, 10));
@@ -188,9 +301,64 @@ mod tests {
         assert_eq!((copied.again, copied.end_seq()), (Some(Again::Loss), SeqNumber(4_948)));
         assert!(copied.owner_since.is_some() && copied.checksum_pending && copied.state == SocketState::Open);
         // One of an interface without an announcement.
-        let other = copies.take(&copy(|raw| (raw.network, raw.interface) = (7, 1), &[])).unwrap().unwrap();
+        let other = copies.copied(&copy(|raw| (raw.network, raw.interface) = (7, 1), &[]));
         assert_eq!((other.interface.name.as_str(), other.interface.own, other.is_tcp()), ("", true, false));
         assert_eq!((other.direction, other.owner_since), (Direction::Received, None));
+        assert_eq!((other.cgroup, other.local, other.remote), (None, NO_END, NO_END));
+    }
+
+    #[test]
+    fn the_ends_are_those_of_the_headers() {
+        let mut v4 = vec![0x46, 0, 0, 0, 0, 0, 0x20, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 1, 1, 1, 1];
+        v4.extend([0x1f, 0x90, 0, 53]);
+        let shown = |ends: (SocketAddr, SocketAddr)| format!("{} {}", ends.0, ends.1);
+        assert_eq!(shown(ends(&v4).unwrap()), "192.0.2.1:8080 192.0.2.2:53");
+        let received = Copies::default().copied(&copy(|_| {}, &v4));
+        assert_eq!((received.local.port(), received.remote.port()), (53, 8080));
+        let sent = Copies::default().copied(&copy(|raw| raw.marks = COPY_SENT as u8, &v4));
+        assert_eq!((sent.local.port(), sent.remote.port()), (8080, 53));
+        // A later fragment has no ports.
+        v4[7] = 1;
+        assert_eq!(shown(ends(&v4[..24]).unwrap()), "192.0.2.1:0 192.0.2.2:0");
+
+        let mut v6 = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
+        v6.extend([1; 32]);
+        // Hop by hop of 16 bytes, authentication of 12, a first fragment, and TCP.
+        v6.extend([51, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        v6.extend([44, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        v6.extend([6, 0, 0, 1, 0, 0, 0, 9, 0x1f, 0x90, 0, 53]);
+        assert!(shown(ends(&v6).unwrap()).ends_with("]:53"));
+        assert_eq!(ends(&v6).unwrap().0.port(), 8080);
+        for cut in 0..v6.len() {
+            assert_eq!(ends(&v6[..cut]).map(|ends| ends.1.port()).filter(|port| *port == 53), None);
+        }
+        // The offset of a later fragment.
+        let at = 40 + 16 + 12 + 2;
+        v6[at..at + 2].copy_from_slice(&[0, 0x51]);
+        assert_eq!(ends(&v6).unwrap().0.port(), 0);
+    }
+
+    #[test]
+    fn a_drop_names_its_packet_and_its_reason() {
+        let raw = RawCopyDropped { kind: RECORD_COPY_DROPPED, reason: 70_000, at: 5, cookie: 6, buffer: 7 };
+        let Ok(Some(Event::CopyDropped(of))) = Copies::default().take(raw.as_bytes()) else { panic!("no drop") };
+        assert_eq!((of.socket.0, of.buffer, of.dropped.at.as_nanos()), (6, 7, 5));
+        assert_eq!(of.dropped.reason.to_string(), "70000");
+        assert!(Copies::default().take(&raw.as_bytes()[..20]).is_err());
+    }
+
+    #[test]
+    fn a_cgroup_is_of_a_unit_or_a_container() {
+        let root = tempfile::tempdir().unwrap();
+        let service = root.path().join("system.slice/a.service/below");
+        fs::create_dir_all(&service).unwrap();
+        let cgroup = fs::metadata(&service).unwrap().ino();
+        let mut copies = Copies::default();
+        copies.places.hierarchy = Hierarchy::new(root.path());
+        let copied = copies.copied(&copy(|raw| raw.cgroup = cgroup, &[]));
+        assert_eq!((copied.cgroup, copied.place.unwrap().unit.as_deref()), (Some(cgroup), Some("a.service")));
+        let root_id = fs::metadata(root.path()).unwrap().ino();
+        assert_eq!(copies.copied(&copy(|raw| raw.cgroup = root_id, &[])).place, None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ use crate::programs::{LoadError, Programs};
 use crate::sizes::Sizes;
 use crate::{Config, Error, stamps};
 use assembly::Assembly;
-use reasons::Reasons;
+pub(crate) use reasons::Reasons;
 use ways::Wanted;
 
 /// What the probe is called in reasons why it does not load.

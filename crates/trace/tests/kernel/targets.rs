@@ -85,6 +85,7 @@ fn existing_connected_and_accepted_connections_say_how_they_began() {
             Event::SetUp(_)
             | Event::Head(_)
             | Event::Copy(_)
+            | Event::CopyDropped(_)
             | Event::Connect(_)
             | Event::Send(_)
             | Event::Receive(_)

@@ -4,7 +4,9 @@
 //! It is an option for local use. Its value begins with four bytes that nobody else's has, and then
 //! holds items in the form of pcapng's own options, in the byte order of the section.
 
-use record::{Again, ConnectionId, KnownBy, Nanos, Owner, SeqNumber, WaitReason};
+use std::sync::Arc;
+
+use record::{Again, ConnectionId, CopyPlace, DropReason, KnownBy, Nanos, Owner, SeqNumber, WaitReason};
 
 use super::pcapng_option::{next_option, put_option};
 
@@ -22,6 +24,9 @@ const WAIT: u16 = 5;
 const AGAIN: u16 = 6;
 const SEGMENTS: u16 = 7;
 const RECEIVER: u16 = 8;
+const UNIT: u16 = 9;
+const CONTAINER: u16 = 10;
+const DROPPED: u16 = 11;
 
 /// What a trace knows of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,10 @@ pub struct Context {
     pub segments: Option<(u32, u32)>,
     /// Who received it on this host, by the loopback interface.
     pub receiver: Option<Receiver>,
+    /// The unit and the container that the cgroup of its socket is of.
+    pub place: CopyPlace,
+    /// When it was dropped on this host, nanoseconds of Unix time, and why, if it was.
+    pub dropped: Option<(u64, DropReason)>,
 }
 
 /// A send that a packet carries bytes of.
@@ -101,6 +110,12 @@ impl Context {
             let value = joined(&[&numbers, &pid, &[receiver.known_by as u8], name.as_bytes()]);
             put_option(&mut out, RECEIVER, &value);
         }
+        for (code, name) in [(UNIT, &self.place.unit), (CONTAINER, &self.place.container)] {
+            name.iter().for_each(|name| put_option(&mut out, code, name.as_bytes()));
+        }
+        if let Some((at, reason)) = &self.dropped {
+            put_option(&mut out, DROPPED, &joined(&[&at.to_le_bytes(), reason.0.as_bytes()]));
+        }
         out
     }
 
@@ -130,6 +145,12 @@ impl Context {
                 }
                 SEGMENTS => this.segments = numbers.u32(0).zip(numbers.u32(4)),
                 RECEIVER => this.receiver = numbers.receiver(),
+                UNIT => this.place.unit = Some(String::from_utf8_lossy(item).into_owned()),
+                CONTAINER => this.place.container = Some(String::from_utf8_lossy(item).into_owned()),
+                DROPPED => {
+                    let reason = |text| DropReason(Arc::from(String::from_utf8_lossy(text)));
+                    this.dropped = numbers.u64(0).zip(item.get(8..).map(reason));
+                }
                 _ => {}
             }
         }
@@ -217,6 +238,8 @@ mod tests {
                 owner: Owner { pid: 10, comm: "curl".into() },
                 known_by: KnownBy::Connected,
             }),
+            place: CopyPlace { unit: Some("nginx.service".into()), container: Some("0123abcd".into()) },
+            dropped: Some((11, DropReason("QDISC_DROP".into()))),
         }
     }
 

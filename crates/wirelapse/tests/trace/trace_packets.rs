@@ -328,6 +328,82 @@ fn a_retransmission_says_why() {
     assert!(again[2..].iter().all(|again| *again == Some(Again::Loss)) && again.len() > 2, "{again:?}");
 }
 
+/// In the run: each packet in both directions, once as it leaves and once as it arrives.
+#[test]
+fn packets_are_rows_of_the_run_and_lines_of_json() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let mut command = tracing(&["--packets", "--json", "--port", &port.to_string(), "-o", run.to_str().unwrap()]);
+    let trace = command.spawn().unwrap();
+    assert!(tier::wait_for(|| is_tracing(trace.id())), "no trace");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    exchange(&listener);
+    let (done, said) = end(trace);
+    assert!(done, "{said}");
+    // Without -w the packets are in the run too.
+    let all = read(&run.join("packets.pcapng"));
+    let mut rows = Vec::new();
+    store::Run::open(&run).unwrap().copies(|copy| rows.push(copy)).unwrap();
+    let received = all.iter().filter(|seen| seen.context.as_ref().unwrap().receiver.is_some()).count();
+    assert_eq!(rows.len(), all.len() + received);
+    let (sent, arrived): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.direction == record::Direction::Sent);
+    assert_eq!((sent.len(), arrived.len()), (all.len(), received));
+    let own = std::process::id();
+    for row in &rows {
+        assert!(row.local.port() == port || row.remote.port() == port, "{row:?}");
+        assert!(row.local.ip().is_loopback() && row.interface.name == "lo" && row.cgroup.is_some(), "{row:?}");
+        assert!(row.owner.pid == own || row.owner.pid == 0, "{row:?}");
+    }
+    let data: Vec<u32> = sent.iter().map(|row| row.payload).filter(|payload| *payload > 0).collect();
+    assert_eq!(data, [1, 1]);
+    let lines: Vec<serde_json::Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|of: &serde_json::Value| of["kind"] == "copy")
+        .collect();
+    assert_eq!(lines.len(), rows.len());
+    for (line, row) in lines.iter().zip(&rows) {
+        assert_eq!(line["at_ns"], row.at.as_nanos());
+        assert_eq!(line["flags"], row.flags.to_string());
+    }
+}
+
+#[test]
+fn a_packet_that_the_host_drops_says_why() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let trace = copying(port, file.path(), &[]);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.send_to(b"read", server.local_addr().unwrap()).unwrap();
+    server.recv(&mut [0; 10]).unwrap();
+    // Far more than the receive buffer holds, and nobody reads.
+    for _ in 0..2_000 {
+        client.send_to(&[7; 1_000], server.local_addr().unwrap()).unwrap();
+    }
+    let (done, said) = end(trace);
+    assert!(done, "{said}");
+    let mut kept = 0;
+    server.set_nonblocking(true).unwrap();
+    while server.recv(&mut [0; 1_000]).is_ok() {
+        kept += 1;
+    }
+    let all = read(file.path());
+    let reason = |seen: &Seen| seen.context.as_ref()?.dropped.as_ref().map(|(_, reason)| reason.to_string());
+    let dropped: Vec<String> = all.iter().filter_map(reason).collect();
+    assert!(all.len() == 2_001 && kept > 0 && kept < 2_000, "{} packets, {kept} kept", all.len());
+    assert_eq!(dropped.len(), 2_000 - kept, "{said}");
+    let full = |reason: &String| reason == "SOCKET_RCVBUFF" || reason == "PROTO_MEM";
+    assert!(dropped.iter().all(full), "{:?}", dropped.first());
+    assert!(reason(&all[0]).is_none());
+}
+
 #[test]
 fn a_trace_that_is_killed_leaves_a_file_that_is_whole() {
     tier::needs!(Need::Root, BTF, TSHARK);
@@ -432,6 +508,7 @@ fn the_trace_ends_after_so_many_packets_of_a_filter_in_files_that_follow_one_ano
 fn what_cannot_be_is_wrong_use() {
     for (args, says) in [
         (&["--packets", "--all"][..], "--write"),
+        (&["--packets", "--all", "--json"], "--write"),
         (&["-w", "x", "--all"], "--packets"),
         (&["--packets", "-w", "x", "--all", "--sample", "1/2"], "--packets reports everything and cannot be sampled"),
         (&["--packets", "-w", "-", "--all", "--json"], "standard output"),

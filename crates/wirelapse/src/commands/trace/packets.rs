@@ -21,7 +21,7 @@ use crate::options::{Rotate, heading};
 use crate::output::ReaderGone;
 use crate::{output, terminal};
 
-/// What the packets of a flight recorder are called in its run.
+/// What the packets are called in a run.
 const IN_RUN: &str = "packets.pcapng";
 
 /// `--packets`, and what belongs to it. As in `capture` and tcpdump where they have the same.
@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(short, long, value_name = "N", value_parser = parse::count, help_heading = heading::HOW_MUCH)]
     pub count: Option<u64>,
     /// Write the packets of --packets to this file, in pcapng for Wireshark; - is standard output,
-    /// and the report goes to standard error
+    /// and the report goes to standard error [default: packets.pcapng in the run of -o]
     #[arg(short, long, value_name = "FILE", requires = "packets", help_heading = heading::OUTPUT)]
     pub write: Option<PathBuf>,
     #[command(flatten)]
@@ -55,7 +55,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// What is to be done with packets, where there are any; `run` is that of a flight recorder.
+    /// What is to be done with packets, where there are any; without a file of their own they are
+    /// in `run`.
     ///
     /// # Errors
     /// What cannot be.
@@ -71,7 +72,9 @@ impl Options {
             (Some(file), _) => file.clone(),
             (None, Some(run)) => run.join(IN_RUN),
             (None, None) => {
-                return Err(bad("--packets needs a file for the packets: -w FILE (--write), or -w - for a pipe"));
+                return Err(bad(
+                    "--packets needs a file for the packets: -w FILE (--write), -w - for a pipe, or a run (-o RUN)",
+                ));
             }
         };
         let packets = Packets {

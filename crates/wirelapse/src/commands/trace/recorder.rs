@@ -249,6 +249,7 @@ fn bytes_of(event: &Event) -> usize {
         Event::Question(of) => {
             size_of::<record::Question>() + of.name.capacity() + of.kind.capacity() + of.addresses.capacity()
         }
+        Event::CopyDropped(_) => size_of::<record::CopyDropped>(),
         Event::Connection(of) => of.congestion_control.capacity(),
         Event::Send(_) | Event::Receive(_) | Event::Closed { .. } => return size_of::<Event>(),
     };
