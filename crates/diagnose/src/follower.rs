@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use record::conversation::Way;
 use record::tls::Handshake as TlsHandshake;
 use record::transaction::Transaction;
-use wire::packet::Udp as Datagram;
+use wire::packet::{Arp, Icmp, Udp as Datagram};
 use wire::{Packet, Payload, Protocol, Segment};
 
 use crate::connection::Connection;
@@ -248,8 +248,8 @@ impl Follower {
                 }
             }
             Packet::Udp(datagram) => self.take_datagram(datagram),
-            Packet::Icmp(icmp) => self.network.icmp(icmp),
-            Packet::Arp(arp) => self.network.arp(arp),
+            Packet::Icmp(icmp) => self.take_icmp(icmp),
+            Packet::Arp(arp) => self.take_arp(arp),
         }
     }
 
@@ -260,6 +260,18 @@ impl Follower {
             Protocol::Tls => self.tls.take(payload),
             Protocol::Quic => self.quic.take(payload),
         }
+    }
+
+    /// Takes the next message of ICMP, in the order of the capture.
+    pub fn take_icmp(&mut self, icmp: &Icmp) {
+        self.dns.reaches(icmp.at.as_nanos());
+        self.network.icmp(icmp);
+    }
+
+    /// Takes the next message of ARP, in the order of the capture.
+    pub fn take_arp(&mut self, arp: &Arp) {
+        self.dns.reaches(arp.at.as_nanos());
+        self.network.arp(arp);
     }
 
     /// Takes the next datagram, in the order of the capture.

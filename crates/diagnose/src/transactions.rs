@@ -25,6 +25,8 @@ const WAITED: u64 = 1_000_000_000;
 /// An attempt to connect that is given up is followed by the next one within this, ns: four SYNs
 /// of Linux.
 const ATTEMPT: u64 = 15_000_000_000;
+/// The next question of a search follows the answer to the one before within this, ns.
+const AT_ONCE: u64 = 20_000_000;
 /// Lookups that are looked at for a connection: the latest ones before it.
 const LOOKUPS: usize = 256;
 /// Transactions at most.
@@ -154,6 +156,11 @@ pub(crate) fn gather<'a>(
     for lookup in resolved {
         lookups.entry((lookup.client, lookup.name)).or_default().push(lookup);
     }
+    let mut by_end: HashMap<IpAddr, Vec<&Resolved<'_>>> = HashMap::new();
+    for lookup in resolved.iter().filter(|lookup| lookup.end.is_some() && lookup.addresses.is_empty()) {
+        by_end.entry(lookup.client).or_default().push(lookup);
+    }
+    by_end.values_mut().for_each(|of| of.sort_by_key(|lookup| lookup.end));
     let mut all = Vec::new();
     for ((asker, name), mut calls) in by_name {
         calls.sort_by_key(|named| (named.call.start, named.call.number));
@@ -166,7 +173,8 @@ pub(crate) fn gather<'a>(
                 continue;
             }
             attempts.retain(|attempt| named.call.start - attempt.start <= ATTEMPT);
-            all.push(transaction(named, &attempts, lookups));
+            let vain = by_end.get(&asker).map(Vec::as_slice).unwrap_or_default();
+            all.push(transaction(named, &attempts, (lookups, vain)));
             attempts.clear();
         }
     }
@@ -176,10 +184,15 @@ pub(crate) fn gather<'a>(
     all
 }
 
-fn transaction(named: &Named<'_>, attempts: &[&Call<'_>], lookups: &[&Resolved<'_>]) -> Transaction {
+/// `lookups` are those of the name, and those of its host that brought no address, by their ends.
+fn transaction(
+    named: &Named<'_>,
+    attempts: &[&Call<'_>],
+    (lookups, vain): (&[&Resolved<'_>], &[&Resolved<'_>]),
+) -> Transaction {
     let Named { call, certainty, handshake, name } = *named;
     let first = attempts.iter().map(|attempt| attempt.start).min().unwrap_or(call.start);
-    let waited = waited(first, latest(lookups, first));
+    let waited = waited(first, latest(lookups, first)).map(|w| Waited { start: searched(name, vain, w.start), ..w });
     let mut t = Transaction {
         name: name.to_owned(),
         certainty,
@@ -284,6 +297,23 @@ struct Waited<'a> {
     lookup: &'a Resolved<'a>,
     start: u64,
     end: u64,
+}
+
+/// When the search for a name began that was asked for with suffixes before (`ndots` in
+/// resolv.conf): each such question follows the answer to the one before. `vain` are the lookups of
+/// its host that brought no address, by their ends.
+fn searched(name: &str, vain: &[&Resolved<'_>], mut start: u64) -> u64 {
+    let until = vain.partition_point(|lookup| lookup.end.is_some_and(|end| end <= start));
+    for lookup in vain[..until].iter().rev().take(LOOKUPS) {
+        if lookup.end.is_none_or(|end| start.saturating_sub(end) > AT_ONCE) {
+            break;
+        }
+        let has_suffix = lookup.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        if has_suffix {
+            start = start.min(lookup.start);
+        }
+    }
+    start
 }
 
 /// The latest lookup before `connected`, if the client can have waited for it, with those of other

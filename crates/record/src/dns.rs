@@ -277,7 +277,7 @@ kinds! {
     Slow = "dns_slow", "slow answers of DNS",
         "the median of a server's answers is 100 ms or more, or 20 ms or more and four times that of another one; or a single answer took 500 ms and ten times its median";
     Truncated = "dns_truncated", "answers too large for UDP",
-        "an answer was cut short for UDP, so that the question was asked over TCP";
+        "an answer was cut short for UDP, so that the question had to be asked over TCP, if the server could be reached so";
     Search = "dns_search", "a search through suffixes",
         "the same name was asked for with suffixes that do not exist, directly before it was found without them";
     LateAaaa = "dns_late_aaaa", "AAAA that waits",

@@ -348,6 +348,8 @@ kinds! {
         "the server had sent three times what it had received, and went on with its flight only when another packet of the client came";
     Server = "quic_server", "a server that takes long for its QUIC hello",
         "the server was waited for 50 ms or more beyond a round trip, and as long as that or longer";
+    Pause = "quic_pause", "a server that takes long for its first answer over QUIC",
+        "after the handshake, and before the server had sent 8 KiB, nothing passed for 100 ms or more, and for six round trips or more, until the server went on with a datagram of 100 bytes or more";
     Hello = "quic_hello", "a hello in several datagrams, one of which came late",
         "the client's hello needs more than one datagram, and the last new piece came 5 ms or more after the first";
     Moved = "quic_moved", "a client whose address changed",

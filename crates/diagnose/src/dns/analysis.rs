@@ -47,7 +47,7 @@ impl<'a> Analysis<'a> {
         let clients: HashSet<IpAddr> = answered.map(|e| e.client.ip()).collect();
         let cases = lookup::gather(&dns.exchanges, dns.latest, |client| clients.contains(&client));
         let servers = servers::gather(&cases);
-        let findings = findings::draw(&View::new(&cases, &servers));
+        let findings = findings::draw(&View::new(&cases, &servers, &dns.attempts));
         Self { cases, servers, findings, totals: dns.totals() }
     }
 

@@ -41,6 +41,9 @@ pub(super) struct Answer {
     pub(super) addresses: Box<[IpAddr]>,
     /// The packet by which the client's host said that nobody waited for it any more.
     pub(super) refused_by: Option<u64>,
+    /// It waited for none on this socket, since an answer that was cut short had come there: it
+    /// asks for both over TCP.
+    pub(super) left_for_tcp: bool,
 }
 
 impl Answer {
@@ -77,8 +80,13 @@ impl Exchange {
         self.answer.as_deref().filter(|answer| answer.truncated)
     }
 
-    /// The answer, where the client no longer waited for it.
+    /// The answer, where it came too late for the client.
     pub(super) fn refused(&self) -> Option<&Answer> {
-        self.answer.as_deref().filter(|answer| answer.refused_by.is_some())
+        self.answer.as_deref().filter(|answer| answer.refused_by.is_some() && !answer.left_for_tcp)
+    }
+
+    /// Whether the client left the answer, and asked over TCP.
+    pub(super) fn is_left_for_tcp(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.left_for_tcp)
     }
 }

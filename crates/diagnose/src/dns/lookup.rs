@@ -29,6 +29,10 @@ pub(super) enum Unseen {
     Ends(u64),
     /// It holds no answer to this client at all.
     OneDirection,
+    /// The client went on over TCP, which the capture does not show.
+    OverTcp,
+    /// Nothing was left in an answer that was cut short, and there is no other one.
+    CutShort,
 }
 
 impl Unseen {
@@ -36,6 +40,8 @@ impl Unseen {
         match self {
             Self::Ends(0) => "the capture ends with the question".into(),
             Self::Ends(after) => format!("the capture ends {} after the question", Nanos(after)),
+            Self::OverTcp => "the client went on over TCP, and the capture does not show that".into(),
+            Self::CutShort => "the answer was cut short, and the capture holds none over TCP".into(),
             Self::OneDirection => {
                 "the capture holds no answer to this client, so that it may hold one direction only".into()
             }
@@ -72,6 +78,9 @@ impl<'a> Case<'a> {
         let at = all().filter(|(_, e)| usable(e)).min_by_key(by_time).map(|(i, _)| i);
         let at = at.or_else(|| all().filter(|(_, e)| e.answered_at().is_some()).max_by_key(by_time).map(|(i, _)| i));
         let (answered, unseen) = match at.map(|i| tries[i]) {
+            Some(Exchange { answer: Some(answer), .. }) if answer.truncated && answer.records == 0 => {
+                (Answered::NotKnown, Some(Unseen::CutShort))
+            }
             Some(Exchange { answer: Some(answer), .. }) => (of_answer(answer), None),
             Some(_) => (Answered::Failed, None),
             None => {
@@ -81,6 +90,7 @@ impl<'a> Case<'a> {
                 // A client that sends the same message again shows that it had no answer.
                 let unseen = match (has_answers || tries.iter().any(|e| e.repeats), after) {
                     _ if is_over => None,
+                    _ if tries.last().is_some_and(|e| e.is_left_for_tcp()) => Some(Unseen::OverTcp),
                     (false, _) => Some(Unseen::OneDirection),
                     (true, ..GIVEN_UP) => Some(Unseen::Ends(after)),
                     (true, _) => None,
@@ -155,6 +165,11 @@ impl<'a> Case<'a> {
         let (_, cut) = self.cut()?;
         let over_tcp = self.tries[self.at?];
         over_tcp.answer.as_ref().filter(|_| over_tcp.tcp).map(|answer| answer.at.saturating_sub(cut.at))
+    }
+
+    /// Whether the capture goes on long enough after this time to show that nothing came.
+    pub(super) fn shows_silence_after(&self, at: u64) -> bool {
+        self.latest.saturating_sub(at) >= GIVEN_UP || self.tries.iter().any(|e| e.asked > at)
     }
 
     /// The name, as it is written in a text.

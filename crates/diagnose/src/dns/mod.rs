@@ -5,6 +5,7 @@
 //! are compared, and findings are drawn.
 
 mod analysis;
+mod attempts;
 mod exchange;
 mod findings;
 mod live;
@@ -26,6 +27,7 @@ use crate::key::Key;
 use crate::unread;
 pub use analysis::Analysis;
 pub(crate) use analysis::Resolved;
+use attempts::Attempts;
 use exchange::{Answer, Exchange};
 pub use live::Live;
 pub(crate) use lookup::joined;
@@ -180,6 +182,7 @@ pub struct Dns {
     /// The latest exchange of each question to a multicast group.
     by_question: HashMap<Question, u32>,
     streams: Streams,
+    attempts: Attempts,
     totals: Totals,
     /// The latest packet of the capture that is known.
     latest: u64,
@@ -197,6 +200,7 @@ impl Dns {
             by_ends: HashTable::new(),
             by_question: HashMap::new(),
             streams: Streams::new(shards),
+            attempts: Attempts::new(shards),
             totals: Totals::default(),
             latest: 0,
         }
@@ -211,6 +215,7 @@ impl Dns {
                 self.message(Met { source, destination, tcp: false, at, packet }, payload.span());
             }
             Carrier::Segment { source, destination, seq, flags } => {
+                self.attempts.take((source, destination), flags, at);
                 let mut streams = std::mem::take(&mut self.streams);
                 streams.take((source, destination), (seq, flags), payload.span(), |span| {
                     self.message(Met { source, destination, tcp: true, at, packet }, span);
@@ -382,9 +387,13 @@ impl Dns {
         let (is_unreachable, is_port) =
             if icmp.v6 { (icmp.kind == 1, icmp.code == 4) } else { (icmp.kind == 3, icmp.code == 3) };
         let Some(quoted) = icmp.quoted.filter(|_| is_unreachable) else { return };
-        let recent = self.exchanges.iter_mut().rev().take(RECENT).filter(|e| !e.tcp);
-        for exchange in recent {
+        let from = self.exchanges.len().saturating_sub(RECENT);
+        for i in (from..self.exchanges.len()).rev() {
+            let exchange = &mut self.exchanges[i];
             let ends = (exchange.client, exchange.server);
+            if exchange.tcp {
+                continue;
+            }
             if ends == (quoted.source, quoted.destination)
                 && exchange.answer.is_none()
                 && exchange.unreachable.is_none()
@@ -398,6 +407,16 @@ impl Dns {
                 && answer.refused_by.is_none()
             {
                 answer.refused_by = Some(packet);
+                let came = answer.at;
+                let is_cut = |e: &Exchange| {
+                    // One that the client has taken.
+                    let cut = e.cut().filter(|cut| cut.at <= came && cut.refused_by.is_none());
+                    (e.client, e.server) == ends && cut.is_some()
+                };
+                let has_cut = self.exchanges[from..].iter().any(is_cut);
+                if let Some(answer) = &mut self.exchanges[i].answer {
+                    answer.left_for_tcp = has_cut;
+                }
                 return;
             }
         }
@@ -409,6 +428,7 @@ impl Dns {
         self.most = self.most.saturating_add(other.most);
         self.totals.add(&other.totals());
         self.latest = self.latest.max(other.latest);
+        self.attempts.join(other.attempts);
         self.exchanges.extend(other.exchanges);
         self.exchanges.sort_by_key(|e| e.packet);
         // Their numbers have changed: what comes from here on has no question.
@@ -449,5 +469,6 @@ fn answer_of(met: Met, message: &Message) -> Box<Answer> {
         records: message.answers,
         addresses: message.addresses.as_slice().into(),
         refused_by: None,
+        left_for_tcp: false,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use record::Nanos;
-use record::conversation::Way;
+use record::conversation::{Side, Way};
 use record::dns::names;
 use record::quic::{Outcome, QuicConnection, QuicFinding};
 use wire::packet::quic::{error_name, version_name};
@@ -243,7 +243,9 @@ impl<'a> Case<'a> {
         let spun = c.spin.trips().map_or(u64::MAX, |_| c.spin.shortest[Way::ToServer as usize]);
         let trip = Some(c.apart.min(spun)).filter(|trip| *trip != u64::MAX).or_else(|| c.confirmed());
         let repairs = if c.lost == Some(Lost::Nothing) { 0 } else { c.probes_waited };
-        row.server_wait_ns = trip.map(|trip| Nanos(hello.saturating_sub(trip).saturating_sub(repairs)));
+        // Of packets that cannot be read, it is not known which are the client's hello again.
+        row.server_wait_ns =
+            trip.filter(|_| c.missing.is_none()).map(|trip| Nanos(hello.saturating_sub(trip).saturating_sub(repairs)));
         if row.to_server_ns.is_none_or(|shortest| trip.is_some_and(|trip| trip < shortest.0)) {
             row.to_server_ns = trip.map(Nanos);
         }
@@ -262,17 +264,21 @@ impl<'a> Case<'a> {
         if c.done.is_some() {
             return (Outcome::Done, missing);
         }
-        if c.close.is_some() {
+        let is_silent = c.heard.is_none() && c.retry.is_none() && c.negotiation.is_none() && !c.has_answer;
+        // A client that was never answered may close what it began when it gives up.
+        let is_given_up = is_silent && c.close.is_some_and(|(by, ..)| by == Side::Client);
+        if c.close.is_some() && !is_given_up {
             return (Outcome::Failed, missing);
         }
         let after = around.latest.saturating_sub(c.last.at);
         let is_heard = around.answered.contains(&c.client.ip());
-        let is_silent = c.heard.is_none() && c.retry.is_none() && c.negotiation.is_none() && !c.has_answer;
         if is_silent && c.unreachable.is_some() {
             return (Outcome::Unreachable, missing);
         }
         // A client that goes on with TCP, and sends no hello after that, has given up.
-        let gave_up = after >= GIVEN_UP || self.fell_back.is_some_and(|tcp| tcp.is_answered && tcp.start >= c.last.at);
+        let gave_up = is_given_up
+            || after >= GIVEN_UP
+            || self.fell_back.is_some_and(|tcp| tcp.is_answered && tcp.start >= c.last.at);
         // One that sends its hello again shows that it had no answer, also where the capture holds
         // no other packet to it.
         let shows_silence = c.probes_waited >= GIVEN_UP;

@@ -23,6 +23,11 @@ const PROBE: u64 = 5_000_000;
 /// The numbers that a server's first Initial packet may have: they begin with 0 (RFC 9000, section
 /// 12.3), or with 1 where 0 was left out.
 const FIRST_NUMBER: u64 = 1;
+/// Bytes of the server after the handshake, within which its first answer has begun: before it come
+/// tickets and settings.
+const PRELUDE: u64 = 8_192;
+/// The least datagram that is taken for an answer, bytes.
+const ANSWER: u32 = 100;
 
 /// Why Initial packets could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +167,11 @@ pub(super) struct Conversation {
     pub(super) spin: Spin,
     pub(super) flows: [Flow; 2],
     pub(super) longest_pause: u64,
+    /// Before the server's first answer, the longest time without a packet that the server ended:
+    /// its last packet before, and its first one after.
+    pub(super) server_pause: Option<(Moment, Moment)>,
+    /// What the server has sent since the handshake.
+    prelude: u64,
     pub(super) moves: u64,
     pub(super) moved_to: Vec<SocketAddr>,
     pub(super) first_move: Option<Moment>,
@@ -226,6 +236,8 @@ impl Conversation {
             spin: Spin::default(),
             flows: [Flow::default(); 2],
             longest_pause: 0,
+            server_pause: None,
+            prelude: 0,
             moves: 0,
             moved_to: Vec::new(),
             first_move: None,
@@ -238,6 +250,9 @@ impl Conversation {
             Side::Client => Way::ToServer,
             Side::Server => Way::ToClient,
         };
+        if self.done.is_some() && d.side == Side::Server && self.prelude < PRELUDE {
+            self.answers(d);
+        }
         self.longest_pause = self.longest_pause.max(d.now.at.saturating_sub(self.last.at));
         self.last = Moment { at: self.last.at.max(d.now.at), packet: d.now.packet };
         self.flows[way as usize].take(d.span.wire, d.ecn, self.done.is_some());
@@ -253,6 +268,17 @@ impl Conversation {
             Side::Client => self.client(d, room),
             Side::Server => self.server(d, room),
         }
+    }
+
+    /// A datagram of the server before its first answer is whole.
+    fn answers(&mut self, d: &Datagram<'_>) {
+        let took = d.now.at.saturating_sub(self.last.at);
+        let longest = self.server_pause.map_or(0, |(from, to)| to.at.saturating_sub(from.at));
+        // What is smaller may be an ACK, or keep the connection alive.
+        if d.span.wire >= ANSWER && took > longest {
+            self.server_pause = Some((self.last, d.now));
+        }
+        self.prelude += u64::from(d.span.wire);
     }
 
     fn client(&mut self, d: &Datagram<'_>, room: &mut Vec<u8>) {

@@ -33,7 +33,11 @@ pub(crate) struct Beside {
 impl Beside {
     pub(crate) fn new(number: usize, c: &Connection, client: SocketAddr, seq: SeqNumber) -> Self {
         let way = if c.client() == client { Way::ToServer } else { Way::ToClient };
-        let trip = |h: &Half| Some(h.rtt.handshake).filter(|trip| *trip != u64::MAX).or(h.rtt.base());
+        // A SYN may have waited for an address to be found (ARP), which is no part of later trips.
+        let trip = |h: &Half| {
+            let first = Some(h.rtt.handshake).filter(|trip| *trip != u64::MAX);
+            first.filter(|first| h.rtt.base().is_none_or(|base| base >= first - first / 4)).or(h.rtt.base())
+        };
         let (ours, theirs) = (&c.halves[way], &c.halves[!way]);
         Self {
             number: number as u64,
@@ -221,13 +225,16 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Whether a pause in the flight is that of a window which is full: it takes a round trip, nothing
-/// was lost, as many segments came before it as a first window lets go, and there was one more to
-/// send. Nagle's algorithm holds back only what is less than a segment.
+/// Whether a pause in the flight is that of a window which is full: it ends a round trip after the
+/// flight began, whose first segments may have left some time before the last that the window let
+/// go; nothing was lost, as many segments came before it as a first window lets go, and there was
+/// one more to send. Nagle's algorithm holds back only what is less than a segment.
 fn is_cut(n: &Negotiation, pause: &Pause, trip: u64, segment: Option<u32>) -> bool {
     let Some(segment) = segment else { return false };
     let took = pause.took();
-    let takes_a_trip = took >= 1_000_000 && took >= trip - trip / 4 && took <= 2 * trip + 10_000_000;
+    let since = n.answered.map_or(took, |m| pause.to.at.saturating_sub(m.at).max(took));
+    let is_long = took >= 1_000_000 && took >= trip / 2;
+    let takes_a_trip = is_long && since >= trip - trip / 4 && took <= 2 * trip + 10_000_000;
     // Ten since RFC 6928, or more; two to four by RFC 5681. Some may not have been full.
     let is_window = matches!(pause.before.div_ceil(segment), 2..=4 | 9..);
     let rest = n.flight_bytes.saturating_sub(pause.before);

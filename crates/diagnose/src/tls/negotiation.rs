@@ -73,8 +73,14 @@ pub(super) struct Negotiation {
     pub(super) is_resumed: bool,
     /// Up to TLS 1.2, the server has changed to encryption.
     encrypts: bool,
+    /// With TLS 1.3, the client sent more than its `Finished`: the certificate that the server had
+    /// asked for.
+    pub(super) sends_certificate: bool,
     /// The client's answer to it.
     pub(super) finished: Option<Moment>,
+    /// After the handshake, the server has sent something, and the client an alert.
+    has_data: bool,
+    says_goodbye: bool,
     /// The handshake was over.
     pub(super) done: Option<Moment>,
     /// The first data of the application: from the client, and the server's answer.
@@ -133,7 +139,10 @@ impl Negotiation {
             is_repaired: false,
             is_resumed: false,
             encrypts: false,
+            sends_certificate: false,
             finished: None,
+            has_data: false,
+            says_goodbye: false,
             done: None,
             request: None,
             answer: None,
@@ -274,7 +283,10 @@ impl Negotiation {
     /// A record of the application, or with TLS 1.3 of anything.
     fn data_of_client(&mut self, length: u16, now: Moment) {
         match self.done {
-            Some(_) => _ = self.request.get_or_insert(now),
+            Some(_) => {
+                self.says_goodbye |= self.is_13() && length == ENCRYPTED_ALERT;
+                _ = self.request.get_or_insert(now);
+            }
             // Early data.
             None if self.answered.is_none() => {
                 if self.client_hello.as_ref().is_some_and(|hello| hello.has_early_data) {
@@ -287,8 +299,10 @@ impl Negotiation {
                 }
                 self.finished.get_or_insert(now);
                 // What comes before it is a certificate, or the end of early data.
-                if FINISHED.contains(&length) {
-                    self.done = Some(now);
+                let has_early_data = self.client_hello.as_ref().is_some_and(|hello| hello.has_early_data);
+                match FINISHED.contains(&length) {
+                    true => self.done = Some(now),
+                    false => self.sends_certificate = !has_early_data,
                 }
             }
             // Up to TLS 1.2, a client need not wait for the server's last word (RFC 7918).
@@ -343,6 +357,11 @@ impl Negotiation {
 
     fn data_of_server(&mut self, length: u16, now: Moment, prelude: &mut Option<Prelude>) {
         let says_goodbye = self.is_13() && length == ENCRYPTED_ALERT;
+        if says_goodbye && self.done.is_some() && self.refuses_certificate(prelude) {
+            self.done = None;
+            return self.alerts(Side::Server, None, now);
+        }
+        self.has_data |= self.done.is_some();
         if self.done.is_none() || self.request.is_none() || self.answer.is_some() || says_goodbye {
             return;
         }
@@ -361,6 +380,14 @@ impl Negotiation {
                 }
             }
         }
+    }
+
+    /// Whether an alert of the server is its answer to the client's certificate, which comes after
+    /// the client's `Finished` (RFC 8446, section 4.4.2.4): the first that it sends, not even
+    /// tickets, to a client that has not said that it closes the connection.
+    fn refuses_certificate(&self, prelude: &Option<Prelude>) -> bool {
+        let is_closing = self.says_goodbye || self.closed.is_some();
+        self.sends_certificate && prelude.is_none() && !self.has_data && !is_closing
     }
 
     fn has_settings(&self) -> bool {

@@ -16,6 +16,7 @@ mod network;
 mod partial;
 mod places;
 mod properties;
+mod provoked;
 mod queues;
 mod quic;
 mod real_captures;

@@ -7,7 +7,7 @@ use record::Nanos;
 use record::transaction::{Certainty, Transaction};
 use wire::Flags;
 
-use crate::dns::made::{AAAA, ASK, Ask, CLIENT, FIRST, MS, Made, NAME, S};
+use crate::dns::made::{AAAA, ASK, Ask, CLIENT, FIRST, MS, Made, NAME, NO_SUCH_NAME, S};
 use crate::tls::made::{Call, TLS12, TLS13, change, client_hello, data, read, server_hello};
 
 /// What the answers of DNS say.
@@ -54,6 +54,26 @@ fn a_name_that_came_on_the_second_try_is_part_of_what_took_long() {
     assert_eq!(parts(&t), wanted);
     assert_eq!((t.took_ns, t.withheld.as_deref()), (Nanos(5_266 * MS), None));
     assert_eq!((t.connection, t.server), (1, SERVER.into()));
+}
+
+#[test]
+fn a_search_through_suffixes_is_part_of_the_lookup() {
+    let mut made = Made::default();
+    let suffixed = format!("{NAME}.corp.example");
+    let search = Ask { id: 7, name: &suffixed, ..ASK };
+    let vain = |made: &mut Made, at, ask: Ask<'_>| {
+        made.asks(at, ask);
+        made.says(at + 10 * MS, ask, &ask.error(NO_SUCH_NAME));
+    };
+    // Of another name, and long before.
+    vain(&mut made, 0, Ask { id: 8, name: "other.corp.example", ..ASK });
+    vain(&mut made, 100 * MS, search);
+    vain(&mut made, 200 * MS, Ask { id: 9, ..search });
+    made.asks(211 * MS, ASK);
+    made.answers(221 * MS, ASK);
+    page(&mut made, 222 * MS, 50_000, NAME, HTTP);
+    let t = only(&made);
+    assert_eq!((t.start_ns, parts(&t)[0]), (Nanos(S + 200 * MS), ("DNS", 21)), "{t:#?}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::ops::Range;
 use record::Nanos;
 use record::dns::{DnsFinding, DnsFindingKind, Protocol, Server};
 
+use super::attempts::Attempts;
 use super::lookup::{Case, joined};
 
 /// Findings at most: a flood has a finding for each server that it names.
@@ -31,6 +32,8 @@ const PACKETS: usize = 24;
 pub(super) struct View<'v, 'a> {
     /// All lookups.
     cases: &'v [Case<'a>],
+    /// Connections to servers.
+    attempts: &'v Attempts,
     /// The servers of DNS itself, by address, with the tries that went to each.
     servers: BTreeMap<SocketAddr, Asked<'v, 'a>>,
     /// See [`late_aaaa::late`].
@@ -70,10 +73,10 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
 }
 
 impl<'v, 'a> View<'v, 'a> {
-    pub(super) fn new(cases: &'v [Case<'a>], servers: &'v [Server]) -> Self {
+    pub(super) fn new(cases: &'v [Case<'a>], servers: &'v [Server], attempts: &'v Attempts) -> Self {
         let own = servers.iter().filter(|s| s.protocol == Protocol::Dns);
         let servers = own.map(|s| (s.server, Asked { server: s, tries: Vec::new() })).collect();
-        let mut view = Self { cases, servers, late_aaaa: Shown::default() };
+        let mut view = Self { cases, attempts, servers, late_aaaa: Shown::default() };
         for case in view.cases() {
             for (i, e) in case.tries.iter().enumerate() {
                 if let Some(asked) = view.servers.get_mut(&e.server) {

@@ -16,7 +16,8 @@ fn of_server(asked: &Asked<'_, '_>) -> Vec<DnsFinding> {
     let (mut shown, server) = (Shown::default(), asked.server.server);
     for &(case, i) in asked.tries.iter().filter(|(case, _)| case.is_resolved()) {
         let e = case.tries[i];
-        if let Some(waited) = case.waited_for(i).filter(|_| e.answered_at().is_none() && !e.tcp) {
+        if let Some(waited) = case.waited_for(i).filter(|_| e.answered_at().is_none() && !e.tcp && !e.is_left_for_tcp())
+        {
             shown.add(case, waited);
         }
     }

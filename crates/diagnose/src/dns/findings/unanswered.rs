@@ -23,7 +23,9 @@ pub(super) fn draw(view: &View<'_, '_>) -> Vec<DnsFinding> {
     for case in unanswered() {
         let first = case.first();
         let is_known = case.is_address() && found.contains(&(case.client(), &*first.name));
-        if !is_known && case.tries.iter().any(|e| view.answers(e.server)) {
+        // What came too late has its own finding, and is an answer.
+        let came = case.tries.iter().any(|e| e.refused().is_some());
+        if !is_known && !came && case.tries.iter().any(|e| view.answers(e.server)) {
             shown.add(case, first.asked..first.asked + case.waited());
         }
     }

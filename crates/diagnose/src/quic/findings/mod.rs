@@ -4,6 +4,7 @@ mod failed;
 mod hello;
 mod limit;
 mod moved;
+mod pause;
 mod probes;
 mod retry;
 mod server;
@@ -20,7 +21,7 @@ use crate::drawn::{self, LONG, Shown, TRIP};
 /// say. When its kind of finding is drawn: [`QuicFindingKind::rule`].
 type Rule = fn(&Case<'_>) -> Option<Shown>;
 
-const RULES: [(QuicFindingKind, Rule); 10] = [
+const RULES: [(QuicFindingKind, Rule); 11] = [
     (QuicFindingKind::Unanswered, unanswered::draw),
     (QuicFindingKind::Unreachable, unreachable::draw),
     (QuicFindingKind::Failed, failed::draw),
@@ -29,6 +30,7 @@ const RULES: [(QuicFindingKind, Rule); 10] = [
     (QuicFindingKind::Retry, retry::draw),
     (QuicFindingKind::Limit, limit::draw),
     (QuicFindingKind::Server, server::draw),
+    (QuicFindingKind::Pause, pause::draw),
     (QuicFindingKind::Hello, hello::draw),
     (QuicFindingKind::Moved, moved::draw),
 ];

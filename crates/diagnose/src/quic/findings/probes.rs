@@ -12,6 +12,8 @@ pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
     let (last, _) = (c.last_probe?, c.heard.or(c.retry.map(|(m, _)| m)).or(c.negotiation.map(|(m, _)| m))?);
     let what = match c.lost {
         Some(Lost::Nothing) => return None,
+        // An answer without an ACK (an error) does not show to which hello it is.
+        None if c.retry.is_none() && c.negotiation.is_none() => return None,
         Some(Lost::Hello) => "; its ACK shows that the first hello did not arrive",
         Some(Lost::Answer) => "; its numbers show that it had answered before",
         None => "",

@@ -13,6 +13,11 @@ pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
     let (who, server) = (format!("the {by}"), case.server());
     let how = match (&row.alert, n.alert) {
         (Some(alert), _) => format!("{who} ended it with the alert {alert}"),
+        (None, Some(_)) if n.sends_certificate => {
+            format!(
+                "{who} ended it with an alert, which is encrypted, after the client's answer to its wish for a certificate"
+            )
+        }
         (None, Some(_)) => format!("{who} ended it with an alert, which is encrypted"),
         (None, None) => format!("{who} closed the connection in the middle of it"),
     };
@@ -25,6 +30,9 @@ pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
         }
         Some("unrecognized_name" | "no_application_protocol") => {
             "compare the name and the application protocols that the client asks for with those the server is set up for"
+        }
+        None if n.sends_certificate && n.alert.is_some() => {
+            "look whether the client has a certificate for this server, and whether the server trusts who issued it"
         }
         _ => "look into the log of the side that ended it, and at the server's certificate",
     };

@@ -241,6 +241,78 @@ fn an_answer_too_large_for_udp_comes_over_tcp() {
     );
 }
 
+/// An answer that is cut short, and what becomes of the connection over TCP that follows it.
+fn cut_short(then: impl Fn(&mut Made)) -> Read {
+    let mut made = Made::default();
+    made.asks(0, ASK);
+    made.says(2 * MS, ASK, &ASK.truncated());
+    made.segment(3 * MS, true, 99, Flags::SYN, &[]);
+    then(&mut made);
+    made.read()
+}
+
+#[test]
+fn tcp_that_fails_after_an_answer_cut_short_says_how() {
+    let refused = cut_short(|made| made.segment(13 * MS, false, 0, Flags::RST | Flags::ACK, &[]));
+    assert_eq!((refused.kinds(), refused.only().answered), (vec![Kind::Truncated], Answered::NotKnown));
+    let f = &refused.findings[0];
+    assert!(f.text.ends_with("the connection over TCP was refused after 10.0 ms"), "{}", f.text);
+    assert!(f.next.starts_with("open port 53 of TCP on 192.0.2.53"), "{}", f.next);
+    assert_eq!(f.cost_ns, Nanos(11 * MS));
+    let text = |read: &Read| read.finding(Kind::Truncated).text.clone();
+    let silent = cut_short(|made| {
+        made.segment(1_003 * MS, true, 99, Flags::SYN, &[]);
+        made.segment(6_003 * MS, true, 99, Flags::SYN, &[]);
+    });
+    assert!(text(&silent).ends_with("nothing answered the connection over TCP"), "{silent:#?}");
+    let ends = cut_short(|_| ());
+    assert!(text(&ends).ends_with("the capture ends before the connection over TCP was answered"), "{ends:#?}");
+    let other = cut_short(|made| {
+        made.segment(13 * MS, false, 499, Flags::SYN | Flags::ACK, &[]);
+        made.segment(20 * MS, false, 500, Flags::RST | Flags::ACK, &[]);
+    });
+    assert!(text(&other).ends_with("the capture holds no question over TCP after it"), "{other:#?}");
+}
+
+#[test]
+fn a_socket_that_was_left_for_tcp_was_not_closed_too_soon() {
+    let mut made = Made::default();
+    let other = Ask { id: 2, kind: AAAA, ..ASK };
+    made.asks(0, ASK);
+    made.asks(0, other);
+    made.says(10 * MS, ASK, &ASK.truncated());
+    let late = made.answers(12 * MS, other);
+    made.refuses(12 * MS, &late);
+    let read = made.read();
+    assert_eq!(read.kinds(), [Kind::Truncated]);
+    let aaaa = read.lookups.iter().find(|l| l.kind == "AAAA").unwrap();
+    assert_eq!((aaaa.answered, aaaa.too_late), (Answered::NotKnown, 0));
+    assert_eq!(aaaa.withheld.as_deref(), Some("the client went on over TCP, and the capture does not show that"));
+}
+
+#[test]
+fn an_answer_that_came_too_late_was_an_answer() {
+    let mut made = Made::default();
+    made.asks(0, ASK);
+    let late = made.answers(1_500 * MS, ASK);
+    made.refuses(1_500 * MS, &late);
+    // It answers others.
+    made.asks(2 * S, Ask { id: 2, port: 40_001, name: "other.example", ..ASK });
+    made.answers(2_010 * MS, Ask { id: 2, port: 40_001, name: "other.example", ..ASK });
+    assert_eq!(made.read().kinds(), [Kind::TooLate]);
+}
+
+#[test]
+fn aaaa_that_is_late_makes_no_slow_server() {
+    let mut made = Made::default();
+    let other = Ask { id: 2, kind: AAAA, ..ASK };
+    made.asks(0, ASK);
+    made.asks(0, other);
+    made.answers(10 * MS, ASK);
+    made.answers(800 * MS, other);
+    assert_eq!(made.read().kinds(), [Kind::LateAaaa]);
+}
+
 #[test]
 fn a_search_list_asks_five_questions_where_one_would_do() {
     let mut made = Made::default();

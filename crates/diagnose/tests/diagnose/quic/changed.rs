@@ -146,6 +146,6 @@ fn packets_that_are_damaged_give_no_name_and_what_headers_say() {
         Some(data)
     }));
     assert!(read.connections.iter().all(|c| c.name.is_none()), "{read:#?}");
-    let by_header = [Kind::Retry, Kind::Version, Kind::Moved];
+    let by_header = [Kind::Retry, Kind::Version, Kind::Moved, Kind::Pause];
     assert!(read.kinds().iter().all(|kind| by_header.contains(kind)), "{:#?}", read.findings);
 }

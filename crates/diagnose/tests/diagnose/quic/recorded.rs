@@ -173,6 +173,7 @@ fn each_cause_is_named() {
         (Kind::Failed, 630, "the server closed it with no_application_protocol"),
         (Kind::Version, 311, "does not speak 0x1a2a3a4a, with which the client began, and named QUIC v1, QUIC v2"),
         (Kind::Limit, 368, "before it knows the client's address, and waited 49.1 ms within its flight of 9.27 KiB"),
+        (Kind::Pause, 705, "nothing passed for 305 ms after the QUIC handshake"),
         (Kind::Moved, 433, "the client's port changed from 203.0.113.5:49878 to 203.0.113.5:36979"),
     ];
     for (kind, first, words) in wanted {

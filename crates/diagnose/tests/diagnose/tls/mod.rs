@@ -188,6 +188,23 @@ fn a_flight_larger_than_the_first_window_takes_a_round_trip_more() {
 }
 
 #[test]
+fn a_window_is_full_too_where_the_flight_began_sooner() {
+    let mut made = Made::default();
+    let mut call = Call::new(&mut made, 0, 50_000, SERVER, 40 * MS);
+    call.client(41 * MS, &[client_hello(NAME, &[], BOTH, HTTP)]);
+    let flight = [server_hello(TLS13, false), change(), data(16_000), data(2_700)].concat();
+    // The server signs for 15 ms after the first three segments, whose ACKs let the rest go.
+    for (i, segment) in flight.chunks(1_460).enumerate() {
+        let after = [0, 15, 40][usize::from(i > 2) + usize::from(i > 9)];
+        call.send((81 + after) * MS, 1, Flags::ACK, segment);
+    }
+    call.client(122 * MS, &finishes());
+    let read = read(&made.file(65_535));
+    assert!(read.only().flight_cut, "{:#?}", read.only());
+    assert_eq!((read.kinds(), read.findings[0].cost_ns), (vec![Kind::Flight], Nanos(25 * MS)));
+}
+
+#[test]
 fn a_client_that_waits_is_named() {
     let mut made = Made::default();
     let mut call = Call::new(&mut made, 0, 50_000, SERVER, 10 * MS);
@@ -225,6 +242,37 @@ fn a_handshake_that_fails_says_who_ended_it_and_why() {
     let (by, _, text) = fails(|call| call.send(20 * MS, 1, Flags::ACK | Flags::FIN, &[]));
     assert_eq!(by, Some(Side::Server));
     assert!(text.ends_with("the server closed the connection in the middle of it"), "{text}");
+}
+
+#[test]
+fn a_client_whose_certificate_is_refused_has_failed() {
+    let ends = |last: fn(&mut Call<'_>)| {
+        let mut made = Made::default();
+        let mut call = Call::new(&mut made, 0, 50_000, SERVER, 10 * MS);
+        call.client(10 * MS, &[client_hello(NAME, &[], BOTH, HTTP)]);
+        call.server(20 * MS, &[server_hello(TLS13, false), change(), data(40), data(900)]);
+        // No certificate, its `Finished`, and the request.
+        call.client(21 * MS, &[change(), data(25), data(53), data(100)]);
+        last(&mut call);
+        read(&made.file(65_535))
+    };
+    let refused = ends(|call| call.server(31 * MS, &[data(19)]));
+    let h = refused.only();
+    assert_eq!((h.outcome, h.ended_by, h.took_ns), (Outcome::Failed, Some(Side::Server), None));
+    assert_eq!(refused.kinds(), [Kind::Failed]);
+    assert!(refused.findings[0].text.ends_with("after the client's answer to its wish for a certificate"), "{h:#?}");
+    for (what, other) in [
+        ("tickets, an answer and a goodbye", ends(|call| call.server(31 * MS, &[data(250), data(900), data(19)]))),
+        (
+            "the client closes first",
+            ends(|call| {
+                call.client(22 * MS, &[data(19)]);
+                call.server(32 * MS, &[data(19)]);
+            }),
+        ),
+    ] {
+        assert_eq!((other.only().outcome, other.kinds()), (Outcome::Done, vec![]), "{what}");
+    }
 }
 
 #[test]

@@ -323,13 +323,13 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
                     None => packets.has_the_rest(),
                 };
                 if is_own {
-                    follower.network.icmp(&icmp);
+                    follower.take_icmp(&icmp);
                 }
             }
             Ok(Some(Packet::Arp(arp))) => {
                 reading.other += 1;
                 if packets.has_the_rest() {
-                    follower.network.arp(&arp);
+                    follower.take_arp(&arp);
                 }
             }
             Ok(None) => break None,
