@@ -7,6 +7,7 @@ pub mod delay;
 pub mod doctor;
 pub mod fleet;
 pub mod hosts;
+pub mod instructions;
 pub mod lab;
 pub mod overhead;
 pub mod probe;

@@ -111,6 +111,11 @@ pub(super) fn own_network() -> Result<(), Error> {
     up.map_err(step("bring loopback up"))
 }
 
+/// A port of loopback to open connections to.
+pub(super) fn listener() -> Result<TcpListener, Error> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(step("listen on loopback"))
+}
+
 /// Cubic, which does not pace, whatever the machine's default is.
 fn unpaced(socket: &TcpStream) -> Result<(), Error> {
     rustix::net::sockopt::set_tcp_congestion(socket, "cubic")
@@ -118,10 +123,14 @@ fn unpaced(socket: &TcpStream) -> Result<(), Error> {
 }
 
 impl Connection {
-    /// Opens it in the calling thread's network namespace. The receiver is a thread that ends with
-    /// the connection.
-    pub fn open(load: Load, cpus: Cpus) -> Result<Self, Error> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(step("listen on loopback"))?;
+    /// Opens it in the calling thread's network namespace. The receiver is a thread on that CPU,
+    /// which ends with the connection.
+    pub fn open(load: Load, receiver: usize) -> Result<Self, Error> {
+        Self::open_to(&listener()?, load, receiver)
+    }
+
+    /// The same, to a port that other connections have too.
+    pub fn open_to(listener: &TcpListener, load: Load, receiver: usize) -> Result<Self, Error> {
         let address = listener.local_addr().map_err(step("listen on loopback"))?;
         let client = TcpStream::connect(address).map_err(step("connect over loopback"))?;
         let (mut server, _) = listener.accept().map_err(step("accept over loopback"))?;
@@ -136,7 +145,7 @@ impl Connection {
             .name("receiver".into())
             .spawn(move || {
                 // Where it cannot be bound, the kernel chooses: noisier, not wrong.
-                let _ = pin_this_thread(cpus.others);
+                let _ = pin_this_thread(receiver);
                 let mut buffer = vec![0; READ];
                 match load {
                     Load::Stream(_) => while server.read(&mut buffer).is_ok_and(|n| n > 0) {},
@@ -187,6 +196,27 @@ impl Connection {
         let p99_ns = stats::quantile(&round_trips, 0.99);
         let rate = count as f64 * 1e9 / (last - begin) as f64;
         Ok(Slice { count, rate, cpu_ns, machine_ns: f64::NAN, p99_ns })
+    }
+
+    /// Makes so many sends or exchanges; `stamping` is what the sender itself asks the socket for.
+    pub fn carry(&mut self, count: u64, stamping: &mut Stamping) -> Result<(), Error> {
+        for _ in 0..count {
+            stamping.send(&self.client, &self.data)?;
+            if self.load == Load::Exchange {
+                self.receive()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to ask its socket for these stamps.
+    pub fn stamping(&self, stamps: Stamps) -> Result<Stamping, Error> {
+        Stamping::begin(&self.client, stamps)
+    }
+
+    /// Ends it.
+    pub fn end(&self, stamping: Stamping) -> Result<(), Error> {
+        stamping.end(&self.client)
     }
 
     fn receive(&mut self) -> Result<(), Error> {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+use trace::BackendChoice;
 use trace::baselines::{Callbacks, callbacks};
 use traffic::pin_this_thread;
 
@@ -14,7 +15,7 @@ use super::outcome::{LoadCosts, Missing, Outcome, Pair};
 use super::plan::Plan;
 use super::processes::CpuTimes;
 use super::stamps::Stamps;
-use super::ways::{Key, Way};
+use super::ways::{Key, Site, Way};
 use crate::Error;
 
 /// How far a measurement is.
@@ -36,11 +37,7 @@ pub fn run(
     tell: &mut (dyn FnMut(&Progress) + Send),
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcome, Error> {
-    if !machine::is_root() {
-        return Err(Error::Setting(
-            "study overhead needs root, for BPF and a network namespace: run it with sudo".into(),
-        ));
-    }
+    needs_root()?;
     let mut outcome = Outcome::new(plan);
     for (number, &load) in plan.loads.iter().enumerate() {
         let mut told = |share: f64| {
@@ -51,17 +48,28 @@ pub fn run(
             break;
         }
         // A separate thread, as the network namespace is the thread's and ends with it.
-        let table = std::thread::scope(|scope| {
-            let work = || one_load(plan, load, &mut told, go_on);
-            let work = std::thread::Builder::new().spawn_scoped(scope, work);
-            let work = work.map_err(|source| Error::System { step: "start a thread", source })?;
-            work.join().unwrap_or_else(|_| {
-                Err(Error::System { step: "measure", source: std::io::Error::other("the measuring thread failed") })
-            })
-        })?;
-        outcome.tables.push(table);
+        outcome.tables.push(apart(|| one_load(plan, load, &mut told, go_on))?);
     }
     Ok(outcome)
+}
+
+/// Refuses to begin without root.
+pub(super) fn needs_root() -> Result<(), Error> {
+    if machine::is_root() {
+        return Ok(());
+    }
+    Err(Error::Setting("study overhead needs root, for BPF and a network namespace: run it with sudo".into()))
+}
+
+/// Works in a separate thread, and waits for it.
+pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let work = std::thread::Builder::new().spawn_scoped(scope, work);
+        let work = work.map_err(|source| Error::System { step: "start a thread", source })?;
+        work.join().unwrap_or_else(|_| {
+            Err(Error::System { step: "measure", source: std::io::Error::other("the measuring thread failed") })
+        })
+    })
 }
 
 /// How long it takes until a receiver has nothing more to do, at most.
@@ -102,14 +110,15 @@ impl Place<'_> {
 
 fn one_load(plan: &Plan, load: Load, tell: &mut dyn FnMut(f64), go_on: &dyn Fn() -> bool) -> Result<LoadCosts, Error> {
     own_network()?;
-    let connection = Connection::open(load, plan.cpus)?;
+    let connection = Connection::open(load, plan.cpus.others)?;
     let port = connection.port();
+    let site = Site { port, cpu: plan.cpus.others, backend: BackendChoice::Timestamping };
     let mut place = Place { plan, connection };
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for &way in plan.ways.iter().filter(|way| way.key != Key::Nothing) {
         let opened = match way.unfit(load) {
             Some(reason) => Err(reason.to_owned()),
-            None => (way.open)(port, plan.cpus).map_err(|error| error.to_string()),
+            None => (way.open)(site).map_err(|error| error.to_string()),
         };
         match opened {
             Ok(observer) => there.push((way, observer, Vec::new())),

@@ -7,6 +7,7 @@
 //! does not matter. Nothing against nothing is one of the ways and says how far the rest can be
 //! trusted.
 
+pub mod instructions;
 mod load;
 mod measure;
 mod observer;

@@ -7,10 +7,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use machine::programs;
+use record::Nanos;
 use trace::baselines::{Baseline, Loaded};
 use trace::{Config, Tracer};
-use traffic::pin_this_thread;
+use traffic::{pin_this_thread, thread_cpu_time};
 
+use super::processes::cpu_time;
 use crate::Error;
 
 /// Something that can be put on the connection and taken off again, loaded once.
@@ -19,6 +21,11 @@ pub(super) trait Observer {
     fn begin(&mut self) -> Result<(), Error>;
     /// Takes it off, without a trace of it left on the connection.
     fn end(&mut self) -> Result<(), Error>;
+    /// Has it read what it has recorded until now. The CPU time that its readers have had in all:
+    /// none where it has no reader.
+    fn take(&mut self) -> Result<Nanos, Error> {
+        Ok(Nanos::ZERO)
+    }
 }
 
 /// No observer.
@@ -55,13 +62,17 @@ pub(super) fn baseline(baseline: Baseline, port: u16) -> Result<Box<dyn Observer
 
 enum Order {
     Resume,
+    Take,
     Suspend,
 }
+
+/// What became of an order: the CPU time that the thread has had until then.
+type Done = Result<Nanos, trace::Error>;
 
 /// A tracer in a separate thread, which also takes what it records, as the command would.
 pub(super) struct Watching {
     orders: Option<mpsc::Sender<Order>>,
-    done: mpsc::Receiver<Result<(), trace::Error>>,
+    done: mpsc::Receiver<Done>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -81,7 +92,7 @@ impl Watching {
                 });
                 match tracer {
                     Ok(tracer) => {
-                        if tell.send(Ok(())).is_ok() {
+                        if tell.send(Ok(thread_cpu_time())).is_ok() {
                             watch(tracer, &taken, &tell);
                         }
                     }
@@ -95,21 +106,21 @@ impl Watching {
         Ok(Box::new(watching))
     }
 
-    fn answer(&self) -> Result<(), Error> {
+    fn answer(&self) -> Result<Nanos, Error> {
         match self.done.recv() {
             Ok(done) => done.map_err(traced),
             Err(_) => Err(Error::System { step: "trace", source: std::io::Error::other("the tracer's thread ended") }),
         }
     }
 
-    fn order(&self, order: Order) -> Result<(), Error> {
+    fn order(&self, order: Order) -> Result<Nanos, Error> {
         // A thread that has ended shows in the missing answer.
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
         self.answer()
     }
 }
 
-fn watch(mut tracer: Tracer, taken: &mpsc::Receiver<Order>, tell: &mpsc::Sender<Result<(), trace::Error>>) {
+fn watch(mut tracer: Tracer, taken: &mpsc::Receiver<Order>, tell: &mpsc::Sender<Done>) {
     let mut sink = |event| drop(std::hint::black_box(event));
     let mut at_work = false;
     loop {
@@ -127,13 +138,14 @@ fn watch(mut tracer: Tracer, taken: &mpsc::Receiver<Order>, tell: &mpsc::Sender<
         let done = match order {
             Some(Order::Resume) => tracer.resume(),
             Some(Order::Suspend) => tracer.suspend(&mut sink),
+            Some(Order::Take) => tracer.poll(Duration::ZERO, &mut sink),
             None => match tracer.poll(Duration::ZERO, &mut sink) {
                 Ok(()) => continue,
                 failed => failed,
             },
         };
-        at_work = matches!(order, Some(Order::Resume));
-        if tell.send(done).is_err() {
+        at_work = !matches!(order, Some(Order::Suspend));
+        if tell.send(done.map(|()| thread_cpu_time())).is_err() {
             return;
         }
     }
@@ -141,11 +153,15 @@ fn watch(mut tracer: Tracer, taken: &mpsc::Receiver<Order>, tell: &mpsc::Sender<
 
 impl Observer for Watching {
     fn begin(&mut self) -> Result<(), Error> {
-        self.order(Order::Resume)
+        self.order(Order::Resume).map(drop)
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        self.order(Order::Suspend)
+        self.order(Order::Suspend).map(drop)
+    }
+
+    fn take(&mut self) -> Result<Nanos, Error> {
+        self.order(Order::Take)
     }
 }
 
@@ -211,6 +227,12 @@ impl Observer for Tcpdump {
         let Some(mut child) = self.running.take() else { return Ok(()) };
         child.kill().and_then(|()| child.wait()).map_err(|source| Error::System { step: "end tcpdump", source })?;
         Ok(())
+    }
+
+    /// It reads by itself, at once (`--immediate-mode`).
+    fn take(&mut self) -> Result<Nanos, Error> {
+        let pid = self.running.as_ref().map(|child| child.id().cast_signed());
+        Ok(pid.and_then(cpu_time).map_or(Nanos::ZERO, Nanos))
     }
 }
 

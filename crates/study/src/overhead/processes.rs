@@ -23,9 +23,9 @@ impl CpuTimes {
     }
 }
 
-/// By the clock that the kernel has for each process: exact, where `/proc/stat` counts in
-/// hundredths of a second.
-fn cpu_time(pid: i32) -> Option<u64> {
+/// The CPU time that this process has had, ns: by the clock that the kernel has for each, which is
+/// exact, where `/proc/stat` counts in hundredths of a second.
+pub(super) fn cpu_time(pid: i32) -> Option<u64> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls write to the variable that they are given and to nothing else.

@@ -8,7 +8,7 @@ use trace::baselines::Baseline;
 use trace::histograms::Dimensions;
 use trace::{BackendChoice, Config, Histograms, Target};
 
-use super::load::{Cpus, Load};
+use super::load::Load;
 use super::observer::{Nobody, Observer, Tcpdump, Watching, baseline};
 use super::stamps::Stamps;
 use crate::Error;
@@ -47,6 +47,10 @@ pub enum Key {
     Receive,
     /// Every send, and every packet.
     EveryPacket,
+    /// Every send, and what requests begin with.
+    Http,
+    /// A sample while nothing is sampled: what is left of its cost between its stretches.
+    SampledBetween,
     /// An empty program at a tracepoint.
     TpEmpty,
     /// One that reads addresses there.
@@ -72,7 +76,7 @@ pub enum Key {
 }
 
 words! {
-    Key: Nothing = "nothing", Again = "again", Unmatched = "unmatched", Sampled1000 = "sampled_1000", Sampled100 = "sampled_100", Floor = "floor", Tagged = "tagged", Every = "every", Histograms100 = "histograms_100", Histograms = "histograms", HistogramsBetween = "histograms_between", EveryCalls = "every_calls", EveryTracepoints = "every_tracepoints", Receive = "receive", EveryPacket = "every_packet", TpEmpty = "tp_empty", TpAddresses = "tp_addresses", FentryEmpty = "fentry_empty", FentryAddresses = "fentry_addresses", SoTimestamping = "so_timestamping", SoTimestampingBatched = "so_timestamping_batched", SoTimestampingUnseen = "so_timestamping_unseen", SoTimestampingUnread = "so_timestamping_unread", SoTimestampingAck = "so_timestamping_ack", SoTimestamping100 = "so_timestamping_100", Tcpdump = "tcpdump";
+    Key: Nothing = "nothing", Again = "again", Unmatched = "unmatched", Sampled1000 = "sampled_1000", Sampled100 = "sampled_100", Floor = "floor", Tagged = "tagged", Every = "every", Histograms100 = "histograms_100", Histograms = "histograms", HistogramsBetween = "histograms_between", EveryCalls = "every_calls", EveryTracepoints = "every_tracepoints", Receive = "receive", EveryPacket = "every_packet", Http = "http", SampledBetween = "sampled_between", TpEmpty = "tp_empty", TpAddresses = "tp_addresses", FentryEmpty = "fentry_empty", FentryAddresses = "fentry_addresses", SoTimestamping = "so_timestamping", SoTimestampingBatched = "so_timestamping_batched", SoTimestampingUnseen = "so_timestamping_unseen", SoTimestampingUnread = "so_timestamping_unread", SoTimestampingAck = "so_timestamping_ack", SoTimestamping100 = "so_timestamping_100", Tcpdump = "tcpdump";
 }
 
 impl Serialize for Key {
@@ -97,8 +101,19 @@ pub struct Way {
     small: bool,
     /// What it makes the sender do.
     pub(super) stamps: Stamps,
-    /// Loads it for the connection with this port. An error says why this machine cannot.
-    pub(super) open: fn(port: u16, cpus: Cpus) -> Result<Box<dyn Observer>, Error>,
+    /// Loads it. An error says why this machine cannot.
+    pub(super) open: fn(Site) -> Result<Box<dyn Observer>, Error>,
+}
+
+/// What a way is put on, and by what.
+#[derive(Clone, Copy)]
+pub(super) struct Site {
+    /// The port of the connections.
+    pub port: u16,
+    /// The CPU of the observer's threads.
+    pub cpu: usize,
+    /// By which backend a tracer works, unless the way is about one.
+    pub backend: BackendChoice,
 }
 
 /// Pairs in each block of a way with a cost that falls into few slices, or is small.
@@ -111,7 +126,7 @@ impl std::fmt::Debug for Way {
 }
 
 impl Way {
-    const fn new(key: Key, name: &'static str, open: fn(u16, Cpus) -> Result<Box<dyn Observer>, Error>) -> Self {
+    const fn new(key: Key, name: &'static str, open: fn(Site) -> Result<Box<dyn Observer>, Error>) -> Self {
         Self { key, name, reference: None, in_few_slices: false, small: false, stamps: Stamps::None, open }
     }
 
@@ -143,90 +158,90 @@ impl Way {
     }
 }
 
-fn tracer(port: u16, sampling: Sampling, backend: BackendChoice) -> Config {
-    let target = Target { ports: vec![port.into()], ..Target::default() };
-    Config { target, sampling, backend, max_connections: 64, ..Config::default() }
-}
+impl Site {
+    fn tracer(self, sampling: Sampling) -> Config {
+        let target = Target { ports: vec![self.port.into()], ..Target::default() };
+        Config { target, sampling, backend: self.backend, max_connections: 64, ..Config::default() }
+    }
 
-/// Histograms by peer and program, without records.
-fn histograms(port: u16, sampling: Sampling) -> Config {
-    let dimensions = Dimensions { program: true, ..Dimensions::default() };
-    let histograms = Some(Histograms { dimensions, ..Histograms::default() });
-    Config { histograms, ..tracer(port, sampling, STAMPS) }
+    /// Histograms by peer and program, without records.
+    fn histograms(self, sampling: Sampling) -> Config {
+        let dimensions = Dimensions { program: true, ..Dimensions::default() };
+        let histograms = Some(Histograms { dimensions, ..Histograms::default() });
+        Config { histograms, ..self.tracer(sampling) }
+    }
+
+    fn watching(self, config: Config) -> Result<Box<dyn Observer>, Error> {
+        Watching::start(config, self.cpu)
+    }
 }
 
 fn windows(every: u32) -> Sampling {
     Sampling::Windows(NonZeroU32::new(every).map_or(Ratio::ALL, Ratio))
 }
 
-const STAMPS: BackendChoice = BackendChoice::Timestamping;
-
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 26] = [
-    Way::new(Key::Nothing, "nothing", |_, _| Ok(Box::new(Nobody))),
-    Way::new(Key::Again, "nothing, again (A/A)", |_, _| Ok(Box::new(Nobody))),
+pub static ALL: [Way; 27] = [
+    Way::new(Key::Nothing, "nothing", |_| Ok(Box::new(Nobody))),
+    Way::new(Key::Again, "nothing, again (A/A)", |_| Ok(Box::new(Nobody))),
     // No connection can have port 0.
-    Way::new(Key::Unmatched, "tracer on, other flows", |_, c| {
-        Watching::start(tracer(0, Sampling::Every, STAMPS), c.others)
+    Way::new(Key::Unmatched, "tracer on, other flows", |s| s.watching(Site { port: 0, ..s }.tracer(Sampling::Every))),
+    Way::new(Key::Sampled1000, "sampled 1/1000", |s| s.watching(s.tracer(windows(1000)))).in_few_slices(),
+    Way::new(Key::Sampled100, "sampled 1/100", |s| s.watching(s.tracer(windows(100)))).in_few_slices(),
+    Way::new(Key::Floor, "floor: armed, callback returns at once", |s| baseline(Baseline::Floor, s.port)),
+    Way::new(Key::Tagged, "floor of stamps: tagged, callbacks return", |s| baseline(Baseline::Tagged, s.port)),
+    Way::new(Key::Every, "every send", |s| s.watching(s.tracer(Sampling::Every))),
+    Way::new(Key::Histograms100, "histograms of 1/100", |s| s.watching(s.histograms(windows(100)))).in_few_slices(),
+    Way::new(Key::Histograms, "histograms of every send", |s| s.watching(s.histograms(Sampling::Every))),
+    Way::new(Key::HistogramsBetween, "histograms, between stretches", |s| s.watching(s.histograms(windows(u32::MAX))))
+        .small(),
+    Way::new(Key::EveryCalls, "every send, with its call", |s| {
+        s.watching(Config { calls: true, ..s.tracer(Sampling::Every) })
     }),
-    Way::new(Key::Sampled1000, "sampled 1/1000", |p, c| Watching::start(tracer(p, windows(1000), STAMPS), c.others))
-        .in_few_slices(),
-    Way::new(Key::Sampled100, "sampled 1/100", |p, c| Watching::start(tracer(p, windows(100), STAMPS), c.others))
-        .in_few_slices(),
-    Way::new(Key::Floor, "floor: armed, callback returns at once", |p, _| baseline(Baseline::Floor, p)),
-    Way::new(Key::Tagged, "floor of stamps: tagged, callbacks return", |p, _| baseline(Baseline::Tagged, p)),
-    Way::new(Key::Every, "every send", |p, c| Watching::start(tracer(p, Sampling::Every, STAMPS), c.others)),
-    Way::new(Key::Histograms100, "histograms of 1/100", |p, c| Watching::start(histograms(p, windows(100)), c.others))
-        .in_few_slices(),
-    Way::new(Key::Histograms, "histograms of every send", |p, c| {
-        Watching::start(histograms(p, Sampling::Every), c.others)
+    Way::new(Key::EveryTracepoints, "every send, by tracepoints", |s| {
+        s.watching(Site { backend: BackendChoice::Tracepoints, ..s }.tracer(Sampling::Every))
     }),
-    Way::new(Key::HistogramsBetween, "histograms, between stretches", |p, c| {
-        Watching::start(histograms(p, windows(u32::MAX)), c.others)
-    })
-    .small(),
-    Way::new(Key::EveryCalls, "every send, with its call", |p, c| {
-        Watching::start(Config { calls: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
+    Way::new(Key::Receive, "every send, --receive", |s| {
+        s.watching(Config { receive: true, ..s.tracer(Sampling::Every) })
     }),
-    Way::new(Key::EveryTracepoints, "every send, by tracepoints", |p, c| {
-        Watching::start(tracer(p, Sampling::Every, BackendChoice::Tracepoints), c.others)
+    Way::new(Key::EveryPacket, "every send, --every-packet", |s| {
+        s.watching(Config { packets: true, ..s.tracer(Sampling::Every) })
     }),
-    Way::new(Key::Receive, "every send, --receive", |p, c| {
-        Watching::start(Config { receive: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
+    Way::new(Key::Http, "every send, --http", |s| s.watching(Config { http: true, ..s.tracer(Sampling::Every) })),
+    Way::new(Key::TpEmpty, "empty program, tp_btf/tcp_sendmsg_locked", |s| baseline(Baseline::Tracepoint, s.port)),
+    Way::new(Key::TpAddresses, "reads addresses, tp_btf/tcp_sendmsg_locked", |s| {
+        baseline(Baseline::TracepointAddresses, s.port)
     }),
-    Way::new(Key::EveryPacket, "every send, --every-packet", |p, c| {
-        Watching::start(Config { packets: true, ..tracer(p, Sampling::Every, STAMPS) }, c.others)
-    }),
-    Way::new(Key::TpEmpty, "empty program, tp_btf/tcp_sendmsg_locked", |p, _| baseline(Baseline::Tracepoint, p)),
-    Way::new(Key::TpAddresses, "reads addresses, tp_btf/tcp_sendmsg_locked", |p, _| {
-        baseline(Baseline::TracepointAddresses, p)
-    }),
-    Way::new(Key::FentryEmpty, "empty program, fentry/tcp_sendmsg", |p, _| baseline(Baseline::Fentry, p))
+    Way::new(Key::FentryEmpty, "empty program, fentry/tcp_sendmsg", |s| baseline(Baseline::Fentry, s.port))
         .reference("-4.6 %"),
-    Way::new(Key::FentryAddresses, "reads addresses, fentry/tcp_sendmsg", |p, _| {
-        baseline(Baseline::FentryAddresses, p)
+    Way::new(Key::FentryAddresses, "reads addresses, fentry/tcp_sendmsg", |s| {
+        baseline(Baseline::FentryAddresses, s.port)
     })
     .reference("-7.1 %"),
-    Way::new(Key::SoTimestamping, "SO_TIMESTAMPING, recvmsg after each send", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestamping, "SO_TIMESTAMPING, recvmsg after each send", |_| Ok(Box::new(Nobody)))
         .stamps(Stamps::Plain)
         .reference("-20 %"),
-    Way::new(Key::SoTimestampingBatched, "SO_TIMESTAMPING, our library, batches of 32", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingBatched, "SO_TIMESTAMPING, our library, batches of 32", |_| Ok(Box::new(Nobody)))
         .stamps(Stamps::Batched(32)),
-    Way::new(Key::SoTimestampingUnseen, "its floor: batches of 32 taken off unseen", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingUnseen, "its floor: batches of 32 taken off unseen", |_| Ok(Box::new(Nobody)))
         .stamps(Stamps::Unseen(32)),
-    Way::new(Key::SoTimestampingUnread, "its floor without reading: made, never read", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingUnread, "its floor without reading: made, never read", |_| Ok(Box::new(Nobody)))
         .stamps(Stamps::Unread),
-    Way::new(Key::SoTimestampingAck, "our library, stage ack alone", |_, _| Ok(Box::new(Nobody)))
-        .stamps(Stamps::Ack(32)),
-    Way::new(Key::SoTimestamping100, "our library, 1 send in 100", |_, _| Ok(Box::new(Nobody)))
+    Way::new(Key::SoTimestampingAck, "our library, stage ack alone", |_| Ok(Box::new(Nobody))).stamps(Stamps::Ack(32)),
+    Way::new(Key::SoTimestamping100, "our library, 1 send in 100", |_| Ok(Box::new(Nobody)))
         .stamps(Stamps::Sampled(100)),
-    Way::new(Key::Tcpdump, "tcpdump -i lo -w /dev/null", |_, c| Tcpdump::find(c.others)),
+    Way::new(Key::Tcpdump, "tcpdump -i lo -w /dev/null", |s| Tcpdump::find(s.cpu)),
 ];
 
 /// The way of that key.
 pub fn find(key: Key) -> Option<&'static Way> {
     ALL.iter().find(|way| way.key == key)
 }
+
+/// What is left of a sample between its stretches: of a count of instructions, in which a stretch
+/// would show in few slices.
+pub(super) static SAMPLED_BETWEEN: Way =
+    Way::new(Key::SampledBetween, "sampled, between stretches", |s| s.watching(s.tracer(windows(u32::MAX))));
 
 /// The ways of the quick form: those of the bars and an application's own stamps.
 pub fn quick() -> Vec<&'static Way> {

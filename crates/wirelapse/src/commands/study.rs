@@ -70,6 +70,9 @@ pub struct Args {
     /// connect; or report on the directory of its results
     #[arg(long, value_name = "RESULTS", num_args = 0..=1, conflicts_with_all = ["host", "resume", "until", "budget", "dry_run"], help_heading = "Real hosts", value_hint = clap::ValueHint::DirPath)]
     two_machines: Option<Option<PathBuf>>,
+    /// study overhead: count instructions rather than time, in a guest whose clock counts them
+    #[arg(long, conflicts_with_all = ["host", "resume", "until", "budget"], help_heading = heading::HOW_MUCH)]
+    instructions: bool,
     #[command(flatten)]
     token: Token,
     #[arg(long, value_name = "FILE", help = server::TLS_CA, help_heading = heading::SECURITY)]
@@ -139,6 +142,9 @@ pub const OTHERS: [&str; 2] = [overhead::NAME, reception::NAME];
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.two_machines.is_some() && args.what.as_deref() != Some(reception::NAME) {
         return Err(BadInput("--two-machines is for `study reception`".into()).into());
+    }
+    if args.instructions && args.what.as_deref() != Some(overhead::NAME) {
+        return Err(BadInput("--instructions is for `study overhead`".into()).into());
     }
     if args.what.as_deref() == Some(overhead::NAME) {
         return overhead::run(args);

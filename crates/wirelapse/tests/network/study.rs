@@ -356,8 +356,19 @@ fn the_study_of_overhead_has_a_dry_run_and_refuses_what_it_cannot_do() {
     assert!(tier::text(&quick.stderr).contains("rarely a verdict"), "{quick:?}");
     let short = wirelapse(&["overhead", "--dry-run", "--budget", "4s"]).output().unwrap();
     let said = tier::text(&short.stderr);
-    assert!(said.contains("too short for figures of 26 ways"), "{said}");
+    assert!(said.contains("too short for figures of 27 ways"), "{said}");
     assert_eq!(wirelapse(&["overhead", "--until", "1%"]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn instructions_are_counted_only_where_the_clock_counts_them() {
+    let planned = wirelapse(&["overhead", "--instructions", "--dry-run"]).output().unwrap();
+    let said = tier::text(&planned.stdout);
+    assert!(planned.status.success() && said.contains("16 KiB sends") && said.contains("--receive"), "{said}");
+    let refused = wirelapse(&["overhead", "--instructions"]).output().unwrap();
+    let said = tier::text(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("does not count instructions"), "{said}");
+    assert_eq!(wirelapse(&["timestamps", "--instructions"]).output().unwrap().status.code(), Some(2));
 }
 
 /// The script for two machines, with hosts of a testbed in their place: a host that sends, and one

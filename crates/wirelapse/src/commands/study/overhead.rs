@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use ::report::page::overhead as page;
+use ::report::page::{instructions as counted, overhead as page};
+use ::study::overhead::instructions::{Counting, count};
 use ::study::overhead::{Plan, Progress, run as measure};
 use anyhow::Context as _;
 use record::Nanos;
@@ -23,6 +24,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let problem = "study overhead measures this machine and keeps no trials: leave --until, --output and --host out, and save \
                        what --json prints";
         return Err(BadInput(problem.into()).into());
+    }
+    if args.instructions {
+        return instructions(args);
     }
     let mut plan = Plan::whole(args.quick, args.seed)?;
     if let Some(budget) = args.budget {
@@ -53,6 +57,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return output::json_event("overhead", &outcome);
     }
     let text = output::drawn(&[page::document(&outcome)], args.shown);
+    Ok(output::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// What it takes in instructions, which takes a guest.
+fn instructions(args: &Args) -> anyhow::Result<()> {
+    let counting = Counting::whole(args.quick);
+    if args.dry_run {
+        return output::document(&counted::planned(&counting));
+    }
+    let interrupt = Interrupt::listen()?;
+    let bar = Bar::new(output::shows_progress(args.json.json), STEPS, "{bar:30} {percent} %  {msg}, {eta} left");
+    let mut tell = |way: &'static str, share: f64| bar.show((share * STEPS as f64) as usize, STEPS, way);
+    let counts = count(&counting, &mut tell, &|| !interrupt.came());
+    bar.finish();
+    let counts = counts.context("the study cannot go on")?;
+    if args.json.json {
+        return output::json_event("instructions", &counts);
+    }
+    let text = output::drawn(&[counted::document(&counts)], args.shown);
     Ok(output::stdout().lock().write_all(text.as_bytes())?)
 }
 
