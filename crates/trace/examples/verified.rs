@@ -2,11 +2,12 @@
 //! everything that it can record, and how far that is from where it gives up.
 //!
 //! ```console
+//! # cargo build -p wirelapse-trace --example verified
 //! # vm/run bookworm --limit 600 -- target/debug/examples/verified
 //! ```
 //!
-//! The kernel tells it from Linux 5.16 on. Programs of other processes that are loaded meanwhile are
-//! in the list too.
+//! The kernel tells it from Linux 5.16 on. Programs of other processes that are loaded meanwhile
+//! are in the list too.
 
 use std::collections::BTreeSet;
 use std::error::Error;

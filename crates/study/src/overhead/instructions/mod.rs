@@ -40,9 +40,9 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// The ways that differ in more than how often they sample, under sends of 1 and 16 KiB and under
-    /// request and response; the quick form, those that a change of the tracer shows in, under two
-    /// of these.
+    /// The ways that differ in more than how often they sample, under sends of 1 and 16 KiB and
+    /// under request and response; the quick form, those that a change of the tracer shows in,
+    /// under two of these.
     pub fn whole(quick: bool) -> Self {
         let keys: &[Key] = match quick {
             true => &[Key::Unmatched, Key::Every],
@@ -130,7 +130,8 @@ fn in_own_network(
             Key::EveryCalls | Key::EveryTracepoints if missing.iter().any(|missing| missing.key == Key::Floor) => {
                 Err("here this is how every send is traced".to_owned())
             }
-            _ => (way.open)(site).map_err(|error| error.to_string()),
+            // What the program asks its own socket for can be refused as well.
+            _ => may_stamp(&loads, way.stamps).and_then(|()| (way.open)(site)).map_err(|error| error.to_string()),
         };
         let mut observer = match opened {
             Ok(observer) => observer,
@@ -149,6 +150,11 @@ fn in_own_network(
     }
     let tables = loads.iter().map(|(load, _, slices)| LoadCounts::of(*load, sends(*load), slices)).collect();
     Ok(Counts { kernel: Names::here().kernel, development: cfg!(debug_assertions), tables, missing })
+}
+
+/// Whether this kernel gives a socket these stamps.
+fn may_stamp(loads: &[(Load, Connection, Slices)], stamps: Stamps) -> Result<(), Error> {
+    loads.iter().take(1).try_for_each(|(_, connection, _)| connection.end(connection.stamping(stamps)?))
 }
 
 /// Slices after one that warms up.
