@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells without it in their PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help setup demo test check bench fuzz soak aa truth deb dist rpm wheel image release site pictures
+.PHONY: help setup demo test check bench fuzz soak aa truth cost deb dist rpm wheel image release site pictures
 
 # The list of commands
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make fuzz    every parser of foreign bytes, three minutes each'
 	@echo 'make soak    an hour of load, abuse and labs, and a day of the agent: what is held and left behind is level (root or sudo)'
 	@echo 'make aa      forty studies of each kind in which there is nothing to find: how many claim a difference (root or sudo, an hour)'
+	@echo 'make cost    what tracing costs in instructions, in a guest that counts them: the table of docs/overhead.md'
 	@echo 'make truth   scenarios drawn from SEEDS (1..200): how often analyze names what really limited them (root)'
 	@echo 'make site    README and documentation as a site with search, in target/site'
 	@echo 'make pictures  those of the README, from the run in docs/pictures'
@@ -94,6 +95,11 @@ aa:
 	@setup/install build
 	@cargo build --release -p wirelapse-study --example aa
 	@for kind in $(KINDS_OF_AA); do target/release/examples/aa $$kind $(STUDIES_OF_AA) || exit 1; done
+
+cost:
+	@setup/install build vm
+	@check/build --quiet
+	@vm/cost --write bookworm
 
 # SEEDS: which scenarios; JOBS_OF_TRUTH: how many at the same time.
 SEEDS ?= 1..200
