@@ -14,7 +14,7 @@ const TRIAL: u64 = 100_000;
 const TRIALS: u32 = 8;
 
 /// Runs a loop of two instructions that need each other's result `turns` times; with `slow`, of
-/// three, of which one takes a processor several cycles.
+/// three, of which one takes a CPU several cycles.
 #[cfg(target_arch = "x86_64")]
 fn spin(turns: u64, slow: bool) {
     // SAFETY: the loops read and write their own registers and the flags, and nothing else.
@@ -50,7 +50,7 @@ fn took(turns: u64, slow: bool) -> u64 {
     (0..TRIALS).map(|_| one()).min().unwrap_or(0)
 }
 
-/// Whether a nanosecond of the clock is an instruction: of loops of which a processor would run one
+/// Whether a nanosecond of the clock is an instruction: of loops of which a CPU would run one
 /// several times as fast as the other.
 pub(super) fn is_counted() -> Result<(), Error> {
     let off = |turns: u64, slow: bool| {
