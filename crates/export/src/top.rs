@@ -29,6 +29,10 @@ pub struct Row<'a> {
     pub requests: u64,
     /// Median and 99th percentile of how long they took.
     pub request_quantiles: [Option<Nanos>; 2],
+    /// Lookups of DNS that were over in that time, and those among them that were not answered.
+    pub lookups: [u64; 2],
+    /// Median and 99th percentile of how long programs waited for them.
+    pub lookup_quantiles: [Option<Nanos>; 2],
     /// Its sockets.
     pub sockets: &'a SocketFigures,
     /// Time that their figures are of.
@@ -77,6 +81,10 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     object.number("requests", row.requests);
     object.number_or_null("request_p50_ns", row.request_quantiles[0].map(|time| time.0));
     object.number_or_null("request_p99_ns", row.request_quantiles[1].map(|time| time.0));
+    object.number("lookups", row.lookups[0]);
+    object.number("lookups_unanswered", row.lookups[1]);
+    object.number_or_null("lookup_p50_ns", row.lookup_quantiles[0].map(|time| time.0));
+    object.number_or_null("lookup_p99_ns", row.lookup_quantiles[1].map(|time| time.0));
     object.object("sockets", |object| sockets(object, row.sockets, row.sockets_over));
     object.object("waited_ns", |waited| {
         for (reason, time) in WaitReason::ALL.into_iter().zip(figures.waited) {
@@ -138,6 +146,8 @@ mod tests {
             trouble,
             requests: 3,
             request_quantiles,
+            lookups: [2, 1],
+            lookup_quantiles: [Some(Nanos(6)), None],
             sockets: &sockets,
             sockets_over: Nanos(0),
         };
@@ -157,6 +167,8 @@ mod tests {
         );
         assert_eq!((&line["trouble"], &line["trouble_text"]), (&"no_answer".into(), &"no answer for 4 s".into()));
         assert_eq!((&line["requests"], &line["request_p99_ns"]), (&3.into(), &4.into()));
+        assert_eq!((&line["lookups"], &line["lookups_unanswered"]), (&2.into(), &1.into()));
+        assert_eq!((&line["lookup_p50_ns"], &line["lookup_p99_ns"]), (&6.into(), &().into()));
         assert_eq!((&line["waited_ns"]["cork"], &line["waited_for"]), (&3.into(), &().into()));
     }
 }

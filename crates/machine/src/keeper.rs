@@ -3,7 +3,8 @@
 //!
 //! The keeper is forked from its maker. It holds the descriptors that it is given and one end of a
 //! socket pair, and ends with its maker, however that ends. Requests and replies are enumerations;
-//! each is a message of JSON behind its length.
+//! each is a message of postcard behind its length, which is a fifth of what its JSON would be: the
+//! sockets of a busy machine come this way every second.
 
 use std::ffi::CStr;
 use std::fs;
@@ -272,10 +273,9 @@ fn work<Request: DeserializeOwned, Reply: Serialize>(
     }
 }
 
-/// Writes a message: the length of its JSON in 32 bits, and the JSON.
+/// Writes a message: its length in 32 bits, and the message.
 fn put<T: Serialize>(mut socket: &UnixStream, message: &T) -> io::Result<()> {
-    let mut bytes = vec![0; size_of::<u32>()];
-    serde_json::to_writer(&mut bytes, message)?;
+    let mut bytes = postcard::to_extend(message, vec![0; size_of::<u32>()]).map_err(io::Error::other)?;
     let length = u32::try_from(bytes.len() - size_of::<u32>()).map_err(io::Error::other)?;
     bytes[..size_of::<u32>()].copy_from_slice(&length.to_ne_bytes());
     socket.write_all(&bytes)
@@ -291,7 +291,7 @@ fn get<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<T> {
     if socket.take(length).read_to_end(&mut bytes)? as u64 != length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    postcard::from_bytes(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]

@@ -286,7 +286,7 @@ impl SeriesHistory {
     }
 
     /// How long those are together.
-    pub(crate) fn length(&self) -> Nanos {
+    pub fn length(&self) -> Nanos {
         self.intervals.iter().rev().take(self.shown).map(|(length, _)| *length).sum()
     }
 

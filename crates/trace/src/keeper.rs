@@ -4,10 +4,12 @@
 //! That process is a [`machine::keeper`], forked once everything is attached. It holds the
 //! iterators over the sockets; these are the words in which it is asked.
 
+use std::fmt;
+use std::io;
 use std::marker::PhantomData;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Error;
 
@@ -31,7 +33,7 @@ pub(crate) enum Request {
         interface: u32,
     },
     /// What the command itself asks for: its own request.
-    Command(serde_json::Value),
+    Command(Bytes),
 }
 
 /// The keeper's reply.
@@ -46,7 +48,7 @@ pub(crate) enum Reply {
     /// The number of the clock, where the interface has one.
     Clock(Option<u32>),
     /// The command's own reply.
-    Command(serde_json::Value),
+    Command(Bytes),
 }
 
 /// Who else wants callbacks of sockets on this machine.
@@ -57,6 +59,55 @@ pub(crate) struct Neighbours {
     /// A program of socket operations that is no tracer's is loaded: callbacks that a socket has
     /// may be its.
     pub foreign: bool,
+}
+
+/// A message of the command's own, as postcard has it. It goes within the tracer's as a whole:
+/// byte by byte it would take as long as what it says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(Vec<u8>);
+
+impl Bytes {
+    /// Of this message.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn of(message: &impl Serialize) -> io::Result<Self> {
+        postcard::to_extend(message, Vec::new()).map(Self).map_err(io::Error::other)
+    }
+
+    /// The message.
+    ///
+    /// # Errors
+    /// Where it is no such message.
+    pub fn read<T: DeserializeOwned>(&self) -> io::Result<T> {
+        postcard::from_bytes(&self.0).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Whole;
+
+        impl serde::de::Visitor<'_> for Whole {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes(bytes.to_vec()))
+            }
+        }
+
+        deserializer.deserialize_bytes(Whole)
+    }
 }
 
 /// The tracer's keeper.
@@ -86,11 +137,25 @@ impl<Q: Serialize, A: DeserializeOwned> Privileged<Q, A> {
     /// [`Error::Keeper`] where the process has ended, with the cause, or something went wrong
     /// there.
     pub fn ask(&self, request: &Q) -> Result<A, Error> {
-        let json = |error: serde_json::Error| Error::system(ASK)(error.into());
-        let request = Request::Command(serde_json::to_value(request).map_err(json)?);
+        let request = Request::Command(Bytes::of(request).map_err(Error::system(ASK))?);
         match self.keeper.ask(&request).map_err(Error::keeper(ASK))? {
-            Reply::Command(reply) => serde_json::from_value(reply).map_err(json),
+            Reply::Command(reply) => reply.read().map_err(Error::system(ASK)),
             _ => Err(unexpected(ASK)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_within_another_comes_as_it_went() {
+        let inner = (7_u8, "seven".to_owned(), vec![Some(700_u32), None]);
+        let request = Request::Command(Bytes::of(&inner).unwrap());
+        let sent = postcard::to_extend(&request, Vec::new()).unwrap();
+        let Request::Command(came) = postcard::from_bytes(&sent).unwrap() else { panic!("another request") };
+        assert_eq!(came.read::<(u8, String, Vec<Option<u32>>)>().unwrap(), inner);
+        assert!(came.read::<(u8, char)>().is_err());
     }
 }

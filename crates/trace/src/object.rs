@@ -1,7 +1,8 @@
 //! The compiled BPF objects: how they are opened, sized and configured, and their maps by name.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd as _;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut};
 
@@ -100,7 +101,7 @@ pub(crate) fn share(object: &mut OpenObject, from: &Object, names: &[&'static st
 }
 
 fn absent(what: &'static str) -> Error {
-    Error::Bpf { what, source: libbpf_rs::Error::from(std::io::Error::from(std::io::ErrorKind::NotFound)) }
+    Error::Bpf { what, source: libbpf_rs::Error::from(io::Error::from(io::ErrorKind::NotFound)) }
 }
 
 /// A map of a loaded object as a handle that outlives the object.
@@ -148,14 +149,82 @@ pub(crate) fn free_list(object: &Object, name: &'static str, rows: u32) -> Resul
     Ok(free)
 }
 
-/// A row of an array by its number, where it is in use (`used`).
+/// The first so many rows of an array, by their numbers, where they are in use (`used`).
 pub(crate) fn rows_in_use<T: Plain>(map: &MapHandle, rows: u32, used: fn(&T) -> bool) -> Vec<(u32, T)> {
-    (0..rows)
-        .filter_map(|number| {
-            let bytes = map.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
-            T::from_bytes(&bytes).filter(used).map(|row| (number, row))
-        })
-        .collect()
+    let mut found = Vec::new();
+    let mut batches = Batches::new(map, AT_ONCE.min(rows));
+    while let Ok(Some((keys, values))) = batches.next() {
+        let keys = keys.chunks_exact(4).map(|key| u32::from_ne_bytes(key.try_into().unwrap_or_default()));
+        let mut is_over = false;
+        for (number, value) in keys.zip(values.chunks_exact(map.value_size() as usize)) {
+            is_over |= number + 1 >= rows;
+            if number < rows {
+                found.extend(T::from_bytes(value).filter(used).map(|row| (number, row)));
+            }
+        }
+        if is_over {
+            break;
+        }
+    }
+    found
+}
+
+/// Entries that one call to the kernel reads.
+const AT_ONCE: u32 = 1_024;
+
+/// The entries of an array or a hash table, many at a time: a call for each would take longer than
+/// what it reads. What another caller adds or removes meanwhile may be missed, or come twice.
+pub(crate) struct Batches<'a> {
+    map: &'a MapHandle,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    most: u32,
+    /// Where the next batch begins, as the kernel says it; `None` before the first.
+    at: Option<u32>,
+    over: bool,
+}
+
+impl<'a> Batches<'a> {
+    /// So many at a time: of a hash table at least as many as collide.
+    pub fn new(map: &'a MapHandle, most: u32) -> Self {
+        // The kernel rounds the values of arrays up.
+        let room = |size: u32| vec![0; most as usize * size.next_multiple_of(8) as usize];
+        Self { map, keys: room(map.key_size()), values: room(map.value_size()), most, at: None, over: false }
+    }
+
+    /// The next keys and their values, each without a gap; `None` where there are no more.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn next(&mut self) -> io::Result<Option<(&[u8], &[u8])>> {
+        if self.over || self.most == 0 {
+            return Ok(None);
+        }
+        let (mut next, mut count) = (0_u32, self.most);
+        let from = self.at.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: keys and values have room for `most` entries; a batch of either kind of map
+        // begins at a number of 32 bits, which both places have.
+        let done = unsafe {
+            libbpf_rs::libbpf_sys::bpf_map_lookup_batch(
+                self.map.as_fd().as_raw_fd(),
+                from.cast_mut().cast(),
+                std::ptr::from_mut(&mut next).cast(),
+                self.keys.as_mut_ptr().cast(),
+                self.values.as_mut_ptr().cast(),
+                &mut count,
+                std::ptr::null(),
+            )
+        };
+        // At the end of the map it is an error, beside which there may be entries.
+        self.over = done != 0;
+        if done != 0 && done != -rustix::io::Errno::NOENT.raw_os_error() {
+            return Err(io::Error::from_raw_os_error(-done));
+        }
+        self.at = Some(next);
+        let of = |size: u32| count as usize * size as usize;
+        let (keys, values) = (of(self.map.key_size()), of(self.map.value_size()));
+        Ok((count > 0).then(|| (&self.keys[..keys], &self.values[..values])))
+    }
 }
 
 /// Gives a row back that the kernel part does not give back itself any more.

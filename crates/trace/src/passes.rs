@@ -10,7 +10,7 @@ use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};
 use libbpf_rs::{Link, MapHandle, ProgramType};
 
 use crate::Error;
-use crate::keeper::{Keeper, Neighbours, Reply, Request, unexpected};
+use crate::keeper::{Bytes, Keeper, Neighbours, Reply, Request, unexpected};
 use crate::layout::{Pass, RawControl};
 use crate::namespace::{self, Network};
 use crate::walk::Walk;
@@ -157,7 +157,7 @@ impl Passes {
     pub(crate) fn hand_over(
         &mut self,
         limit: impl FnOnce() -> io::Result<()>,
-        mut serve: impl FnMut(serde_json::Value) -> io::Result<serde_json::Value>,
+        mut serve: impl FnMut(Bytes) -> io::Result<Bytes>,
     ) -> Result<Keeper, Error> {
         let (sockets, beside, sockops) = (&self.sockets, &self.beside, self.sockops);
         let keep: Vec<_> = std::iter::once(sockets).chain(beside).map(|link| link.as_fd().as_raw_fd()).collect();

@@ -12,7 +12,7 @@ use crate::aim::{self, Processes, set_lookups};
 use crate::cgroups::{Cgroups, Followed, Named};
 use crate::cost::Cost;
 use crate::histograms::{Reading, Snapshot};
-use crate::keeper::Privileged;
+use crate::keeper::{Bytes, Privileged};
 use crate::layout::{Pass, RawControl};
 use crate::memory::Memory;
 use crate::passes::Passes;
@@ -205,10 +205,7 @@ impl Tracer {
         mut serve: impl FnMut(Q) -> A,
     ) -> Result<Privileged<Q, A>, Error> {
         self.ring.probes().sends.open_clocks();
-        let keeper = self.passes.hand_over(limit, |request| {
-            let reply = serde_json::from_value(request).and_then(|request| serde_json::to_value(serve(request)));
-            reply.map_err(io::Error::from)
-        })?;
+        let keeper = self.passes.hand_over(limit, |request| Bytes::of(&serve(request.read()?)))?;
         self.ring.probes().sends.ask_for_clocks(keeper.clone());
         Ok(Privileged { keeper, says: PhantomData })
     }

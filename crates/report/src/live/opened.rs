@@ -65,6 +65,7 @@ pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     let all = together(opened);
     lines.extend(all.legs.get(&Leg::Total).into_iter().flat_map(|times| distribution(canvas, "sends", times)));
     lines.extend(row.into_iter().flat_map(|row| distribution(canvas, "requests", &row.requests.times)));
+    lines.extend(row.into_iter().flat_map(|row| distribution(canvas, "DNS", &row.requests.lookups)));
     // The first socket is what most rows have alone; where there is room, the others are below.
     let (first, others) = opened.sockets.split_at(opened.sockets.len().min(1));
     lines.extend(first.iter().flat_map(|shown| socket::lines(shown, canvas.width)).map(|line| plain(canvas, &line)));
@@ -138,10 +139,11 @@ fn inked(canvas: &Canvas, text: &str, ink: Ink) -> Line<'static> {
 
 /// What requests took, and where that time went, the longest first.
 fn requests(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
-    let Some(asked) = opened.row.as_ref().map(|row| &row.requests).filter(|asked| asked.times.count() > 0) else {
-        return Vec::new();
-    };
-    let mut lines = vec![Line::default(), inked(canvas, "Where the time of requests went", Ink::Strong)];
+    let Some(asked) = opened.row.as_ref().map(|row| &row.requests) else { return Vec::new() };
+    let mut lines = Vec::new();
+    if asked.times.count() > 0 {
+        lines.extend([Line::default(), inked(canvas, "Where the time of requests went", Ink::Strong)]);
+    }
     let all: u64 = asked.components.iter().map(|time| time.0).sum();
     let mut parts: Vec<(Component, Nanos)> = Component::ALL.into_iter().zip(asked.components).collect();
     parts.retain(|(_, time)| *time > Nanos::ZERO);
@@ -155,9 +157,14 @@ fn requests(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         lines.extend([Line::default(), inked(canvas, "Slowest requests", Ink::Strong)]);
     }
     lines.extend(opened.slowest_requests.iter().map(|(slow, ago)| {
-        let chief = slow.chief.map_or_else(String::new, |(component, part)| {
-            format!("  {} {}", short(&Trouble::Requests(component, 1.0)), time(Some(part)))
-        });
+        let chief = match (&slow.lookup, slow.chief) {
+            (Some((of, true)), _) => format!("  DNS {of}"),
+            (Some((of, false)), _) => format!("  DNS {of}, not answered"),
+            (None, Some((component, part))) => {
+                format!("  {} {}", short(&Trouble::Requests(component, 1.0)), time(Some(part)))
+            }
+            (None, None) => String::new(),
+        };
         let whole = right(canvas, &time(Some(slow.whole)), 8);
         plain(canvas, &format!("{whole}  {} ago{chief}", right(canvas, &time(Some(*ago)), 8)))
     }));

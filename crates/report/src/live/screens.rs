@@ -182,6 +182,7 @@ fn screen(width: u16, height: u16, shown: Shown) -> String {
         cpu: 0.004,
         stuck: &[],
         missed: "",
+        updated: None,
         pace: None,
         message: "",
         recorder: false,

@@ -61,14 +61,17 @@ fn parts(shown: &ShownSocket) -> Vec<Vec<String>> {
     first.extend(shown.live.connecting(shown.now).map(|age| format!("for {}", time(age))));
     first.extend(shown.live.quiet(shown.now).map(|quiet| format!("last byte {} ago", time(quiet))));
     let mut second = owners(shown);
-    second.push(format!("user {}", shown.user));
+    // The user and the queues are the kernel's to say: of a run and a capture they are not known.
+    let is_live = socket.network != 0;
+    second.extend(is_live.then(|| format!("user {}", shown.user)));
     second.extend(shown.place.pod.as_ref().map(|pod| format!("pod {pod}")));
     second.extend(shown.place.unit.as_ref().map(|unit| format!("unit {unit}")));
     if shown.place.unit.is_none() && !shown.place.path.is_empty() {
         second.push(format!("cgroup {}", shown.place.path));
     }
-    second.push(format!("network namespace {}", socket.network));
+    second.extend(is_live.then(|| format!("network namespace {}", socket.network)));
     let mut queues = match socket.state {
+        _ if !is_live => Vec::new(),
         SocketState::Listening => vec![format!("accept queue {} of {}", socket.receive_queue, socket.send_queue)],
         _ => vec![
             format!("not yet read {}", quantity::bytes(socket.receive_queue.into())),
@@ -78,11 +81,13 @@ fn parts(shown: &ShownSocket) -> Vec<Vec<String>> {
     if socket.drops > 0 {
         queues.push(format!("{} dropped", quantity::count(socket.drops.into())));
     }
-    if socket.buffers != [0; 2] {
-        let [receive, send] = socket.buffers.map(|bytes| quantity::bytes(bytes.into()));
-        queues.push(format!("buffers: receive {receive}, send {send}"));
-    }
+    let buffers = [("receive", socket.buffers[0]), ("send", socket.buffers[1])].into_iter();
+    let buffers = buffers.filter(|(_, bytes)| *bytes > 0);
+    let buffers: Vec<String> =
+        buffers.map(|(name, bytes)| format!("{name} {}", quantity::bytes(bytes.into()))).collect();
+    queues.extend((!buffers.is_empty()).then(|| format!("buffers: {}", buffers.join(", "))));
     let mut lines = vec![first, second, queues];
+    lines.retain(|line| !line.is_empty());
     if let Some(tcp) = socket.tcp.as_deref().filter(|_| socket.state != SocketState::Listening) {
         lines.extend(of_tcp(tcp));
     }
@@ -93,7 +98,8 @@ fn parts(shown: &ShownSocket) -> Vec<Vec<String>> {
 fn owners(shown: &ShownSocket) -> Vec<String> {
     let socket = &shown.live.socket;
     let Some(owner) = &socket.owner else {
-        return vec![if socket.inode == 0 { "no process has it" } else { "owner not known" }.into()];
+        let none = socket.inode == 0 && socket.network != 0;
+        return vec![if none { "no process has it" } else { "owner not known" }.into()];
     };
     let above = shown.ancestors.iter().map(|(pid, name)| format!(" ← {name}[{pid}]"));
     let mut all = vec![format!("{}[{}]{}", owner.name, owner.pid, above.collect::<String>())];
@@ -112,11 +118,13 @@ fn of_tcp(tcp: &TcpState) -> [Vec<String>; 3] {
     let time = |time: Nanos| quantity::time_to(time.0 as f64, 2);
     let rate = |bytes: u64| quantity::bit_rate(bytes as f64 * 8.0);
     let [window, threshold] = tcp.window;
-    let mut sending = vec![tcp.congestion_control.clone(), format!("cwnd {window}")];
+    let mut sending = vec![tcp.congestion_control.clone()];
+    sending.retain(|name| !name.is_empty());
+    sending.extend((window > 0).then(|| format!("cwnd {window}")));
     // The kernel's TCP_INFINITE_SSTHRESH: nothing was lost yet.
-    sending.extend((threshold < 0x7fff_ffff).then(|| format!("ssthresh {threshold}")));
+    sending.extend((window > 0 && threshold < 0x7fff_ffff).then(|| format!("ssthresh {threshold}")));
     sending.extend(tcp.receive_window.map(|bytes| format!("rwnd {}", quantity::bytes(bytes.into()))));
-    sending.push(format!("mss {}", tcp.segment));
+    sending.extend((tcp.segment > 0).then(|| format!("mss {}", tcp.segment)));
     // The kernel's "no limit" is all bits.
     if !matches!(tcp.rates[0], 0 | u64::MAX) {
         sending.push(format!("pacing {}", rate(tcp.rates[0])));
@@ -124,13 +132,18 @@ fn of_tcp(tcp: &TcpState) -> [Vec<String>; 3] {
     if tcp.rates[1] > 0 {
         sending.push(format!("delivery {}", rate(tcp.rates[1])));
     }
-    let mut times = vec![format!("rtt {} ± {}", time(tcp.rtt[0]), time(tcp.rtt[1]))];
+    let mut times = Vec::new();
+    if tcp.rtt[0] > Nanos::ZERO {
+        let deviation = if tcp.rtt[1] > Nanos::ZERO { format!(" ± {}", time(tcp.rtt[1])) } else { String::new() };
+        times.push(format!("rtt {}{deviation}", time(tcp.rtt[0])));
+    }
     times.extend(tcp.least_rtt.map(|least| format!("least {}", time(least))));
-    times.push(format!("rto {}", time(tcp.timeout)));
+    times.extend((tcp.timeout > Nanos::ZERO).then(|| format!("rto {}", time(tcp.timeout))));
     if tcp.timeouts > 0 {
         times.push(quantity::counted(tcp.timeouts.into(), "timeout"));
     }
-    times.push(format!("options: {}", tcp.options().join(", ")));
+    let options = tcp.options();
+    times.extend((!options.is_empty()).then(|| format!("options: {}", options.join(", "))));
     let mut bytes = vec![
         format!("sent {}", quantity::bytes(tcp.sent)),
         format!("received {}", quantity::bytes(tcp.received)),

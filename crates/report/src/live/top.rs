@@ -58,8 +58,9 @@ pub struct Top<'a> {
     /// The oldest send of each connection that is stuck, with the ends of its connection where they
     /// are known; the one that waits longest first.
     pub stuck: &'a [(Send, Option<(SocketAddr, SocketAddr)>)],
-    /// How much time passes between two readings of the sockets, where that is more than an
-    /// interval.
+    /// How much time passes between two updates, where that is more than was asked for.
+    pub updated: Option<Nanos>,
+    /// How much time passes between two readings of the sockets, where that is more.
     pub pace: Option<Nanos>,
     /// What of the sockets could not be read; empty where all was.
     pub missed: &'a str,
@@ -258,6 +259,9 @@ fn words(top: &Top<'_>) -> Vec<String> {
     });
     if !top.filter.is_empty() && !top.typing {
         words.push(format!("filter: {}", top.filter));
+    }
+    if let Some(pace) = top.updated {
+        words.push(format!("updated every {}", quantity::time_to(pace.0 as f64, 2)));
     }
     if let Some(pace) = top.pace {
         words.push(format!("sockets read every {}", quantity::time_to(pace.0 as f64, 2)));
@@ -476,6 +480,7 @@ mod tests {
             columns: AUTOMATIC.get_or_init(Columns::default),
             choosing: None,
             missed: "",
+            updated: None,
             pace: None,
             looked_at: 1.0,
             cpu: 0.004,
@@ -614,8 +619,11 @@ mod tests {
     #[test]
     fn what_is_a_sample_is_marked_and_what_is_said_takes_the_place_of_the_keys() {
         let rows = rows(1);
-        let slow = Top { pace: Some(Nanos::from_millis(3_100)), ..shown(&rows, 0) };
+        let time = Some(Nanos::from_millis(3_100));
+        let slow = Top { pace: time, ..shown(&rows, 0) };
         assert!(drawn(90, 10, false, true, &slow)[1].contains("sockets read every 3.1"));
+        let slow = Top { updated: time, ..shown(&rows, 0) };
+        assert!(drawn(90, 10, false, true, &slow)[1].contains("updated every 3.1"));
         let top = Top { looked_at: 0.25, message: "recording", paused: true, ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("~4000") && text.contains("PAUSED") && text.contains("25 %"), "{text}");

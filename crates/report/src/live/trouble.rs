@@ -17,7 +17,10 @@ pub fn words(trouble: &Trouble) -> String {
         | Trouble::Requests(_, share)
         | Trouble::Waits(_, share) => format!("{} {}", short(trouble), percent(share)),
         Trouble::QueueFull | Trouble::ReadsSlowly => short(trouble),
-        Trouble::QueueOverflowed(n) | Trouble::BufferDrops(n) => format!("{}: {}", short(trouble), quantity::count(*n)),
+        Trouble::Lookups(time_of) => format!("{}: {}", short(trouble), time(time_of)),
+        Trouble::QueueOverflowed(n) | Trouble::BufferDrops(n) | Trouble::LookupsUnanswered(n) => {
+            format!("{}: {}", short(trouble), quantity::count(*n))
+        }
         Trouble::HostDrops(n) => format!("{} {}", quantity::count(*n), short(trouble)),
     }
 }
@@ -36,6 +39,8 @@ pub fn short(trouble: &Trouble) -> String {
         Trouble::SendBuffer(_) => "send buffer".into(),
         Trouble::Retransmissions(_) => "retransmissions".into(),
         Trouble::HostDrops(_) => "dropped by this host".into(),
+        Trouble::Lookups(_) => "slow DNS".into(),
+        Trouble::LookupsUnanswered(_) => "DNS unanswered".into(),
         Trouble::Waits(reason, _) => reason.to_string(),
         Trouble::Requests(component, _) => match component {
             Component::Connect => "connection set-up",
@@ -65,6 +70,8 @@ mod tests {
             (Trouble::Requests(Component::PeerApplication, 0.98), "peer's program 98\u{a0}%"),
             (Trouble::QueueOverflowed(1_200), "accept queue dropped: 1,200"),
             (Trouble::HostDrops(3), "3 dropped by this host"),
+            (Trouble::Lookups(Nanos::from_millis(800)), "slow DNS: 800\u{a0}ms"),
+            (Trouble::LookupsUnanswered(2), "DNS unanswered: 2"),
         ] {
             assert_eq!(words(&trouble).replace(' ', "\u{a0}"), expected.replace(' ', "\u{a0}"));
         }

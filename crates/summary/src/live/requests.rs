@@ -1,11 +1,11 @@
-//! Requests of the last seconds, by what their series would be known by.
+//! Requests and lookups of DNS of the last seconds, by what their series would be known by.
 
 use std::collections::VecDeque;
 
 use record::histogram::{Histogram, SeriesKey};
-use record::{Component, Instant, Monotonic, Nanos, Request};
+use record::{Component, Instant, IpPrefix, Monotonic, Nanos, Question, Request};
 
-/// Requests that are kept.
+/// Requests that are kept, and lookups.
 const MOST: usize = 20_000;
 
 /// The requests of a row.
@@ -15,12 +15,24 @@ pub struct RequestGroup {
     pub times: Histogram,
     /// How long each component took of all of them, in the order of [`Component::ALL`].
     pub components: [Nanos; Component::ALL.len()],
+    /// How long programs waited for names: from the first question to the answer or, where there
+    /// was none, to the last question.
+    pub lookups: Histogram,
+    /// Lookups among them that nothing answered.
+    pub unanswered: u64,
 }
 
 impl RequestGroup {
-    /// A quantile of how long they took: the middle of its bucket.
+    /// A quantile of how long they took; of lookups where there is no other request. It is the
+    /// middle of its bucket.
     pub fn quantile(&self, share: f64) -> Option<Nanos> {
-        Some(self.times.quantile(share)?.middle())
+        let of = if self.times.count() > 0 { &self.times } else { &self.lookups };
+        Some(of.quantile(share)?.middle())
+    }
+
+    /// How long the slowest lookup took, the middle of its bucket.
+    pub fn slowest_lookup(&self) -> Option<Nanos> {
+        Some(self.lookups.quantile(1.0)?.middle())
     }
 
     /// The component that took most of the time, and its share.
@@ -31,22 +43,39 @@ impl RequestGroup {
     }
 
     pub(super) fn add(&mut self, asked: &Asked) {
+        if let Some(lookup) = &asked.lookup {
+            self.lookups.add(asked.whole);
+            self.unanswered += u64::from(!lookup.answered);
+            return;
+        }
         self.times.add(asked.whole);
         self.components.iter_mut().zip(asked.components).for_each(|(all, one)| *all += one);
     }
 }
 
-/// A request that has ended.
+/// A request or a lookup that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     ended: Instant<Monotonic>,
-    key: SeriesKey,
+    pub(super) key: SeriesKey,
     whole: Nanos,
     components: [Nanos; Component::ALL.len()],
+    pub(super) lookup: Option<Lookup>,
+}
+
+/// What is known of a lookup of DNS.
+#[derive(Clone, Debug)]
+pub(super) struct Lookup {
+    /// The process that asked; 0 where that is not known.
+    pub(super) pid: u32,
+    pub(super) over_tcp: bool,
+    answered: bool,
+    /// The type and the name.
+    of: String,
 }
 
 /// One of the slowest requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
     /// When it ended.
     pub ended: Instant<Monotonic>,
@@ -54,12 +83,19 @@ pub struct SlowRequest {
     pub whole: Nanos,
     /// The component that took most of that, and how long that took; `None` where it is not known.
     pub chief: Option<(Component, Nanos)>,
+    /// Of a lookup of DNS the type and the name, and whether it was answered.
+    pub lookup: Option<(String, bool)>,
 }
 
 impl Asked {
     fn shown(&self) -> SlowRequest {
         let chief = Component::ALL.into_iter().zip(self.components).max_by_key(|(_, time)| *time);
-        SlowRequest { ended: self.ended, whole: self.whole, chief: chief.filter(|(_, time)| *time > Nanos::ZERO) }
+        SlowRequest {
+            ended: self.ended,
+            whole: self.whole,
+            chief: chief.filter(|(_, time)| *time > Nanos::ZERO),
+            lookup: self.lookup.as_ref().map(|lookup| (lookup.of.clone(), lookup.answered)),
+        }
     }
 }
 
@@ -74,10 +110,40 @@ impl RequestHistory {
     pub fn add(&mut self, key: SeriesKey, request: &Request) {
         let (Some(ended), Some(whole)) = (request.ended(), request.whole()) else { return };
         let of = |component| request.components.as_ref().and_then(|all| all.get(component)).unwrap_or_default();
+        self.put(Asked { ended, key, whole, components: Component::ALL.map(of), lookup: None });
+    }
+
+    /// Adds a lookup of DNS: of its tries the last one counts, with the time since the first.
+    /// `seen` is when it was handed on: the end of one without an answer.
+    pub fn lookup(&mut self, question: &Question, seen: Instant<Monotonic>) {
+        if !question.is_last() {
+            return;
+        }
+        let Question { owner, server, local, cgroup, .. } = question;
+        let key = SeriesKey {
+            peer: Some(IpPrefix::from(server.ip())),
+            peer_port: Some(server.port()),
+            local_port: Some(local.port()),
+            cgroup: *cgroup,
+            program: Some(owner.comm.to_string()),
+            overflow: false,
+        };
+        let lookup = Lookup {
+            pid: owner.pid,
+            over_tcp: question.over_tcp,
+            answered: question.took.is_some(),
+            of: format!("{} {}", question.kind, question.name),
+        };
+        let ended = question.took.map_or(seen, |took| question.asked.after(took));
+        let components = [Nanos::ZERO; Component::ALL.len()];
+        self.put(Asked { ended, key, whole: question.waited(), components, lookup: Some(lookup) });
+    }
+
+    fn put(&mut self, asked: Asked) {
         if self.asked.len() == MOST {
             self.asked.pop_front();
         }
-        self.asked.push_back(Asked { ended, key, whole, components: Component::ALL.map(of) });
+        self.asked.push_back(asked);
     }
 
     /// Forgets those that ended before.
@@ -87,15 +153,53 @@ impl RequestHistory {
         }
     }
 
-    /// Each with its key.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&SeriesKey, &Asked)> {
-        self.asked.iter().map(|asked| (&asked.key, asked))
+    /// All of them.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Asked> {
+        self.asked.iter()
     }
 
     /// The slowest of those that are taken, the slowest first, at most so many.
-    pub fn slowest(&self, most: usize, taken: impl Fn(&SeriesKey) -> bool) -> Vec<SlowRequest> {
-        let mut slow: Vec<&Asked> = self.asked.iter().filter(|asked| taken(&asked.key)).collect();
+    pub(super) fn slowest(&self, most: usize, taken: impl Fn(&Asked) -> bool) -> Vec<SlowRequest> {
+        let mut slow: Vec<&Asked> = self.asked.iter().collect();
         slow.sort_by_key(|asked| std::cmp::Reverse(asked.whole));
-        slow.into_iter().take(most).map(Asked::shown).collect()
+        slow.into_iter().filter(|asked| taken(asked)).take(most).map(Asked::shown).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::Owner;
+
+    #[test]
+    fn a_lookup_counts_once_with_all_its_tries_and_is_told_from_requests() {
+        let asked = Instant::from_nanos(1_000_000_000);
+        let try_of = |number, since_first, took| Question {
+            owner: Owner { pid: 7, ..Owner::default() },
+            name: "a.example".into(),
+            kind: "AAAA".into(),
+            number,
+            tries: 2,
+            asked,
+            since_first: Nanos::from_millis(since_first),
+            took,
+            ..Question::blank()
+        };
+        let mut history = RequestHistory::default();
+        history.lookup(&try_of(1, 0, None), asked);
+        assert_eq!(history.each().count(), 0, "a try that another one followed");
+        history.lookup(&try_of(2, 5_000, Some(Nanos::from_millis(30))), asked);
+        history.lookup(&try_of(2, 5_000, None), asked.after(Nanos::from_secs(9)));
+        let mut row = RequestGroup::default();
+        history.each().for_each(|asked| row.add(asked));
+        assert_eq!((row.lookups.count(), row.unanswered, row.times.count()), (2, 1, 0));
+        let slowest = row.slowest_lookup().unwrap().0 as f64 / 5.03e9;
+        assert!((0.95..1.05).contains(&slowest), "{slowest}");
+        assert_eq!(row.quantile(1.0), row.slowest_lookup());
+        let slow = history.slowest(1, |_| true);
+        assert_eq!(slow[0].lookup, Some(("AAAA a.example".into(), true)));
+        assert_eq!((slow[0].whole, slow[0].ended), (Nanos::from_millis(5_030), asked.after(Nanos::from_millis(30))));
+        history.forget_before(asked.after(Nanos::from_secs(1)));
+        assert_eq!(history.each().count(), 1);
     }
 }

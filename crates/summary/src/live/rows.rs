@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use record::histogram::{GroupBy, SeriesKey};
 use record::{Leg, Nanos, WaitReason};
 
-use super::{Filter, Heat, Live, Names, PeerName, RequestHistory, SocketHistory, Subject, Trouble};
+use super::requests::Asked;
+use super::{Filter, Heat, Live, Names, PeerName, RequestHistory, SlowRequest, SocketHistory, Subject, Trouble};
 use crate::groups::{Group, SeriesHistory};
 
 /// What is known of the last seconds.
@@ -41,6 +42,35 @@ impl<'a> Now<'a> {
         'a: 'b,
     {
         Subject::of_key(key, self.sockets.of(key))
+    }
+
+    /// The names of processes by their numbers, where lookups need them.
+    fn programs(&self) -> HashMap<u32, &'a str> {
+        let asked = self.requests.each().filter_map(|asked| Some((asked.lookup.as_ref()?.pid, None)));
+        let mut found: HashMap<u32, Option<&str>> = asked.collect();
+        let owners = self.sockets.all().filter(|_| !found.is_empty()).filter_map(|live| live.socket.owner.as_ref());
+        for owner in owners.collect::<Vec<_>>() {
+            found.entry(owner.pid).and_modify(|name| *name = Some(owner.name.as_str()));
+        }
+        found.into_iter().filter_map(|(pid, name)| Some((pid, name?))).collect()
+    }
+
+    fn of_asked<'b>(&self, asked: &'b Asked, programs: &HashMap<u32, &'b str>) -> Subject<'b>
+    where
+        'a: 'b,
+    {
+        let live = self.sockets.of(&asked.key);
+        match &asked.lookup {
+            Some(lookup) => Subject::of_lookup(&asked.key, lookup, live, programs.get(&lookup.pid).copied()),
+            None => Subject::of_key(&asked.key, live),
+        }
+    }
+
+    /// The slowest requests and lookups of the row with this label, the slowest first, at most so
+    /// many.
+    pub fn slowest_requests(&self, most: usize, by: GroupBy, label: &str) -> Vec<SlowRequest> {
+        let programs = self.programs();
+        self.requests.slowest(most, |asked| self.of_asked(asked, &programs).label(by, self.names) == label)
     }
 
     /// Whether a series is in the row with this label.
@@ -95,10 +125,23 @@ pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
         }
         (row.sockets, row.trouble) = now.sockets.figures(some);
     }
-    for (key, asked) in now.requests.each() {
-        let of = now.of(key);
-        if taken(&of)
-            && let Some(row) = rows.get_mut(&of.label(by, names))
+    let programs = now.programs();
+    for asked in now.requests.each() {
+        let of = now.of_asked(asked, &programs);
+        if !is_within(&of) {
+            continue;
+        }
+        let label = of.label(by, names);
+        // The socket of a lookup was rarely there when sockets were read.
+        if asked.lookup.is_some() {
+            if taken(&of) {
+                let row = rows.entry(label).or_insert_with_key(|label| begun(label, &of, view));
+                row.requests.add(asked);
+            } else {
+                left_out.insert(label);
+            }
+        } else if taken(&of)
+            && let Some(row) = rows.get_mut(&label)
         {
             row.requests.add(asked);
         }
@@ -149,6 +192,8 @@ fn also_named(row: &mut Group, name: Option<PeerName>) {
 const SLOW_SEND: Nanos = Nanos::from_millis(5);
 /// And a request.
 const SLOW_REQUEST: Nanos = Nanos::from_millis(20);
+/// And a lookup of DNS.
+const SLOW_LOOKUP: Nanos = Nanos::from_millis(100);
 /// The share of the time that what it waited for has by then.
 const MUCH: f64 = 0.3;
 
@@ -162,8 +207,12 @@ fn trouble(row: &Group) -> Option<Trouble> {
     });
     let request =
         row.requests.chief().filter(|(_, share)| *share >= MUCH && slow(row.requests.quantile(0.99), SLOW_REQUEST));
+    let lookups = row.requests.lookups.quantile(0.99).map(|bounds| bounds.middle());
+    let unanswered = row.requests.unanswered;
     let drops = row.figures.dropped_segments;
     let all = [
+        lookups.filter(|time| *time >= SLOW_LOOKUP).map(Trouble::Lookups),
+        (unanswered > 0).then_some(Trouble::LookupsUnanswered(unanswered)),
         row.trouble,
         reason.map(|(reason, share)| Trouble::Waits(reason, share)),
         request.map(|(component, share)| Trouble::Requests(component, share)),
@@ -303,6 +352,51 @@ mod tests {
     fn a_row_says_the_worst_of_what_is_wrong() {
         let troubles: Vec<Option<Trouble>> = shown(GroupBy::Peer, "", None).0.iter().map(|row| row.trouble).collect();
         assert_eq!(troubles, [None, None, Some(Trouble::Attempt(Nanos::from_millis(3_000)))]);
+    }
+
+    #[test]
+    fn a_slow_lookup_is_named_in_the_row_of_its_server_and_of_its_process() {
+        let asked = |pid, number, took| record::Question {
+            owner: record::Owner { pid, comm: "resolver".into() },
+            local: "10.0.0.5:50000".parse().unwrap(),
+            server: "10.0.0.2:53".parse().unwrap(),
+            name: "a.example".into(),
+            kind: "A".into(),
+            number,
+            tries: number,
+            took,
+            ..record::Question::blank()
+        };
+        let mut requests = RequestHistory::default();
+        let now = record::Instant::from_nanos(5_000_000_000);
+        requests.lookup(&asked(9, 1, Some(Nanos::from_millis(800))), now);
+        requests.lookup(&asked(77, 1, Some(Nanos::from_millis(2))), now);
+        let (series, sockets, heat, names) = (series(), sockets(), Heat::default(), names());
+        let of = Now { series: &series, sockets: &sockets, requests: &requests, heat: &heat, names: &names };
+        let row = |by, filter: &str, label: &str| {
+            let filter = filter.parse().unwrap();
+            let (rows, in_all) = rows(&of, &View { by, filter: &filter, within: None });
+            (rows.into_iter().find(|row| row.label == label), in_all)
+        };
+        let server = row(GroupBy::Peer, "", "10.0.0.2").0.unwrap();
+        assert_eq!((server.requests.lookups.count(), server.sockets.alive()), (2, 0));
+        assert!(matches!(server.trouble, Some(Trouble::Lookups(time)) if time > Nanos::from_millis(750)));
+        // The process has sockets, which say what it is called; the other one has none.
+        let process = row(GroupBy::Process, "", "curl[9]").0.unwrap();
+        assert_eq!((process.requests.lookups.count(), process.sockets.alive()), (1, 3));
+        assert_eq!(row(GroupBy::Process, "", "resolver[77]").0.unwrap().trouble, None);
+        assert!(row(GroupBy::Connection, "", ":- → 10.0.0.2:53 UDP").0.is_some());
+        let filtered = row(GroupBy::Peer, "proto:tcp", "10.0.0.2");
+        assert_eq!((filtered.0, filtered.1), (None, 4));
+        assert!(row(GroupBy::Peer, "wait:dns req:>500ms", "10.0.0.2").0.is_some());
+        let slowest = of.slowest_requests(1, GroupBy::Process, "curl[9]");
+        assert_eq!(slowest[0].lookup, Some(("A a.example".into(), true)));
+        let mut more = requests.clone();
+        more.lookup(&asked(9, 3, None), now);
+        let of = Now { requests: &more, ..of };
+        let (rows, _) = rows(&of, &View { by: GroupBy::Peer, filter: &Filter::default(), within: None });
+        let row = rows.iter().find(|row| row.label == "10.0.0.2").unwrap();
+        assert_eq!(row.trouble, Some(Trouble::LookupsUnanswered(1)));
     }
 
     #[test]

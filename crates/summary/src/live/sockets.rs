@@ -226,6 +226,11 @@ impl SocketHistory {
         }
     }
 
+    /// Rows show what happened in this time from here on.
+    pub fn show(&mut self, window: Nanos) {
+        self.window = window;
+    }
+
     /// Takes what has become of the sockets.
     pub fn add(&mut self, changes: SocketChanges) {
         let Some(now) = changes.read else { return };
@@ -329,6 +334,15 @@ impl SocketHistory {
     /// When the sockets were read last.
     pub fn read(&self) -> Instant<Monotonic> {
         self.read
+    }
+
+    /// Whether a connection may be stuck: something of it is not acknowledged, and no ACK came for
+    /// this time.
+    pub fn any_unanswered(&self, time: Nanos) -> bool {
+        self.sockets.values().filter(|live| live.closed.is_none() && live.socket.send_queue > 0).any(|live| {
+            let tcp = live.socket.tcp.as_deref().filter(|_| live.socket.state != SocketState::Listening);
+            tcp.is_some_and(|tcp| live.since_then(tcp.since_ack, self.read) >= time)
+        })
     }
 
     /// All sockets, in no order.

@@ -6,6 +6,7 @@ use record::IpPrefix;
 use record::histogram::{GroupBy, OVERFLOW, SeriesKey};
 use record::socket::{SocketState, Transport};
 
+use super::requests::Lookup;
 use super::{Live, Names, PeerName};
 
 /// What is known of a connection: by its series, by its socket, or by both.
@@ -52,6 +53,26 @@ impl<'a> Subject<'a> {
             // A thread may be called otherwise than its process.
             Self { program: socket.program.or(of_series.program), cgroup: of_series.cgroup.or(socket.cgroup), ..socket }
         })
+    }
+
+    /// What a lookup of DNS is of. Most are asked from a port of their own, which says nothing:
+    /// where its socket is not there, all of one server are together. `program` is the name of the
+    /// process, where that is known.
+    pub(super) fn of_lookup(
+        key: &'a SeriesKey,
+        lookup: &Lookup,
+        live: Option<&'a Live>,
+        program: Option<&'a str>,
+    ) -> Self {
+        let of_key = Self::of_key(key, live);
+        Self {
+            local_port: of_key.local_port.filter(|_| live.is_some()),
+            program: program.or(of_key.program),
+            pid: Some(lookup.pid).filter(|pid| *pid != 0).or(of_key.pid),
+            state: of_key.state.or(Some(SocketState::Established)),
+            transport: if lookup.over_tcp { Transport::Tcp } else { Transport::Udp },
+            ..of_key
+        }
     }
 
     /// What a socket is of.

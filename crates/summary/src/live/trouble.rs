@@ -27,6 +27,10 @@ pub enum Trouble {
     Retransmissions(f64),
     /// This host dropped so many segments.
     HostDrops(u64),
+    /// Lookups of DNS take so long.
+    Lookups(Nanos),
+    /// So many lookups of DNS were not answered.
+    LookupsUnanswered(u64),
     /// Requests take long, and this share of that is this component.
     Requests(Component, f64),
     /// Sends take long, and of what they wait for in TCP this share is this.
@@ -48,6 +52,8 @@ impl Trouble {
             Self::SendBuffer(_) => "send_buffer",
             Self::Retransmissions(_) => "retransmissions",
             Self::HostDrops(_) => "host_drops",
+            Self::Lookups(_) => "slow_dns",
+            Self::LookupsUnanswered(_) => "dns_unanswered",
             Self::Requests(component, _) => component.name(),
             Self::Waits(reason, _) => reason.name(),
         }
@@ -66,6 +72,8 @@ impl Trouble {
             Self::NotRead(time) => within(600.0, long(time)),
             Self::QueueOverflowed(n) => within(600.0, (*n as f64).ln_1p() / 10.0),
             Self::BufferDrops(n) => within(500.0, (*n as f64).ln_1p() / 10.0),
+            Self::LookupsUnanswered(n) => within(700.0, (*n as f64).ln_1p() / 10.0),
+            Self::Lookups(time) => within(300.0, 0.5 + long(time) / 2.0),
             Self::HostDrops(n) => within(400.0, (*n as f64).ln_1p() / 10.0),
             Self::Requests(_, share) => within(300.0, *share),
             Self::Waits(_, share) => within(200.0, *share),

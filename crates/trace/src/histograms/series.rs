@@ -16,6 +16,7 @@ use crate::layout::{
     HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RETRANSMISSION_LOSS, RETRANSMISSION_PROBE,
     RETRANSMISSION_RECOVERY, RawHistogramBlock, RawLegHistogram, RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
 };
+use crate::object::Batches;
 use crate::{Error, clock, object};
 
 const _: () = {
@@ -34,6 +35,8 @@ const REMOVE: &str = "cannot remove an idle series";
 pub(crate) struct Reading {
     dimensions: Dimensions,
     idle: Option<Duration>,
+    /// The most series.
+    most: u32,
     legs: Vec<Leg>,
     /// How many histograms a series has: those of the legs, and perhaps that of round trips.
     places: u32,
@@ -88,6 +91,7 @@ impl Reading {
         Ok(Self {
             dimensions: config.dimensions,
             idle: config.idle,
+            most: config.max_series,
             legs,
             places,
             tick: clock::tick(),
@@ -108,36 +112,59 @@ impl Reading {
     /// to look theirs up again.
     pub fn snapshot(&mut self, now: Instant<Monotonic>) -> Result<(Snapshot, bool), Error> {
         let freed = self.free_numbers(now)?;
-        self.find(now)?;
+        let keys = self.keys()?;
+        self.find(&keys, now);
+        let figures = self.figures();
         let mut known = std::mem::take(&mut self.known);
-        let read = known.iter_mut().try_for_each(|(number, known)| self.read(*number, known, now));
+        let read = known.iter_mut().try_for_each(|(number, known)| {
+            let raw = figures.get(*number as usize).copied();
+            self.read((*number, raw), known, now)
+        });
         self.known = known;
         read?;
-        let removed = self.remove_idle(now)?;
+        let removed = self.remove_idle(&keys, now)?;
         let series = self.known.values().filter(|known| !known.series.is_empty());
         let snapshot = Snapshot { series: series.map(|known| known.series.clone()).collect(), departed: self.departed };
         Ok((snapshot, freed || removed))
     }
 
-    /// Finds series that have begun.
-    fn find(&mut self, now: Instant<Monotonic>) -> Result<(), Error> {
-        let overflow = SeriesKey { overflow: true, ..SeriesKey::default() };
-        self.known.entry(SERIES_OVERFLOW).or_insert_with(|| Known::new(overflow, now));
-        for key in self.series.keys() {
-            // One that another caller has removed meanwhile has no number.
-            let Some(number) = self.series.lookup(&key, MapFlags::ANY).map_err(Error::bpf(READ))? else { continue };
-            let number = number.first_chunk().map_or(SERIES_OVERFLOW, |bytes| u32::from_ne_bytes(*bytes));
-            if let Some(raw) = RawSeriesKey::from_bytes(&key) {
-                let dimensions = &self.dimensions;
-                self.known.entry(number).or_insert_with(|| Known::new(decode_key(&raw, dimensions), now));
-            }
+    /// The keys of all series, with their numbers.
+    fn keys(&self) -> Result<Vec<(RawSeriesKey, u32)>, Error> {
+        let mut keys = Vec::new();
+        let mut batches = Batches::new(&self.series, self.most);
+        while let Some((of_batch, numbers)) = batches.next().map_err(Error::system(READ))? {
+            let of_batch = of_batch.chunks_exact(size_of::<RawSeriesKey>());
+            keys.extend(of_batch.zip(numbers.chunks_exact(size_of::<u32>())).filter_map(|(key, number)| {
+                Some((RawSeriesKey::from_bytes(key)?, u32::from_ne_bytes(number.try_into().ok()?)))
+            }));
         }
-        Ok(())
+        Ok(keys)
     }
 
-    /// Reads a series, where anything was added to it.
-    fn read(&self, number: u32, known: &mut Known, now: Instant<Monotonic>) -> Result<(), Error> {
-        let raw: RawSeriesFigures = lookup(&self.figures, number)?;
+    /// The figures of all series by their numbers, up to the largest that is known.
+    fn figures(&self) -> Vec<RawSeriesFigures> {
+        let last = self.known.keys().next_back().copied().unwrap_or(0);
+        object::rows_in_use(&self.figures, last + 1, |_| true).into_iter().map(|(_, raw)| raw).collect()
+    }
+
+    /// Finds series that have begun.
+    fn find(&mut self, keys: &[(RawSeriesKey, u32)], now: Instant<Monotonic>) {
+        let overflow = SeriesKey { overflow: true, ..SeriesKey::default() };
+        self.known.entry(SERIES_OVERFLOW).or_insert_with(|| Known::new(overflow, now));
+        for (key, number) in keys {
+            let dimensions = &self.dimensions;
+            self.known.entry(*number).or_insert_with(|| Known::new(decode_key(key, dimensions), now));
+        }
+    }
+
+    /// Reads a series, where anything was added to it: `raw` are its figures where they were read.
+    fn read(
+        &self,
+        (number, raw): (u32, Option<RawSeriesFigures>),
+        known: &mut Known,
+        now: Instant<Monotonic>,
+    ) -> Result<(), Error> {
+        let raw = raw.map_or_else(|| lookup(&self.figures, number), Ok)?;
         // Its `sends` are added to last: while they stay, so does the rest. To the overflow single
         // legs are added too.
         if raw == known.raw && number != SERIES_OVERFLOW {
@@ -170,17 +197,15 @@ impl Reading {
     }
 
     /// Removes the keys of series that are idle.
-    fn remove_idle(&mut self, now: Instant<Monotonic>) -> Result<bool, Error> {
+    fn remove_idle(&mut self, keys: &[(RawSeriesKey, u32)], now: Instant<Monotonic>) -> Result<bool, Error> {
         let Some(idle) = self.idle else { return Ok(false) };
         let since = |at| Duration::from(now.since(at).unwrap_or_default());
         let mut removed = false;
-        for key in self.series.keys().collect::<Vec<_>>() {
-            let Some(number) = self.series.lookup(&key, MapFlags::ANY).map_err(Error::bpf(READ))? else { continue };
-            let number = number.first_chunk().map_or(SERIES_OVERFLOW, |bytes| u32::from_ne_bytes(*bytes));
+        for &(key, number) in keys {
             if self.known.get(&number).is_none_or(|known| since(known.changed) < idle) {
                 continue;
             }
-            self.series.delete(&key).map_err(Error::bpf(REMOVE))?;
+            self.series.delete(key.as_bytes()).map_err(Error::bpf(REMOVE))?;
             if let Some(known) = self.known.remove(&number) {
                 self.departed.series += 1;
                 self.departed.sends += known.series.sends;

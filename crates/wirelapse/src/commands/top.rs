@@ -1,6 +1,9 @@
 //! `wirelapse top`.
 
+mod advisor;
 mod aim;
+mod background;
+mod captured;
 mod feed;
 mod jobs;
 mod kept;
@@ -13,10 +16,12 @@ mod replaying;
 mod screen;
 mod state;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -48,9 +53,9 @@ use state::{Asked, State, Typed};
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("criteria").multiple(true))]
 pub struct Args {
-    /// Show this run of `wirelapse trace -o` again, with keys that go through its time; or, where
-    /// there is no such directory, what that host shows, over SSH
-    #[arg(value_name = "RUN|HOST", value_hint = clap::ValueHint::AnyPath)]
+    /// Show this run of `wirelapse trace -o` or this capture again, with keys that go through its
+    /// time; or, where there is no such file, what that host shows, over SSH
+    #[arg(value_name = "RUN|FILE|HOST", value_hint = clap::ValueHint::AnyPath)]
     from: Option<String>,
     /// Reach HOST by this program with its options, instead of `ssh -t`
     #[arg(long, value_name = "COMMAND", requires = "from", help_heading = heading::WHAT)]
@@ -201,7 +206,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             return remote::run(from, args.ssh.as_deref(), on_screen, &options(args));
         }
         if !args.criteria.is_empty() || args.resolve {
-            let text = "a run shows what was traced: choose of it with --filter, and leave out what names a target";
+            let text = "a run or a capture shows what was recorded: choose of it with --filter, and leave out what names a target";
             return Err(BadInput(text.into()).into());
         }
         let state = State { columns: kept::columns(), ..State::new(args.by.into(), args.sort.into(), filter) };
@@ -225,11 +230,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     // Walks through the sockets and recordings take rights, which a separate process keeps; what
     // draws and reads keys has none.
-    let limit = || {
-        let kept = if on_screen { recording::keep_rights() } else { rights::keep_for_walks_and_owners() };
-        kept.map_err(std::io::Error::other)
+    let advisor = Rc::new(Cell::new(None));
+    let limit = || match on_screen {
+        true => recording::keep_rights(&advisor),
+        false => rights::keep_for_walks_and_owners().map_err(std::io::Error::other),
     };
-    let mut service = Service { hosts: hosts::Names::default(), jobs: Jobs::new(args.criteria.options()), sockets };
+    let jobs = Jobs::new(args.criteria.options());
+    let mut service = Service { hosts: hosts::Names::default(), jobs, advisor: Rc::clone(&advisor), sockets };
     let rights = tracer.hand_over(limit, |request| service.serve(request))?;
     let read: Vec<&Path> = read.iter().map(PathBuf::as_path).collect();
     rights::keep_only(&Kept { read: &read, maps: true, ..Kept::NOTHING })?;
@@ -395,6 +402,11 @@ fn write(args: &Args, feed: &Feed, state: &mut State, target: &str) -> anyhow::R
     Ok(out.flush()?)
 }
 
+/// Median and 99th percentile.
+fn quantiles_of(times: &record::histogram::Histogram) -> [Option<Nanos>; 2] {
+    [0.5, 0.99].map(|share| times.quantile(share).map(|bounds| bounds.middle()))
+}
+
 /// A row as a line of JSON has it.
 fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top::Row<'_> {
     export::top::Row {
@@ -407,7 +419,9 @@ fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top:
         reason: row.chief_reason().map(|(reason, _)| reason),
         trouble: row.trouble.as_ref().map(|trouble| (trouble.name(), report::live::words(trouble))),
         requests: row.requests.times.count(),
-        request_quantiles: [0.5, 0.99].map(|share| row.requests.quantile(share)),
+        request_quantiles: quantiles_of(&row.requests.times),
+        lookups: [row.requests.lookups.count(), row.requests.unanswered],
+        lookup_quantiles: quantiles_of(&row.requests.lookups),
         sockets: &row.sockets,
         sockets_over: row.sockets_over,
     }

@@ -11,6 +11,7 @@ mod scene;
 mod signals;
 mod three_readings;
 mod top;
+mod top_causes;
 mod trace;
 mod trace_between;
 mod trace_datagrams;

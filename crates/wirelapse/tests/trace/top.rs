@@ -304,8 +304,9 @@ fn a_recording_is_made_by_a_process_that_has_what_a_trace_takes_and_no_more() {
 }
 
 /// Lines of `top --json` until `enough` of them are there, as values.
-fn lines_until(options: &[&str], mut enough: impl FnMut(&serde_json::Value) -> bool) -> serde_json::Value {
-    let command = [&["top", "--json", "-i", "300ms"], options].concat();
+pub(super) fn lines_until(options: &[&str], mut enough: impl FnMut(&serde_json::Value) -> bool) -> serde_json::Value {
+    let interval = if options.contains(&"-i") { &[][..] } else { &["-i", "300ms"] };
+    let command = [&["top", "--json"], interval, options].concat();
     let mut top = tier::Process::from(tier::wirelapse!(command).stdout(Stdio::piped()).spawn().unwrap());
     let end = Instant::now() + Duration::from_secs(30);
     let mut out = BufReader::new(top.stdout.take().unwrap());
@@ -444,7 +445,7 @@ fn hello(server: &str) -> Vec<u8> {
 }
 
 /// Answers one question of DNS with this address.
-fn answer_once(server: &std::net::UdpSocket, address: Ipv4Addr) {
+pub(super) fn answer_once(server: &std::net::UdpSocket, address: Ipv4Addr) {
     let mut question = [0; 512];
     let (length, from) = server.recv_from(&mut question).unwrap();
     let mut answer = question[..length].to_vec();

@@ -1,6 +1,7 @@
 //! From the tracer to the rows of the screen: snapshots of histograms by interval, and the sends
 //! that were recorded beside them.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use anyhow::Context as _;
 use record::histogram::{GroupBy, SeriesKey};
 use record::socket::{OwnerSource, SocketChanges, SocketOwner};
 use record::{
-    Connection, ConnectionId, Coverage, Direction, Event, Head, IpPrefix, Leg, Monotonic, Nanos, Request, Says, Send,
+    Connection, ConnectionId, Coverage, Direction, Event, Head, IpPrefix, Leg, Monotonic, Nanos, Question, Request,
+    Says, Send,
 };
 use report::live::{Opened, ShownSocket, SlowestSend, Top};
 use summary::live::{self, Heat, Live, Names, Now, RequestHistory, SocketHistory, View};
@@ -37,12 +39,19 @@ const CONNECTIONS: usize = 20_000;
 const SLOWEST: usize = 8;
 /// How long sockets that were closed stay, grey.
 const LINGER: Nanos = Nanos::from_millis(5_000);
+/// Of a CPU, both processes may take one part in so many: where an update takes more, the next one
+/// comes later.
+const PART: u64 = 100;
+/// Updates are at most so many intervals apart, or this time where that is longer.
+const MOST_APART: (u64, Nanos) = (10, Nanos::from_secs(30));
 /// How often it is found out what share was sampled, which walks through what there is.
 const WALKS: u32 = 10;
 
 /// The figures, as they come in.
 pub struct Feed {
     interval: Nanos,
+    /// Time between two updates: longer than was asked for where one takes too much.
+    pace: Nanos,
     history: SeriesHistory,
     sends: VecDeque<Send>,
     /// The oldest send of each connection that is stuck, the one that waits longest first.
@@ -84,6 +93,7 @@ impl Feed {
         }
         Self {
             interval,
+            pace: interval,
             history: SeriesHistory::new(KEPT, SHOWN),
             sends: VecDeque::new(),
             stuck: Vec::new(),
@@ -119,30 +129,36 @@ impl Feed {
         polled.context("the trace cannot go on")?;
         events.into_iter().for_each(|event| self.event(event));
         let length = Nanos::from(self.taken.elapsed());
-        if length < self.interval {
+        if length < self.pace {
             return Ok(false);
         }
+        self.taken = Instant::now();
         let snapshot = tracer.snapshot(timestamping::now()).context("the trace cannot go on")?;
-        if !state.paused {
-            self.read_sockets(rights)?;
-        }
-        let cpu = cpu_time() + self.cpu_beside;
-        self.cpu = cpu.0.saturating_sub(self.cpu_before.0) as f64 / length.0.max(1) as f64;
-        (self.cpu_before, self.taken) = (cpu, Instant::now());
         if self.turns.is_multiple_of(WALKS) {
             self.walk(tracer);
         }
-        self.turns += 1;
         if !state.paused {
-            self.look_for_stuck(tracer);
             let mut series = snapshot.unwrap_or_default().series;
             if let Some(redaction) = &mut self.redaction {
                 series.iter_mut().for_each(|one| redaction.series(one));
             }
             self.history.add(series, length);
+            // Before they are read: what is older is let go then.
+            self.sockets.show(self.shown_time());
+            self.read_sockets(rights)?;
+            self.look_for_stuck(tracer);
             self.warm();
             self.find_places();
         }
+        let cpu = cpu_time() + self.cpu_beside;
+        let used = cpu.0.saturating_sub(self.cpu_before.0);
+        self.cpu = used as f64 / length.0.max(1) as f64;
+        self.cpu_before = cpu;
+        // The first one has the start in it, and what it finds is waited for.
+        if self.turns > 0 {
+            self.pace = paced(self.interval, self.pace, Nanos(used));
+        }
+        self.turns += 1;
         Ok(true)
     }
 
@@ -192,9 +208,13 @@ impl Feed {
         Ok(())
     }
 
+    /// The time that rows show: as many intervals as there were, each as long as it was.
+    fn shown_time(&self) -> Nanos {
+        self.history.length().max(Nanos(self.interval.0.saturating_mul(SHOWN as u64)))
+    }
+
     fn forget_requests(&mut self) {
-        let kept = self.interval.0.saturating_mul(SHOWN as u64);
-        let start = self.moment().as_nanos().saturating_sub(kept);
+        let start = self.moment().as_nanos().saturating_sub(self.shown_time().0);
         self.requests.forget_before(record::Instant::from_nanos(start));
     }
 
@@ -212,8 +232,13 @@ impl Feed {
     /// Takes what a run has of the interval that ends at this moment.
     pub fn replay(&mut self, at: record::Instant<Monotonic>, slice: &Slice) {
         self.moment = Some(at);
+        let mut slice = Cow::Borrowed(slice);
+        if let Some(redaction) = &mut self.redaction {
+            redaction.slice(slice.to_mut());
+        }
+        slice.hellos.iter().for_each(|(id, server)| self.names.hello(id.0, server));
         self.connections.extend(slice.connections.iter().map(|connection| (connection.id, connection.clone())));
-        slice.questions.iter().for_each(|question| self.names.question(question));
+        slice.questions.iter().for_each(|question| self.question(question));
         for send in &slice.sends {
             if self.sends.len() == SENDS {
                 self.sends.pop_front();
@@ -237,7 +262,19 @@ impl Feed {
         self.requests.add(key, request);
     }
 
+    /// A question of DNS was answered or given up.
+    fn question(&mut self, question: &Question) {
+        self.names.question(question);
+        self.requests.lookup(question, self.moment());
+    }
+
+    /// Finds sends that nothing is heard of. To look for them goes through all connections, so that
+    /// it is done where the sockets show that there may be one.
     fn look_for_stuck(&mut self, tracer: &Tracer) {
+        if self.sockets.missed.is_empty() && !self.sockets.any_unanswered(summary::STUCK) {
+            self.stuck.clear();
+            return;
+        }
         let mut stuck = tracer.waiting(timestamping::now(), summary::STUCK);
         stuck.retain(summary::is_stuck);
         stuck.sort_by_key(|send| std::cmp::Reverse(send.unacknowledged.map(|u| u.idle)));
@@ -278,7 +315,7 @@ impl Feed {
                 }
                 self.connections.insert(connection.id, connection);
             }
-            Event::Question(question) => self.names.question(&question),
+            Event::Question(question) => self.question(&question),
             Event::Head(head) => {
                 // What comes in names this host.
                 if let Head {
@@ -375,7 +412,8 @@ impl Feed {
             looked_at: self.looked_at,
             cpu: self.cpu,
             stuck: &self.stuck,
-            pace: Some(self.sockets.pace()).filter(|pace| pace.0 > self.interval.0 + self.interval.0 / 2),
+            updated: Some(self.pace).filter(|pace| pace.0 > self.interval.0 + self.interval.0 / 2),
+            pace: Some(self.sockets.pace()).filter(|pace| pace.0 > self.pace.0 + self.pace.0 / 2),
             missed: &self.sockets.missed,
             message: &recorder.message,
             recorder: recorder.flight,
@@ -426,7 +464,7 @@ impl Feed {
             .collect();
         slowest.sort_by_key(|slow| std::cmp::Reverse(slow.send.leg(Leg::Total).ok().flatten()));
         slowest.truncate(SLOWEST);
-        let requests = self.requests.slowest(SLOWEST, |key| now.is_in(key, by, label));
+        let requests = now.slowest_requests(SLOWEST, by, label);
         let sockets = row.into_iter().flat_map(|row| self.sockets_of(row)).map(|live| {
             let socket = &live.socket;
             let pid = socket.owner.as_ref().map(|owner| owner.pid);
@@ -444,7 +482,13 @@ impl Feed {
             row: row.cloned(),
             over_time,
             slowest,
-            slowest_requests: requests.into_iter().map(|slow| (slow, ago(slow.ended))).collect(),
+            slowest_requests: requests
+                .into_iter()
+                .map(|slow| {
+                    let ago = ago(slow.ended);
+                    (slow, ago)
+                })
+                .collect(),
             sockets: sockets.collect(),
             answer: answer.map(|(_, lines)| lines.clone()).unwrap_or_default(),
         }
@@ -540,6 +584,15 @@ impl Feed {
     }
 }
 
+/// How long it is to the next update where `used` was the CPU time since the last one, which came
+/// after `pace`. It grows by steps, so that what one key caused does not stop the screen.
+fn paced(interval: Nanos, pace: Nanos, used: Nanos) -> Nanos {
+    let (times, time) = MOST_APART;
+    let most = Nanos(interval.0.saturating_mul(times)).max(time.max(interval));
+    let wanted = used.0.saturating_mul(PART).min(pace.0.saturating_mul(2));
+    Nanos(wanted).clamp(interval, most)
+}
+
 /// Processes whose ancestors are kept.
 const MOST_ANCESTORS: usize = 1_000;
 
@@ -557,4 +610,21 @@ pub(super) fn key(known: &Connection) -> SeriesKey {
 pub(super) fn cpu_time() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_that_take_more_than_a_hundredth_of_a_cpu_come_later() {
+        let ms = Nanos::from_millis;
+        assert_eq!(paced(ms(1_000), ms(1_000), ms(8)), ms(1_000));
+        assert_eq!(paced(ms(1_000), ms(1_000), ms(15)), ms(1_500));
+        // By steps, up to a limit, and back at once.
+        assert_eq!(paced(ms(1_000), ms(1_000), ms(900)), ms(2_000));
+        assert_eq!(paced(ms(1_000), ms(29_000), ms(900)), ms(30_000));
+        assert_eq!(paced(ms(1_000), ms(29_000), ms(3)), ms(1_000));
+        assert_eq!(paced(ms(60_000), ms(60_000), ms(900)), ms(90_000));
+    }
 }

@@ -13,6 +13,7 @@ use machine::programs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::advisor::{Advisor, BUDGET};
 use super::aim::{self, Criterion};
 use super::recording::Action;
 
@@ -22,8 +23,6 @@ const LENGTH: &str = "10s";
 const LOOK: &str = "5s";
 /// What the flight recorder keeps.
 const KEPT: &str = "30s";
-/// How long advice may take.
-const BUDGET: &str = "2m";
 /// Of what a command says so much is shown.
 const MOST_SAID: u64 = 1 << 18;
 /// Ticks for which a message stays.
@@ -52,10 +51,16 @@ enum Purpose {
 /// A command that runs.
 struct Job {
     purpose: Purpose,
-    child: Child,
+    running: Running,
     /// The run or the file that it writes, or reads.
     path: PathBuf,
-    says: JoinHandle<String>,
+}
+
+/// Who has started it.
+enum Running {
+    Child(Child, JoinHandle<String>),
+    /// [`Jobs::advisor`].
+    Advisor,
 }
 
 /// A flight recorder that runs.
@@ -72,6 +77,7 @@ struct Flight {
 pub struct Jobs {
     /// The options that name the connections of the screen.
     of_screen: Vec<OsString>,
+    advisor: Option<Advisor>,
     job: Option<Job>,
     flight: Option<Flight>,
     message: String,
@@ -84,7 +90,21 @@ pub struct Jobs {
 
 impl Jobs {
     pub fn new(of_screen: Vec<OsString>) -> Self {
-        Self { of_screen, job: None, flight: None, message: String::new(), row: String::new(), answer: None, left: 0 }
+        Self {
+            of_screen,
+            advisor: None,
+            job: None,
+            flight: None,
+            message: String::new(),
+            row: String::new(),
+            answer: None,
+            left: 0,
+        }
+    }
+
+    /// Has advice given by this process.
+    pub fn advised_by(&mut self, advisor: Advisor) {
+        self.advisor = Some(advisor);
     }
 
     pub fn said(&mut self) -> Said {
@@ -134,7 +154,7 @@ impl Jobs {
             Ok(mut child) => {
                 let heard = [child.stdout.take().map(hear), child.stderr.take().map(hear)];
                 let together = move || heard.into_iter().flatten().map(|one| one.join().unwrap_or_default()).collect();
-                self.job = Some(Job { purpose, child, path, says: std::thread::spawn(together) });
+                self.job = Some(Job { purpose, running: Running::Child(child, std::thread::spawn(together)), path });
                 self.say(says);
             }
             Err(error) => self.say(format!("cannot start it: {error}")),
@@ -188,11 +208,26 @@ impl Jobs {
                 "the flight recorder has ended: run wirelapse trace --until signal for the reason".to_owned()
             });
         }
-        if let Some(job) = &mut self.job {
-            let Ok(Some(status)) = job.child.try_wait() else { return };
-            let Some(job) = self.job.take() else { return };
-            let says = job.says.join().unwrap_or_default();
-            self.over(job.purpose, job.path, status.success(), &says);
+        if let Some(job) = self.job.take() {
+            let (well, says) = match job.running {
+                Running::Child(mut child, says) => match child.try_wait() {
+                    Ok(Some(status)) => (status.success(), says.join().unwrap_or_default()),
+                    _ => {
+                        self.job = Some(Job { running: Running::Child(child, says), ..job });
+                        return;
+                    }
+                },
+                Running::Advisor => match self.advisor.as_ref().map(Advisor::poll) {
+                    Some(Ok(Some(ended))) => ended,
+                    Some(Ok(None)) => {
+                        self.job = Some(job);
+                        return;
+                    }
+                    Some(Err(error)) => (false, error.to_string()),
+                    None => (false, String::new()),
+                },
+            };
+            self.over(job.purpose, job.path, well, &says);
             return;
         }
         self.left = self.left.saturating_sub(1);
@@ -214,20 +249,25 @@ impl Jobs {
                 format!("wrote {shown}: {then}")
             }
             Purpose::PacketsForAdvice if well => {
-                let arguments = ["advise".into(), path.clone().into(), "--budget".into(), BUDGET.into()];
-                return self.run(
-                    Purpose::Advice,
-                    path,
-                    &arguments,
-                    format!("trying settings, at most {BUDGET}: {shown}"),
-                );
+                let started = self.advisor.as_ref().map(|advisor| advisor.start(&path));
+                match started {
+                    Some(Ok(())) => {
+                        self.job = Some(Job { purpose: Purpose::Advice, running: Running::Advisor, path });
+                        return self.say(format!("trying settings, at most {BUDGET}: {shown}"));
+                    }
+                    Some(Err(error)) => lines.push(error.to_string()),
+                    None => {}
+                }
+                lines.push(format!("Run: sudo wirelapse advise {shown}"));
+                self.answer = Some((self.row.clone(), lines));
+                return self.say("no advice: what to do is above".to_owned());
             }
             Purpose::Packets | Purpose::PacketsForAdvice => "no packets were written: the reason is above".to_owned(),
             Purpose::Report if well => "traced: the report is above".to_owned(),
             Purpose::Report => "the trace failed: the reason is above".to_owned(),
             Purpose::Advice if well => "the advice is above".to_owned(),
             Purpose::Advice => {
-                lines.push(format!("This process may not build a lab. Run: sudo wirelapse advise {shown}"));
+                lines.push(format!("To try it again: sudo wirelapse advise {shown}"));
                 "no advice: what to do is above".to_owned()
             }
         };
@@ -238,10 +278,17 @@ impl Jobs {
 
     /// Ends what runs; what was recorded until then stays.
     pub fn end(&mut self) {
-        let job = self.job.take().map(|job| job.child);
+        let job = match self.job.take().map(|job| job.running) {
+            Some(Running::Child(child, _)) => Some(child),
+            Some(Running::Advisor) => {
+                self.advisor.iter().for_each(Advisor::end);
+                None
+            }
+            None => None,
+        };
         let flight = self.flight.take().map(|flight| flight.child);
         for mut child in job.into_iter().chain(flight) {
-            signal(&child, Signal::INT);
+            interrupt(&child);
             let _ = child.wait();
         }
     }
@@ -253,7 +300,7 @@ fn spawn(arguments: &[OsString]) -> std::io::Result<Child> {
 }
 
 /// Reads all that a command says, so that it never waits for a reader, and keeps the beginning.
-fn hear(from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
+pub fn hear(from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut from, mut kept) = (from, Vec::new());
         let _ = from.by_ref().take(MOST_SAID).read_to_end(&mut kept);
@@ -274,6 +321,11 @@ impl<R: std::io::Read> std::io::Read for FirstByte<R> {
         self.came.fetch_or(read > 0, Ordering::Relaxed);
         Ok(read)
     }
+}
+
+/// Has a command end what it does.
+pub fn interrupt(child: &Child) {
+    signal(child, Signal::INT);
 }
 
 fn signal(child: &Child, signal: Signal) {

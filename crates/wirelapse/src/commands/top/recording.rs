@@ -3,9 +3,12 @@
 //! trace, write packets, advise. What does it is the process that has rights ([`Service`]); the one
 //! with the screen has none and asks for it ([`Recorder`]).
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::rc::Rc;
 
 use record::Nanos;
 use record::socket::SocketChanges;
@@ -13,6 +16,7 @@ use report::live::Columns;
 use serde::{Deserialize, Serialize};
 use trace::{Error, Privileged, Sockets};
 
+use super::advisor::Advisor;
 use super::aim::Criterion;
 use super::jobs::{Jobs, Said};
 use super::kept;
@@ -72,11 +76,16 @@ pub enum Reply {
 pub struct Service {
     pub hosts: hosts::Names,
     pub jobs: Jobs,
+    /// The process that starts `wirelapse advise`, once this one has forked it.
+    pub advisor: Rc<Cell<Option<Advisor>>>,
     pub sockets: Sockets,
 }
 
 impl Service {
     pub fn serve(&mut self, request: Request) -> Reply {
+        if let Some(advisor) = self.advisor.take() {
+            self.jobs.advised_by(advisor);
+        }
         match request {
             Request::Start(action, row, of_row) => self.jobs.start(action, row, &of_row),
             Request::Tick => self.jobs.tick(),
@@ -188,11 +197,13 @@ impl Recorder {
     }
 }
 
-/// Keeps what the process that records needs, for good. Runs go into the folder in which `top` was
-/// started.
+/// Forks the process that starts `wirelapse advise`, and keeps what the calling one needs, which
+/// records, for good. Runs go into the folder in which `top` was started.
 ///
 /// # Errors
 /// Where a right that is not needed cannot be given up.
-pub fn keep_rights() -> Result<(), rights::Error> {
-    rights::keep_for_recordings(Path::new("."))
+pub fn keep_rights(advisor: &Cell<Option<Advisor>>) -> io::Result<()> {
+    // Without it the key says what to run instead.
+    advisor.set(Advisor::fork().ok());
+    rights::keep_for_recordings(Path::new(".")).map_err(io::Error::other)
 }

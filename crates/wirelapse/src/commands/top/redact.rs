@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use record::histogram::Series;
 use record::socket::{Socket, SocketChanges};
-use record::{Comm, Event, IpPrefix, Question, Says};
+use record::{Comm, Connection, Event, IpPrefix, Question, Says};
+
+use super::replay::Slice;
 
 /// What a name is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,8 +57,12 @@ impl Redaction {
 
     /// What stands in place of a name.
     pub fn name(&mut self, kind: Kind, name: &str) -> String {
+        let key = (kind, name.to_owned());
+        if let Some(known) = self.names.get(&key) {
+            return known.clone();
+        }
         let n = self.names.keys().filter(|(of, _)| *of == kind).count() + 1;
-        self.names.entry((kind, name.to_owned())).or_insert_with(|| format!("{}-{n}", kind.word())).clone()
+        self.names.entry(key).or_insert_with(|| format!("{}-{n}", kind.word())).clone()
     }
 
     fn program(&mut self, name: &str) -> String {
@@ -68,6 +74,24 @@ impl Redaction {
         let found = question.addresses.split(' ').filter_map(|address| address.parse().ok());
         let shown: Vec<String> = found.map(|address| self.address(address).to_string()).collect();
         question.addresses = shown.join(" ");
+        (question.local, question.server) = (self.end(question.local), self.end(question.server));
+        question.owner.comm = self.comm(question.owner.comm);
+    }
+
+    fn connection(&mut self, connection: &mut Connection) {
+        (connection.local, connection.remote) = (self.end(connection.local), self.end(connection.remote));
+        connection.owner.comm = self.comm(connection.owner.comm);
+    }
+
+    /// The same of an interval of a run.
+    pub fn slice(&mut self, slice: &mut Slice) {
+        slice.connections.iter_mut().for_each(|connection| self.connection(connection));
+        slice.series.iter_mut().for_each(|series| self.series(series));
+        self.sockets(&mut slice.sockets);
+        slice.sends.iter_mut().for_each(|send| send.owner.comm = self.comm(send.owner.comm));
+        slice.requests.iter_mut().for_each(|request| request.owner.comm = self.comm(request.owner.comm));
+        slice.questions.iter_mut().for_each(|question| self.question(question));
+        slice.hellos.iter_mut().for_each(|(_, server)| *server = self.name(Kind::Host, server));
     }
 
     fn comm(&mut self, comm: Comm) -> Comm {
@@ -77,11 +101,7 @@ impl Redaction {
     /// The same of an event: of those that the screen takes.
     pub fn event(&mut self, event: &mut Event) {
         match event {
-            Event::Connection(connection) => {
-                connection.local = self.end(connection.local);
-                connection.remote = self.end(connection.remote);
-                connection.owner.comm = self.comm(connection.owner.comm);
-            }
+            Event::Connection(connection) => self.connection(connection),
             Event::Question(question) => self.question(question),
             Event::Head(head) => {
                 if let Says::Tls { server: Some(name), .. } = &mut head.says {

@@ -1,6 +1,6 @@
-//! `top RUN`: what a trace has recorded, cut into the intervals that a screen shows.
+//! `top RUN`: what a trace or a capture has recorded, cut into the intervals that a screen shows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ use record::histogram::{Series, SeriesKey};
 use record::socket::{OwnerSource, Socket, SocketChanges, SocketOwner, SocketState, TcpState, Transport};
 use record::{Connection, ConnectionId, Instant, Leg, Monotonic, Nanos, Question, Receive, Request, Send, SenderState};
 
+use wire::{CaptureError, PacketReader};
+
+use super::captured::{self, Seen};
 use super::feed::key;
 use crate::exit::BadInput;
 
@@ -22,7 +25,7 @@ const STEP: Duration = Duration::from_secs(10);
 const FASTEST: i32 = 6;
 
 /// What happened in one interval.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Slice {
     pub connections: Vec<Connection>,
     pub series: Vec<Series>,
@@ -30,6 +33,8 @@ pub struct Slice {
     pub sends: Vec<Send>,
     pub requests: Vec<Request>,
     pub questions: Vec<Question>,
+    /// The names of servers that connections asked for.
+    pub hellos: Vec<(ConnectionId, String)>,
 }
 
 /// A run, and how far it has been shown.
@@ -58,7 +63,8 @@ impl Replay {
             return Err(BadInput(text).into());
         }
         let run = store::Run::open(path)?;
-        let mut reading = Reading { interval, ..Reading::default() };
+        let missed = "bytes received (trace --receive records them)".into();
+        let mut reading = Reading { interval, missed, ..Reading::default() };
         run.connections(|connection| reading.connection(connection))?;
         run.connects(|connect| {
             if let Some((id, ended)) = connect.connection.zip(connect.stamps.closed.or(connect.stamps.ended)) {
@@ -72,13 +78,23 @@ impl Replay {
                 reading.cell(ended).requests.push(request);
             }
         })?;
-        run.dns(|question| {
-            let at = question.took.map_or(question.asked, |took| question.asked.after(took));
-            reading.cell(at).questions.push(question);
-        })?;
+        run.dns(|question| reading.question(question))?;
         let sampled = run.coverage().filter(|all| all.bytes_written > 0);
         let sampled = sampled.map_or(1.0, |all| all.bytes_armed as f64 / all.bytes_written as f64);
         reading.replay(sampled.clamp(0.0, 1.0)).with_context(|| format!("{} cannot be shown", path.display()))
+    }
+
+    /// Reads a capture.
+    ///
+    /// # Errors
+    /// [`BadInput`] where it cannot be read, or has no connection.
+    pub fn of_capture(path: &Path, interval: Nanos) -> anyhow::Result<Self> {
+        let named = |error: &dyn std::fmt::Display| BadInput(format!("{}: {error}", path.display()));
+        let open = || {
+            let file = std::fs::File::open(path).map_err(CaptureError::Io)?;
+            PacketReader::from_reader(file)
+        };
+        captured::read(open, interval).map_err(|error| named(&error).into())
     }
 
     /// The next interval, and the moment at which it ends.
@@ -162,20 +178,91 @@ struct Cell {
     received: Vec<(ConnectionId, Instant<Monotonic>, u64)>,
     requests: Vec<Request>,
     questions: Vec<Question>,
+    hellos: Vec<(ConnectionId, String)>,
+    states: Vec<(ConnectionId, SocketState)>,
     gone: Vec<ConnectionId>,
 }
 
+/// What is read, by the intervals that it is of.
 #[derive(Default)]
-struct Reading {
+pub(super) struct Reading {
     interval: Nanos,
     connections: HashMap<ConnectionId, Connection>,
+    /// Those that are conversations of UDP.
+    datagrams: HashSet<ConnectionId>,
     cells: BTreeMap<u64, Cell>,
-    receives: bool,
+    /// What cannot be shown, in words.
+    missed: String,
 }
 
 impl Reading {
     fn cell(&mut self, at: Instant<Monotonic>) -> &mut Cell {
         self.cells.entry(at.as_nanos() / self.interval.0.max(1)).or_default()
+    }
+
+    /// Of a capture.
+    pub(super) fn of_capture(interval: Nanos) -> Self {
+        Self { interval, ..Self::default() }
+    }
+
+    /// A connection, or a conversation of UDP, begins or is seen for the first time.
+    pub(super) fn begins(&mut self, connection: &Connection, udp: bool) {
+        if udp {
+            self.datagrams.insert(connection.id);
+        }
+        self.connection(connection.clone());
+    }
+
+    /// It comes into a state.
+    pub(super) fn state(&mut self, id: ConnectionId, state: SocketState, at: Instant<Monotonic>) {
+        self.cell(at).states.push((id, state));
+    }
+
+    /// It ends.
+    pub(super) fn ends(&mut self, id: ConnectionId, at: Instant<Monotonic>) {
+        self.cell(at).gone.push(id);
+    }
+
+    /// What a packet of it shows.
+    pub(super) fn seen(&mut self, connection: &Connection, seen: Seen, at: Instant<Monotonic>) {
+        if let Seen::Answered(request) = seen {
+            self.cell(request.ended().unwrap_or(at)).requests.push(*request);
+            return;
+        }
+        let series = self.cell(at).series.entry(key(connection));
+        captured::add(series.or_insert_with_key(|key| Series::new(key.clone())), &seen);
+    }
+
+    /// What it sent in the interval of this moment: bytes, segments retransmitted, and the
+    /// state of its sending side by then.
+    pub(super) fn sent(
+        &mut self,
+        id: ConnectionId,
+        (at, bytes, again): (Instant<Monotonic>, u64, u32),
+        state: SenderState,
+    ) {
+        self.cell(at).sent.push((id, at, bytes, again, state));
+    }
+
+    /// So many bytes were received, the last of them at this moment.
+    pub(super) fn received(&mut self, id: ConnectionId, at: Instant<Monotonic>, bytes: u64) {
+        self.cell(at).received.push((id, at, bytes));
+    }
+
+    /// It asks for the server with this name.
+    pub(super) fn hello(&mut self, id: ConnectionId, server: String, at: Instant<Monotonic>) {
+        self.cell(at).hellos.push((id, server));
+    }
+
+    /// This cannot be shown.
+    pub(super) fn misses(&mut self, what: String) {
+        self.missed = what;
+    }
+
+    /// A question of DNS, in the interval in which it was answered.
+    pub(super) fn question(&mut self, question: Question) {
+        let at = question.took.map_or(question.asked, |took| question.asked.after(took));
+        self.cell(at).questions.push(question);
     }
 
     fn connection(&mut self, connection: Connection) {
@@ -211,15 +298,19 @@ impl Reading {
     }
 
     fn receive(&mut self, receive: &Receive) {
-        self.receives = true;
+        self.missed.clear();
         if let Some(at) = receive.stamps.read.or(receive.stamps.arrived()) {
             self.cell(at).received.push((receive.connection, at, receive.bytes.into()));
         }
     }
 
-    fn replay(mut self, sampled: f64) -> anyhow::Result<Replay> {
+    /// All of it, in intervals. `sampled` is the share of the bytes that was.
+    ///
+    /// # Errors
+    /// Where there is nothing, or it is too long.
+    pub(super) fn replay(mut self, sampled: f64) -> anyhow::Result<Replay> {
         let (Some((&first, _)), Some((&last, _))) = (self.cells.first_key_value(), self.cells.last_key_value()) else {
-            return Err(BadInput("the run has no connection".into()).into());
+            return Err(BadInput("it has no connection".into()).into());
         };
         if last - first >= MOST {
             let text = format!(
@@ -228,20 +319,28 @@ impl Reading {
             );
             return Err(BadInput(text).into());
         }
-        let missed = if self.receives { "" } else { "bytes received (trace --receive records them)" };
+        let missed = std::mem::take(&mut self.missed);
         let mut counted = HashMap::<ConnectionId, Counted>::new();
         let slice = |number: u64| {
             let end = Instant::from_nanos((number + 1).saturating_mul(self.interval.0));
             let mut cell = self.cells.remove(&number).unwrap_or_default();
-            let mut sockets = SocketChanges { read: Some(end), missed: missed.into(), ..SocketChanges::default() };
+            let mut sockets = SocketChanges { read: Some(end), missed: missed.clone(), ..SocketChanges::default() };
             let mut changed = Vec::new();
             for connection in &cell.connections {
-                counted.insert(connection.id, begun(connection));
+                counted.insert(connection.id, begun(connection, self.datagrams.contains(&connection.id)));
                 changed.push(connection.id);
+            }
+            for (id, state) in std::mem::take(&mut cell.states) {
+                let Some(of) = counted.get_mut(&id) else { continue };
+                of.socket.state = state;
+                changed.push(id);
             }
             for (id, at, bytes, retransmitted, state) in std::mem::take(&mut cell.sent) {
                 let Some(of) = counted.get_mut(&id) else { continue };
-                (of.state, of.sent_at) = (state, of.sent_at.max(Some(at)));
+                of.state = state;
+                if bytes > 0 || retransmitted > 0 {
+                    of.sent_at = of.sent_at.max(Some(at));
+                }
                 if let Some(tcp) = &mut of.socket.tcp {
                     tcp.sent += bytes;
                     tcp.retransmitted += retransmitted;
@@ -261,8 +360,8 @@ impl Reading {
             sockets.gone = cell.gone.iter().map(|id| id.0).collect();
             let mut sends = std::mem::take(&mut cell.sends);
             keep_slowest(&mut sends);
-            let Cell { connections, series, requests, questions, .. } = cell;
-            Slice { connections, series: series.into_values().collect(), sockets, sends, requests, questions }
+            let Cell { connections, series, requests, questions, hellos, .. } = cell;
+            Slice { connections, series: series.into_values().collect(), sockets, sends, requests, questions, hellos }
         };
         let slices = (first..=last).map(slice).collect();
         Ok(Replay { interval: self.interval, first, slices, shown: 0, speed: 0, sampled })
@@ -274,13 +373,13 @@ fn keep_slowest(sends: &mut Vec<Send>) {
     sends.truncate(SENDS);
 }
 
-/// A connection of which nothing is counted yet.
-fn begun(connection: &Connection) -> Counted {
+/// A connection of which nothing is counted yet, or a conversation of UDP.
+fn begun(connection: &Connection, udp: bool) -> Counted {
     let owner = Some(connection.owner).filter(|owner| owner.pid != 0);
     let tcp = TcpState { congestion_control: connection.congestion_control.clone(), ..TcpState::default() };
     let socket = Socket {
         cookie: connection.id.0,
-        transport: Transport::Tcp,
+        transport: if udp { Transport::Udp } else { Transport::Tcp },
         state: SocketState::Established,
         local: connection.local,
         remote: connection.remote,
@@ -298,7 +397,7 @@ fn begun(connection: &Connection) -> Counted {
         send_queue: 0,
         drops: 0,
         buffers: [0; 2],
-        tcp: Some(Box::new(tcp)),
+        tcp: (!udp).then(|| Box::new(tcp)),
     };
     Counted { socket, state: SenderState::default(), sent_at: None, received_at: None }
 }

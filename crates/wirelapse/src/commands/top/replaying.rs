@@ -1,5 +1,5 @@
-//! `top RUN`: the screen of a run, with the keys that go through its time. Nothing is measured, and
-//! no right is kept.
+//! `top RUN`: the screen of a run or a capture, with the keys that go through its time. Nothing is
+//! measured, and no right is kept.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,10 @@ use crate::interrupt::Interrupt;
 pub fn run(args: &Args, path: &Path, mut state: State, on_screen: bool) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     rights::keep_for_runs(&[path], &[], true)?;
-    let mut replay = Replay::read(path, args.interval)?;
+    let mut replay = match path.is_dir() {
+        true => Replay::read(path, args.interval)?,
+        false => Replay::of_capture(path, args.interval)?,
+    };
     let name = path.display().to_string();
     let mut feed = begun(args, &replay);
     if !on_screen {
@@ -65,7 +68,7 @@ pub fn run(args: &Args, path: &Path, mut state: State, on_screen: bool) -> anyho
                         feed.replay(at, slice);
                     }
                 }
-                Asked::Act(_) => "a run is over: nothing can be traced in it".clone_into(&mut recorder.message),
+                Asked::Act(_) => "this is over: nothing can be traced in it".clone_into(&mut recorder.message),
                 Asked::Keep | Asked::Redraw => {}
             }
             next = Instant::now() + replay.turn();

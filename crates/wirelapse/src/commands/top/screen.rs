@@ -14,6 +14,7 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, d
 use ratatui::crossterm::{cursor, execute};
 use ratatui::{Frame, Terminal};
 
+use super::background::{self, Background, Late};
 use crate::output::harmless_cells;
 use crate::terminal;
 
@@ -27,6 +28,8 @@ pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     colour: bool,
     unicode: bool,
+    background: Option<Background>,
+    late: Late,
     resized: bool,
 }
 
@@ -38,19 +41,22 @@ impl Screen {
         // From here on it is closed by its drop.
         let backend = CrosstermBackend::new(stdout());
         let opened = Terminal::new(backend).inspect_err(|_| drop(disable_raw_mode()))?;
-        let screen =
-            Self { terminal: opened, colour: terminal::colour(), unicode: terminal::unicode(), resized: false };
+        let colour = terminal::colour();
+        let (background, more_comes) = if colour { background::find() } else { (None, false) };
+        let (unicode, late) = (terminal::unicode(), Late::new(more_comes));
+        let screen = Self { terminal: opened, colour, unicode, background, late, resized: false };
         execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)?;
         Ok(screen)
     }
 
     /// Draws a frame. A terminal that went away is no reason to end.
     pub fn frame(&mut self, draw: impl FnOnce(&mut Frame<'_>, &Canvas)) {
-        let (colour, unicode) = (self.colour, self.unicode);
+        let (colour, unicode, background) = (self.colour, self.unicode, self.background);
         let _ = self.terminal.draw(|frame| {
             let canvas = Canvas { width: frame.area().width.into(), colour, unicode };
             draw(frame, &canvas);
             harmless_cells(frame.buffer_mut());
+            background.into_iter().for_each(|background| background.suit(frame.buffer_mut()));
         });
     }
 
@@ -80,6 +86,7 @@ impl Screen {
         let mut wait = within;
         while event::poll(wait)? {
             match event::read()? {
+                Event::Key(key) if self.late.swallows(&key) => {}
                 Event::Key(key) if key.kind != KeyEventKind::Release => all.push(Pressed::Key(key)),
                 Event::Mouse(mouse) => all.push(Pressed::Mouse(mouse)),
                 Event::Resize(..) => self.resized = true,

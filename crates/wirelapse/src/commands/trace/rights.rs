@@ -26,8 +26,8 @@ pub enum Request {
 pub enum Reply {
     /// It is done.
     Done,
-    /// The report of the lab's path, where there is a lab.
-    LabPath(Option<serde_json::Value>),
+    /// The report of the lab's path as JSON, where there is a lab.
+    LabPath(Option<String>),
     /// The names that have come.
     Names(HashMap<IpAddr, String>),
 }
@@ -45,7 +45,7 @@ impl Service {
                 self.networks.update();
                 Reply::Done
             }
-            Request::LabPath => Reply::LabPath(self.networks.path()),
+            Request::LabPath => Reply::LabPath(self.networks.path().map(|path| path.to_string())),
             Request::Names(query) => Reply::Names(self.hosts.answer(query)),
         }
     }
@@ -69,7 +69,7 @@ impl Rights {
     /// As [`Self::see_labs`].
     pub fn lab_path(&self) -> Result<Option<serde_json::Value>, Error> {
         let reply = self.0.ask(&Request::LabPath)?;
-        Ok(if let Reply::LabPath(path) = reply { path } else { None })
+        Ok(if let Reply::LabPath(Some(path)) = reply { serde_json::from_str(&path).ok() } else { None })
     }
 
     /// The names of these hosts, as far as they come in time.
