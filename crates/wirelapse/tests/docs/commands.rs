@@ -187,12 +187,14 @@ fn the_output_that_readme_shows_has_the_words_of_a_real_one() {
         .spawn()
         .expect("a tracer");
     ready.read_to_string(&mut String::new()).expect("that it observes");
-    for _ in 0..300 {
+    for _ in 0..50 {
         client.write_all(&[0; 100]).expect("bytes are taken");
         server.read_exact(&mut [0; 100]).expect("bytes come");
         server.write_all(&[0; 3_000]).expect("bytes are taken");
         client.read_exact(&mut [0; 3_000]).expect("bytes come");
     }
+    // As in README's trace the sends take a small part of the time, also on a busy machine.
+    std::thread::sleep(std::time::Duration::from_secs(2));
     // An end that the other side has seen acknowledges all before it.
     client.shutdown(Shutdown::Write).expect("an end");
     assert_eq!(server.read(&mut [0]).expect("an end"), 0);
