@@ -129,6 +129,16 @@ fn role(role: Role) -> Option<(&'static str, &'static str)> {
     Some(("role", role.name()))
 }
 
+const fn family<'a>(
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    kind: Kind,
+    points: Vec<Point<'a>>,
+) -> Family<'a> {
+    Family { name, unit, help, kind, points }
+}
+
 const NO_LABELS: &[(&str, String)] = &[];
 
 impl Snapshot {
@@ -144,55 +154,33 @@ impl Snapshot {
 
     fn of_sends(&self) -> Vec<Family<'_>> {
         // That of a server of DNS is one of sends only where there are any.
-        let is_of_sends = |one: &&Labelled| one.names.questions == 0 || one.figures.sends > 0 || one.figures.bytes > 0;
-        let of_sends = || self.series.iter().filter(is_of_sends);
-        let counter = |name, unit, help, get: fn(&Series) -> u64| Family {
-            name,
-            unit,
-            help,
-            kind: Kind::Counter,
-            points: of_sends()
-                .map(|one| Point {
-                    labels: &one.labels,
-                    more: [None; 2],
-                    since_ns: one.since_ns,
-                    value: Value::Whole(get(&one.figures)),
-                })
-                .collect(),
+        let is_of_sends = |of: &Labelled| of.names.questions == 0 || of.figures.sends > 0 || of.figures.bytes > 0;
+        let counter = |name, unit, help, get: fn(&Series) -> u64| {
+            let of = |one: &Labelled| is_of_sends(one).then(|| ([None; 2], Value::Whole(get(&one.figures))));
+            family(name, unit, help, Kind::Counter, self.marked(|one| of(one).into_iter().collect()))
         };
-        let again = of_sends().flat_map(|one| {
-            retransmitted(&one.figures).map(|(cause, n)| Point {
-                labels: &one.labels,
-                more: [Some(("cause", cause)), None],
-                since_ns: one.since_ns,
-                value: Value::Whole(n),
-            })
+        let again = self.marked(|one| {
+            let of = retransmitted(&one.figures).map(|(cause, n)| ([Some(("cause", cause)), None], Value::Whole(n)));
+            if is_of_sends(one) { of.collect() } else { Vec::new() }
         });
-        let durations = self.series.iter().flat_map(|one| {
-            one.figures.legs.iter().map(|(leg, histogram)| Point {
-                labels: &one.labels,
-                more: [Some(("stage", leg.name())), None],
-                since_ns: one.since_ns,
-                value: Value::Histogram(histogram),
-            })
+        let durations = self.marked(|one| {
+            let legs = one.figures.legs.iter();
+            legs.map(|(leg, all)| ([Some(("stage", leg.name())), None], Value::Histogram(all))).collect()
         });
-        let waited = self.series.iter().flat_map(|one| {
+        let waited = self.marked(|one| {
             let reasons = WaitReason::ALL.into_iter().zip(one.figures.waited).filter(|(_, time)| time.0 > 0);
-            reasons.map(|(reason, time)| Point {
-                labels: &one.labels,
-                more: [Some(("reason", reason.name())), None],
-                since_ns: one.since_ns,
-                value: Value::Real(time.as_secs_f64()),
-            })
+            reasons
+                .map(|(reason, time)| ([Some(("reason", reason.name())), None], Value::Real(time.as_secs_f64())))
+                .collect()
         });
         vec![
-            Family {
-                name: "wirelapse.send.duration",
-                unit: "s",
-                help: "Time of sends in each stage between send() and the peer's ACK.",
-                kind: Kind::Histogram,
-                points: durations.collect(),
-            },
+            family(
+                "wirelapse.send.duration",
+                "s",
+                "Time of sends in each stage between send() and the peer's ACK.",
+                Kind::Histogram,
+                durations,
+            ),
             counter("wirelapse.sends", "{send}", "Sends that were timed.", |one| one.sends),
             counter("wirelapse.send.bytes", "By", "Bytes written, by TCP's own counters.", |one| one.bytes),
             counter("wirelapse.unacked_sends", "{send}", "Sends that ended without an ACK.", |one| one.unacked),
@@ -205,13 +193,13 @@ impl Snapshot {
                 "Segments sent with data, retransmitted ones included, by TCP's counters.",
                 |one| one.sent_segments,
             ),
-            Family {
-                name: "wirelapse.retransmitted_segments",
-                unit: "{segment}",
-                help: "Segments retransmitted, by TCP's counters and by cause: a time-out, fast recovery, a tail loss probe.",
-                kind: Kind::Counter,
-                points: again.collect(),
-            },
+            family(
+                "wirelapse.retransmitted_segments",
+                "{segment}",
+                "Segments retransmitted, by TCP's counters and by cause: a time-out, fast recovery, a tail loss probe.",
+                Kind::Counter,
+                again,
+            ),
             counter(
                 "wirelapse.spurious_segments",
                 "{segment}",
@@ -221,25 +209,18 @@ impl Snapshot {
             counter("wirelapse.dropped_segments", "{segment}", "Segments that this host dropped.", |one| {
                 one.dropped_segments
             }),
-            Family {
-                name: "wirelapse.waited",
-                unit: "s",
-                help: "Time that sends waited in TCP, by the reason that accounts for most of it.",
-                kind: Kind::Counter,
-                points: waited.collect(),
-            },
+            family(
+                "wirelapse.waited",
+                "s",
+                "Time that sends waited in TCP, by the reason that accounts for most of it.",
+                Kind::Counter,
+                waited,
+            ),
         ]
     }
 
     fn of_connections(&self) -> Vec<Family<'_>> {
-        let each = |values: fn(&Connections) -> Vec<Marked<'_>>| {
-            let points = self.series.iter().flat_map(move |one| {
-                let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
-                values(&one.connections).into_iter().map(point)
-            });
-            points.collect()
-        };
-        let family = |name, unit, help, kind, points| Family { name, unit, help, kind, points };
+        let each = |values: fn(&Connections) -> Vec<Marked<'_>>| self.marked(|one| values(&one.connections));
         vec![
             family(
                 "wirelapse.connection.attempts",
@@ -313,24 +294,22 @@ impl Snapshot {
         ]
     }
 
+    /// The values of each series, with the labels that they have beside its own.
+    fn marked<'a>(&'a self, values: impl Fn(&'a Labelled) -> Vec<Marked<'a>>) -> Vec<Point<'a>> {
+        let of = |one: &'a Labelled| {
+            let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
+            values(one).into_iter().map(point)
+        };
+        self.series.iter().flat_map(of).collect()
+    }
+
     /// A value of each series that has one.
     fn points<'a>(&'a self, value: impl Fn(&'a Series) -> Option<Value<'a>>) -> Vec<Point<'a>> {
-        let of = |one: &'a Labelled| {
-            let value = value(&one.figures)?;
-            Some(Point { labels: &one.labels, more: [None; 2], since_ns: one.since_ns, value })
-        };
-        self.series.iter().filter_map(of).collect()
+        self.marked(|one| value(&one.figures).map(|value| ([None; 2], value)).into_iter().collect())
     }
 
     fn of_requests(&self) -> Vec<Family<'_>> {
-        let each = |values: fn(&Requests) -> Vec<Marked<'_>>| {
-            let points = self.series.iter().flat_map(move |one| {
-                let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
-                values(&one.requests).into_iter().map(point)
-            });
-            points.collect()
-        };
-        let family = |name, unit, help, kind, points| Family { name, unit, help, kind, points };
+        let each = |values: fn(&Requests) -> Vec<Marked<'_>>| self.marked(|one| values(&one.requests));
         vec![
             family(
                 "wirelapse.request.duration",
@@ -376,11 +355,7 @@ impl Snapshot {
 
     fn of_names(&self) -> Vec<Family<'_>> {
         let each = |values: fn(&Names) -> Vec<Marked<'_>>| {
-            let points = self.series.iter().filter(|one| one.names.questions > 0).flat_map(move |one| {
-                let point = |(more, value)| Point { labels: &one.labels, more, since_ns: one.since_ns, value };
-                values(&one.names).into_iter().map(point)
-            });
-            points.collect()
+            self.marked(|one| if one.names.questions > 0 { values(&one.names) } else { Vec::new() })
         };
         let counter = |name, unit, help, points| Family { name, unit, help, kind: Kind::Counter, points };
         let histogram = |name, help, points| Family { name, unit: "s", help, kind: Kind::Histogram, points };
