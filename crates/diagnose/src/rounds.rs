@@ -213,8 +213,10 @@ impl Rounds {
                 (self.most_flat, self.most_flat_level) = (self.flat, self.level);
             }
             // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment
-            // or less are no slow start, nor are four on one level of which some fall short of it.
-            let steady = last / 4 > size && peak.abs_diff(last) <= size;
+            // or an eighth are no slow start, nor are four on one level of which some fall short of
+            // it.
+            let grown = size.max(last / 8);
+            let steady = last / 4 > size && (last.saturating_sub(size)..=last.saturating_add(grown)).contains(&peak);
             over = steady && self.steady || self.flat >= 3 || self.threshold > 0 && peak >= self.threshold;
             self.steady = steady;
         }

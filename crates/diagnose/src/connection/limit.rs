@@ -322,7 +322,7 @@ impl Connection {
                     && packets >= 4
                     && answers <= packets / 4
                     && h.count.payload_bytes == packets * u64::from(s.payload);
-                let waited = at_once && (full || !in_step && !h.rounds.nagle_is_off());
+                let waited = at_once && (h.sizes.is_full(s.payload) || !in_step && (full || !h.rounds.nagle_is_off()));
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.
