@@ -29,6 +29,9 @@ static __always_inline void call_round(struct queue *queue, const struct tcp_soc
 	__u32 write_seq = tp->write_seq;
 	bool first = !queue->call || queue->call_left - (write_seq - queue->call_seq) != left;
 
+	/* The call before has ended without a stamp. One that waits for room has not ended. */
+	if (STAMPS && first && !sk->sk_write_pending)
+		unstamped_count(queue, write_seq);
 	drained(queue, tp, now);
 	if (waits && !first)
 		buffer_freed(queue, now);
