@@ -13,6 +13,8 @@ pub enum Outcome {
     Refused,
     /// An ICMP message, or this host's routes, said that the peer cannot be reached.
     Unreachable,
+    /// No port of this host was free for it (`EADDRNOTAVAIL`): no SYN was sent.
+    NoPort,
     /// No answer came to the SYN and its retransmissions.
     TimedOut,
     /// The program closed the socket, or ended, before an answer came.
@@ -26,7 +28,7 @@ pub enum Outcome {
 }
 
 words! {
-    Outcome: Established = "established", Refused = "refused", Unreachable = "unreachable", TimedOut = "timed_out",
+    Outcome: Established = "established", Refused = "refused", Unreachable = "unreachable", NoPort = "no_port", TimedOut = "timed_out",
     Abandoned = "abandoned", Unanswered = "unanswered", Pending = "pending", Found = "found";
 }
 
@@ -46,10 +48,13 @@ pub enum Ending {
     Aborted,
     /// The program closed the socket before an answer came: nothing was sent.
     Closed,
+    /// No port of this host was free.
+    NoPort,
 }
 
 words! {
-    Ending: Fin = "fin", Reset = "reset", TimedOut = "timed_out", Unreachable = "unreachable", Aborted = "aborted", Closed = "closed";
+    Ending: Fin = "fin", Reset = "reset", TimedOut = "timed_out", Unreachable = "unreachable", Aborted = "aborted", Closed = "closed",
+    NoPort = "no_port";
 }
 
 /// Who ended a connection, or an attempt: the first to send a FIN, or the sender of the RST.

@@ -98,6 +98,7 @@ fn connect(of: &Connect) -> String {
     match (of.outcome, of.ending, of.handshake()) {
         (Outcome::Refused, ..) => format!("an attempt to connect{whose} was refused"),
         (Outcome::Unreachable, ..) => format!("an attempt to connect{whose} failed: the peer cannot be reached"),
+        (Outcome::NoPort, ..) => format!("an attempt to connect{whose} failed: no port of this host was free"),
         (Outcome::TimedOut, ..) => format!("an attempt to connect{whose} failed: no answer came"),
         (Outcome::Unanswered, ..) => format!("a connection{whose} was not set up: the SYN-ACK was not acknowledged"),
         (_, Some(Ending::Reset), _) => {

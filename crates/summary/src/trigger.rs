@@ -164,7 +164,10 @@ impl fmt::Display for Trigger {
 
 /// Whether nothing came of an attempt to connect, though the program wanted it.
 fn has_failed(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Refused | Outcome::Unreachable | Outcome::TimedOut | Outcome::Unanswered)
+    matches!(
+        outcome,
+        Outcome::Refused | Outcome::Unreachable | Outcome::NoPort | Outcome::TimedOut | Outcome::Unanswered
+    )
 }
 
 /// How long a record of these kinds took, or a leg of it.

@@ -122,6 +122,7 @@ fn came_to(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Refused => "refused",
         Outcome::Unreachable => "unreachable",
+        Outcome::NoPort => "without a free port on this host",
         Outcome::TimedOut => "timed out",
         Outcome::Abandoned => "given up by the program without an answer",
         Outcome::Unanswered => "without an ACK from the peer",
@@ -138,6 +139,10 @@ fn whats_next(outcome: Outcome) -> Text {
         Outcome::Unreachable => Text::from("there is no way to that address: look at ")
             .and(Text::code("ip route get"))
             .and(" with it, and whether the host is up."),
+        Outcome::NoPort => Text::from("each connection to the same peer needs a port of its own, also for a minute after it was closed (TIME-WAIT): keep \
+             connections open and use them again, or widen ")
+        .and(Text::code("net.ipv4.ip_local_port_range"))
+        .and("."),
         _ => Text::from(
             "no answer comes to the SYN: the host is down, a firewall drops it, or the accept queue of the program that listens is full (",
         )

@@ -6,11 +6,14 @@
  * machine.
  * cgroup/getpeername (5.8): the same where there is no fexit: accept() asks for the peer's address,
  * where its caller wants to know it.
+ * inet_sock_set_state (4.16): no port of this host was free for a connection. There is no SYN then,
+ * and no socket operation. At each change of state of the machine's TCP sockets.
  * tcp_receive_reset (4.16): a RST came. tcp_retransmit_synack (4.16): a SYN-ACK was retransmitted.
- * Neither runs but where that happens. */
+ * Neither of these two runs but where that happens. */
 #include "../bpf/kernel.h"
 #define STAMPS 0
 #include "../bpf/requests.h"
+#include "../bpf/targets.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -19,6 +22,38 @@ struct request_sock {
 	struct sock_common __req_common;
 };
 #pragma clang attribute pop
+
+/* include/uapi/asm-generic/errno.h */
+enum { EADDRNOTAVAIL = 99 };
+
+/* An attempt of the current process ends before its socket has a port: none was free
+ * (inet_hash_connect()). */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(state_set, struct sock *sk, int from, int to)
+{
+	struct setup_end end = { .error = EADDRNOTAVAIL, .state = TCP_SYN_SENT };
+	struct socket_info info = { .row = NO_ROW };
+	const struct control *now_set;
+	const struct tcp_sock *tp;
+
+	if (from != TCP_SYN_SENT || to != TCP_CLOSE)
+		return 0;
+	tp = TCP_SOCK(sk);
+	/* Its number is given back before the state changes: this is what it was. */
+	if (!tp || ((const struct inet_sock___setup *)sock_of(tp))->inet_sport)
+		return 0;
+	now_set = control();
+	if (!now_set || now_set->ending || !(config.flags & CONFIG_CONNECTS))
+		return 0;
+	info.pid = current_pid();
+	if ((by_process() && !pid_is_target(info.pid)) || !cgroup_matches(sk) || !addresses_match(sk, false))
+		return 0;
+	current_comm(info.comm);
+	info.setup.opening = OPENING_CONNECTED;
+	end.closed = bpf_ktime_get_ns();
+	setup_out(&info, sock_of(tp), RECORD_CONNECT, &end);
+	return 0;
+}
 
 /* The current process has accepted a connection. */
 static __always_inline int on_accept(struct socket_info *info, const struct tcp_sock *tp)

@@ -14,6 +14,7 @@ use crate::layout::{
 
 // include/uapi/asm-generic/errno.h
 const EPIPE: u32 = 32;
+const EADDRNOTAVAIL: u32 = 99;
 const ECONNABORTED: u32 = 103;
 const ECONNRESET: u32 = 104;
 const ETIMEDOUT: u32 = 110;
@@ -43,12 +44,13 @@ pub(super) fn connect(raw: &RawConnect) -> Result<Connect, DecodeError> {
         (_, Some(over)) => match over.why {
             Ending::TimedOut => Outcome::TimedOut,
             Ending::Unreachable => Outcome::Unreachable,
+            Ending::NoPort => Outcome::NoPort,
             _ => Outcome::Abandoned,
         },
     };
     let here = over.is_some_and(|over| matches!(over.by, EndedBy::Program | EndedBy::Exit | EndedBy::Killed));
     Ok(Connect {
-        connection: Some(ConnectionId(raw.cookie)),
+        connection: Some(ConnectionId(raw.cookie)).filter(|id| id.0 != 0),
         local: address(raw.local, raw.local_port),
         remote: address(raw.remote, raw.remote_port),
         owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
@@ -118,6 +120,7 @@ fn end(raw: &RawConnect) -> End {
         },
         ECONNRESET | EPIPE => End { why: Ending::Reset, by: EndedBy::Peer, at: reset_at },
         ECONNREFUSED if raw.reset_in != 0 => End { why: Ending::Reset, by: EndedBy::Peer, at: reset_at },
+        EADDRNOTAVAIL if !set_up => End { why: Ending::NoPort, by: EndedBy::Kernel, at: raw.closed },
         ETIMEDOUT => End { why: Ending::TimedOut, by: EndedBy::Kernel, at: raw.closed },
         ECONNABORTED => End { why: Ending::Aborted, by: EndedBy::Kernel, at: raw.closed },
         _ => End { why: Ending::Unreachable, by: EndedBy::Network, at: raw.closed },
@@ -237,6 +240,7 @@ mod tests {
         };
         assert_eq!(failed(ECONNREFUSED, 300), (Outcome::Refused, Ending::Reset, EndedBy::Peer));
         assert_eq!(failed(ECONNREFUSED, 0), (Outcome::Refused, Ending::Unreachable, EndedBy::Network));
+        assert_eq!(failed(EADDRNOTAVAIL, 0), (Outcome::NoPort, Ending::NoPort, EndedBy::Kernel));
         assert_eq!(failed(113, 0), (Outcome::Unreachable, Ending::Unreachable, EndedBy::Network));
         assert_eq!(failed(ETIMEDOUT, 0), (Outcome::TimedOut, Ending::TimedOut, EndedBy::Kernel));
         assert_eq!(failed(0, 0), (Outcome::Abandoned, Ending::Closed, EndedBy::Program));

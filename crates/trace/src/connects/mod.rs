@@ -3,7 +3,8 @@
 //! The sends' programs of socket operations write a record for each attempt to the storage of its
 //! socket (`bpf/connects.h`). This probe adds what takes programs beside them (`connects.bpf.c`),
 //! and makes events of the records. None of its programs runs for other sockets, but for one look
-//! at each `accept()` of the machine where the kernel takes a program on the function's return.
+//! at each change of state of the machine's TCP sockets, and at each `accept()` where the kernel
+//! takes a program on the function's return.
 
 mod decode;
 
@@ -24,7 +25,8 @@ use crate::sizes::Sizes;
 use crate::{Config, Error, Target};
 
 /// Programs that have to load.
-const NEEDED: [Planned; 2] = [("reset_received", At::Section), ("answered_again", At::Section)];
+const NEEDED: [Planned; 3] =
+    [("reset_received", At::Section), ("answered_again", At::Section), ("state_set", At::Section)];
 /// What gives the moment of `accept()`, the best first.
 const WAYS: [&[Planned]; 3] = [
     &[("accept_returned", At::Section)],
@@ -32,8 +34,19 @@ const WAYS: [&[Planned]; 3] = [
     &[("peer_asked4", At::Cgroup), ("peer_asked6", At::Cgroup)],
 ];
 /// Maps that belong to the sending side.
-const SHARED: [&str; 8] =
-    ["sockets", "records", "controls", "pids", "pids_full", "setup_retries", "requests", "connect_losses"];
+const SHARED: [&str; 11] = [
+    "sockets",
+    "records",
+    "controls",
+    "pids",
+    "pids_full",
+    "ports",
+    "peers",
+    "cgroups",
+    "setup_retries",
+    "requests",
+    "connect_losses",
+];
 
 /// How long a SYN-ACK without an answer may still be retransmitted: the kernel's longest time
 /// between two.
@@ -63,7 +76,8 @@ impl Probe for Connects {
         vec![
             Tried {
                 name: "connection_setup",
-                purpose: "how connections are set up and end: tracepoints that run where a RST comes or a SYN-ACK is retransmitted",
+                purpose: "how connections are set up and end: tracepoints that run where a RST comes, a SYN-ACK is retransmitted, or a TCP \
+                          socket changes its state",
                 instead: "nothing: trace needs it",
                 state: loaded.clone().map(drop),
             },

@@ -358,6 +358,33 @@ fn a_connection_that_is_abandoned_is_no_failure_of_the_network() {
     }
 }
 
+#[test]
+fn an_attempt_that_finds_no_free_port_is_one_that_failed_here() {
+    tier::needs!(Need::Root, BTF);
+    for (backend, address) in BACKENDS.into_iter().flat_map(|of| ["127.0.0.1:0", "[::1]:0"].map(|at| (of, at))) {
+        in_namespace(None, move || {
+            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40001").unwrap();
+            let listener = TcpListener::bind(address.replace(":0", ":4446")).unwrap();
+            let at = listener.local_addr().unwrap();
+            let mut trace = Trace::start(&tracing(at.port(), backend));
+            let open: Vec<_> = std::iter::from_fn(|| TcpStream::connect(at).ok()).take(9).collect();
+            let refused = TcpStream::connect(at).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EADDRNOTAVAIL));
+            until(&mut trace, 2);
+            let all = connects(&trace.finish().0);
+            drop(open);
+            let failed: Vec<_> = all.iter().filter(|c| c.outcome == Outcome::NoPort).collect();
+            // The attempt that ended the row of open ones, and the one after it.
+            assert_eq!(failed.len(), 2, "{backend}: {all:#?}");
+            for c in failed {
+                assert_eq!((c.opening, c.remote, c.local.port()), (Opening::Connected, at, 0), "{backend}: {c:#?}");
+                assert_eq!((c.ending, c.ended_by), (Some(Ending::NoPort), Some(EndedBy::Kernel)), "{backend}: {c:#?}");
+                assert_eq!((c.owner.pid, c.connection), (std::process::id(), None), "{backend}: {c:#?}");
+            }
+        });
+    }
+}
+
 /// Sends `bytes` bytes with the SYN, by Fast Open, and gives the socket.
 fn fast_open(at: SocketAddr, bytes: usize) -> TcpStream {
     let SocketAddr::V4(at) = at else { panic!("an address of IPv4") };

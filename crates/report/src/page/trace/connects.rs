@@ -14,10 +14,11 @@ const SERVICES: usize = 100;
 const SHOWN: usize = 10;
 
 /// What failed, by the outcome and the word for it.
-const FAILURES: [(Outcome, &str); 5] = [
+const FAILURES: [(Outcome, &str); 6] = [
     (Outcome::Refused, "refused"),
     (Outcome::TimedOut, "timed out"),
     (Outcome::Unreachable, "unreachable"),
+    (Outcome::NoPort, "without a free port"),
     (Outcome::Abandoned, "abandoned"),
     (Outcome::Unanswered, "without an ACK"),
 ];
@@ -122,6 +123,7 @@ fn why(ending: Ending) -> &'static str {
         Ending::Unreachable => "unreachable (ICMP)",
         Ending::Aborted => "destroyed from outside",
         Ending::Closed => "closed before an answer came",
+        Ending::NoPort => "no free port",
     }
 }
 
