@@ -55,7 +55,7 @@ fn covered(run: &Run) -> Option<f64> {
     (written > 0.0).then(|| armed / written)
 }
 
-const COLUMNS: [Column; 29] = [
+const COLUMNS: [Column; 30] = [
     Column {
         name: "end",
         doc: "when it ended, UTC; null while it is written or where its writer was killed",

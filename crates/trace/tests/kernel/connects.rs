@@ -117,18 +117,7 @@ fn resets_say_who_sent_them() {
         let mut trace = Trace::start(&tracing(listener.local_addr().unwrap().port(), backend));
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        // SAFETY: the option takes a linger structure, and its size is given.
-        let done = unsafe {
-            libc::setsockopt(
-                std::os::fd::AsRawFd::as_raw_fd(&server),
-                libc::SOL_SOCKET,
-                libc::SO_LINGER,
-                (&raw const linger).cast(),
-                size_of_val(&linger) as u32,
-            )
-        };
-        assert_eq!(done, 0);
+        socket2::SockRef::from(&server).set_linger(Some(Duration::ZERO)).unwrap();
         drop(server);
         until(&mut trace, 2);
         drop(client);

@@ -118,19 +118,7 @@ fn a_connection_closed_before_its_ack_is_delivered_without_one() {
             client.write_all(&[0; 1400]).unwrap();
         }
         // A reset throws away what is unacknowledged.
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        // SAFETY: the option takes a linger structure of the given size.
-        let done = unsafe {
-            use std::os::fd::AsRawFd as _;
-            libc::setsockopt(
-                client.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_LINGER,
-                (&raw const linger).cast(),
-                size_of_val(&linger) as u32,
-            )
-        };
-        assert_eq!(done, 0);
+        socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
         drop(client);
         std::thread::sleep(Duration::from_millis(20));
         trace.poll();

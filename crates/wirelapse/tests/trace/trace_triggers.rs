@@ -3,7 +3,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
@@ -68,18 +67,7 @@ fn a_reset_and_not_an_ordinary_end() {
     waiting.still_waits();
     let (mut client, mut server) = pair(&listener);
     exchange(&mut client, &mut server, 1);
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // SAFETY: the option is a linger, and its size is given.
-    let done = unsafe {
-        libc::setsockopt(
-            client.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&raw const linger).cast(),
-            size_of_val(&linger) as u32,
-        )
-    };
-    assert_eq!(done, 0);
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
     drop(client);
     let first = waiting.happened("reset");
     assert!(first.contains("a connection by ") && first.contains("was reset by the p"), "{first}");
