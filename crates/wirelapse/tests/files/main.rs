@@ -5,3 +5,4 @@ mod analyze_input;
 mod delay;
 mod pages_seen;
 mod quantities;
+mod top;
