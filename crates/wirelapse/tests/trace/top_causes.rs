@@ -1,6 +1,8 @@
 //! `wirelapse top`: a cause that is planted is named in the rows that it is of.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tier::Need;
@@ -8,24 +10,44 @@ use tier::Need;
 use super::top::{answer_once, lines_until};
 use crate::scene::BTF;
 
+/// A program that keeps a connection, and asks one question of DNS for each line that it reads.
+const ASKS: &str = r#"
+import socket, sys
+kept = socket.create_connection(("127.6.7.8", int(sys.argv[1])))
+question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x04slow\x07example\0\0\x01\0\x01"
+for line in sys.stdin:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as resolver:
+        resolver.sendto(question, ("127.6.7.53", 53))
+        resolver.recv(512)
+    print("answered", flush=True)
+"#;
+
 #[test]
 fn a_slow_answer_of_dns_is_named_in_the_row_of_the_program_and_of_the_server() {
-    tier::needs!(Need::Root, BTF);
+    tier::needs!(Need::Root, BTF, Need::Program("python3"));
     let server = UdpSocket::bind("127.6.7.53:53").unwrap();
     let listener = TcpListener::bind("127.6.7.8:0").unwrap();
-    let idle = (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap());
-    let pid = std::process::id().to_string();
+    let port = listener.local_addr().unwrap().port().to_string();
+    // Of its own, as other tests of this program connect to where nobody answers.
+    let mut program = tier::command("python3")
+        .args(["-c", ASKS, &port])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let accepted = listener.accept().unwrap();
+    let (mut ask, mut answered) =
+        (program.stdin.take().unwrap(), BufReader::new(program.stdout.take().unwrap()).lines());
+    let pid = program.id().to_string();
     for (by, label) in [("process", format!("[{pid}]")), ("peer", "127.6.7.53".to_owned())] {
         let mut asked = false;
         let row = lines_until(&["--pid", &pid, "--by", by], |row| {
             if !asked {
                 asked = true;
-                let resolver = UdpSocket::bind("127.0.0.1:0").unwrap();
-                let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x04slow\x07example\0\0\x01\0\x01";
-                resolver.send_to(question, "127.6.7.53:53").unwrap();
+                writeln!(ask).unwrap();
                 std::thread::sleep(Duration::from_millis(300));
                 answer_once(&server, Ipv4Addr::new(127, 6, 7, 9));
-                resolver.recv(&mut [0; 512]).unwrap();
+                answered.next().unwrap().unwrap();
             }
             row["lookups"] == 1 && row["label"].as_str().unwrap().ends_with(&label)
         });
@@ -33,5 +55,6 @@ fn a_slow_answer_of_dns_is_named_in_the_row_of_the_program_and_of_the_server() {
         let took = row["lookup_p99_ns"].as_u64().unwrap() as f64 / 3e8;
         assert!(took > 0.95, "{row}");
     }
-    drop(idle);
+    drop((ask, accepted));
+    assert!(program.wait().unwrap().success());
 }

@@ -23,19 +23,49 @@ const LONGEST: usize = 256;
 /// kind of terminal (DA1), which all answer: then nothing more comes.
 const ASK: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
-/// The background of the terminal in raw mode: as COLORFGBG says, else as the terminal answers.
-/// `None` where neither does; what was pressed meanwhile is lost. The flag says that an answer may
-/// still come.
-pub fn find() -> (Option<Background>, bool) {
+/// The background of the terminal in raw mode.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// As COLORFGBG says, else as the terminal answers; `None` where neither does.
+    pub background: Option<Background>,
+    /// An answer may still come.
+    pub more_comes: bool,
+    /// The characters that a person typed meanwhile.
+    pub typed: Vec<char>,
+}
+
+/// Finds it.
+pub fn find() -> Found {
     if let Some(said) = std::env::var("COLORFGBG").ok().and_then(|text| of_variable(&text)) {
-        return (Some(said), false);
+        return Found { background: Some(said), ..Found::default() };
     }
     let plain = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term == "linux");
     if plain || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return (None, false);
+        return Found::default();
     }
     let answer = ask().unwrap_or_default();
-    (of_answer(&answer), !is_over(&answer))
+    Found { background: of_answer(&answer), more_comes: !is_over(&answer), typed: typed(&answer) }
+}
+
+/// What is in no sequence that begins with ESC, of characters that stand for a key of `top`.
+fn typed(answer: &[u8]) -> Vec<char> {
+    let mut typed = Vec::new();
+    let mut rest = answer;
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first == 0x1b {
+            // A command of the terminal ends in a letter, and a string in BEL or ESC \.
+            let is_string = after.first() == Some(&b']');
+            let end = match is_string {
+                true => after.iter().position(|&byte| byte == 0x07 || byte == b'\\'),
+                false => after.iter().skip(1).position(|byte| (0x40..=0x7e).contains(byte)).map(|at| at + 1),
+            };
+            rest = end.map_or(&[][..], |end| &after[end + 1..]);
+        } else if first.is_ascii_graphic() || first == b' ' {
+            typed.push(char::from(first));
+        }
+    }
+    typed
 }
 
 fn ask() -> io::Result<Vec<u8>> {
@@ -166,6 +196,15 @@ mod tests {
         let said = ["0;15", "15;0", "15;default;7", "15;8", "x"].map(of_variable);
         let (light, dark) = (Some(Background::Light), Some(Background::Dark));
         assert_eq!(said, [light, dark, light, dark, None]);
+    }
+
+    #[test]
+    fn what_is_typed_before_and_within_the_answer_is_kept() {
+        let of = |answer: &str| typed(answer.as_bytes()).into_iter().collect::<String>();
+        assert_eq!(of("s>\x1b]11;rgb:0/0/0\x1b\\>\x1b[?64;1;2c/"), "s>>/");
+        assert_eq!(of("\x1b]11;rgb:0/0/0\x07q \x1b[Dx"), "q x");
+        assert_eq!(of("\x1b]11;rgb:0/0"), "");
+        assert_eq!(of("\r\t"), "");
     }
 
     #[test]

@@ -8,13 +8,13 @@ use base64::Engine as _;
 use paper::Canvas;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{
-    self, DisableMouseCapture, EnableMouseCapture, Event, KeyEvent, KeyEventKind, MouseEvent,
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent,
 };
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
 use ratatui::{Frame, Terminal};
 
-use super::background::{self, Background, Late};
+use super::background::{self, Background, Found, Late};
 use crate::output::harmless_cells;
 use crate::terminal;
 
@@ -30,6 +30,8 @@ pub struct Screen {
     unicode: bool,
     background: Option<Background>,
     late: Late,
+    /// What was typed before it was there.
+    typed: Vec<char>,
     resized: bool,
 }
 
@@ -42,9 +44,9 @@ impl Screen {
         let backend = CrosstermBackend::new(stdout());
         let opened = Terminal::new(backend).inspect_err(|_| drop(disable_raw_mode()))?;
         let colour = terminal::colour();
-        let (background, more_comes) = if colour { background::find() } else { (None, false) };
+        let Found { background, more_comes, typed } = if colour { background::find() } else { Found::default() };
         let (unicode, late) = (terminal::unicode(), Late::new(more_comes));
-        let screen = Self { terminal: opened, colour, unicode, background, late, resized: false };
+        let screen = Self { terminal: opened, colour, unicode, background, late, typed, resized: false };
         execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)?;
         Ok(screen)
     }
@@ -82,8 +84,9 @@ impl Screen {
     /// # Errors
     /// Where the terminal cannot be read.
     pub fn pressed(&mut self, within: Duration) -> io::Result<Vec<Pressed>> {
-        let mut all = Vec::new();
-        let mut wait = within;
+        let key = |typed| Pressed::Key(KeyEvent::new(KeyCode::Char(typed), KeyModifiers::NONE));
+        let mut all: Vec<Pressed> = self.typed.drain(..).map(key).collect();
+        let mut wait = if all.is_empty() { within } else { Duration::ZERO };
         while event::poll(wait)? {
             match event::read()? {
                 Event::Key(key) if self.late.swallows(&key) => {}
