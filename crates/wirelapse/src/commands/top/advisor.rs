@@ -1,6 +1,6 @@
 //! The process that starts `wirelapse advise` for the key `a`. Advice builds a lab, which takes
-//! rights that nothing else of `top` needs: this process has them all, and does nothing but start
-//! that one command with the file of packets that `top` itself has written.
+//! rights that nothing else of `top` needs: this process has them all, and only starts that one
+//! command with the file of packets that `top` itself has written.
 
 use std::io;
 use std::path::{Path, PathBuf};

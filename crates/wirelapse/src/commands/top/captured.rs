@@ -327,7 +327,7 @@ mod tests {
             came(20, (499, 100), 0, F::SYN | F::ACK),
             sent(20, (100, 500), 0, F::ACK),
             sent(21, (100, 500), 300, F::ACK | F::PSH),
-            // Lost, and sent again; what comes of it is no round trip.
+            // Lost, and retransmitted; what comes of it is no round trip.
             sent(260, (100, 500), 300, F::ACK | F::PSH),
             came(280, (500, 400), 0, F::ACK),
             came(480, (500, 400), 1_000, F::ACK),
@@ -338,7 +338,7 @@ mod tests {
             came(1_120, (2_000, 450), 0, F::ACK),
             came(1_121, (2_000, 450), 10, F::ACK | F::FIN),
             sent(1_122, (450, 2_011), 0, F::ACK | F::FIN),
-            // Sent again, as the ACK was late: no other connection, and no new bytes.
+            // Retransmitted, as the ACK was late: no other connection, and no new bytes.
             came(1_141, (2_000, 450), 10, F::ACK | F::FIN),
             came(1_142, (2_011, 451), 0, F::ACK),
             sent(1_143, (451, 2_011), 0, F::ACK),

@@ -17,7 +17,7 @@ const WAITING: usize = 512;
 const GAPS: usize = 256;
 /// Bytes before the first one that was seen that may still come, where no SYN was.
 const BEFORE: u32 = 1 << 30;
-/// A segment that closes a gap so soon was overtaken on its way rather than sent again.
+/// A segment that closes a gap so soon was overtaken on its way rather than retransmitted.
 const OVERTAKEN: Nanos = Nanos::from_millis(3);
 /// How long a pause between two packets may be for what held before it to have held all the time.
 const PAUSE: Nanos = Nanos::from_secs(2);
@@ -64,7 +64,7 @@ struct Half {
 struct Came {
     /// Bytes that were not seen before.
     new: u64,
-    /// Whether it was sent again.
+    /// Whether it was retransmitted.
     again: bool,
 }
 
@@ -284,7 +284,8 @@ impl Flow {
         let [first, last] = turn.answer?;
         let mut request = Request { connection: self.connection.id, ..Request::blank() };
         if !self.asks {
-            // How much of it is this host's own cannot be told without knowing how far away that is.
+            // How much of it is this host's own cannot be told without knowing how far away that
+            // is.
             request.role = Role::Server;
             (request.moments.arrived, request.moments.left) = (Some(turn.began), Some(last));
             return Some(Seen::Answered(Box::new(request)));
