@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use machine::programs;
 use record::{Fired, Utc};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use summary::Needs;
 
@@ -73,7 +73,7 @@ pub struct Recordings {
 struct AtWork {
     child: Child,
     run: PathBuf,
-    errors: JoinHandle<String>,
+    errors: Option<JoinHandle<String>>,
 }
 
 impl Recordings {
@@ -146,7 +146,7 @@ impl Recordings {
     fn over(&mut self) {
         let Some(AtWork { child: mut ended, run, errors }) = self.at_work.take() else { return };
         let succeeded = ended.wait().is_ok_and(|status| status.success());
-        let errors = errors.join().unwrap_or_default();
+        let errors = errors.and_then(|errors| errors.join().ok()).unwrap_or_default();
         // The last line is why it ended, if it failed.
         let why = errors.lines().last().unwrap_or("it said nothing").trim_start_matches("wirelapse: ").to_owned();
         match store::Run::open(&run).ok().and_then(|run| run.provenance().fired.clone()) {
@@ -197,7 +197,7 @@ impl Recordings {
 
     fn end(&mut self) {
         let Some(mut at_work) = self.at_work.take() else { return };
-        signal(&at_work.child, Signal::INT);
+        programs::signal(&at_work.child, Signal::INT);
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if !matches!(at_work.child.try_wait(), Ok(None)) {
@@ -207,7 +207,7 @@ impl Recordings {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.say(format!("{} is unfinished: its end takes too long", at_work.run.display()));
-        signal(&at_work.child, Signal::KILL);
+        programs::signal(&at_work.child, Signal::KILL);
     }
 
     /// That nothing happened until then is no failure.
@@ -222,23 +222,10 @@ impl Recordings {
 }
 
 /// Starts it; what it says on standard output is its report, which is in the run.
-fn spawn(command: &mut Command) -> io::Result<(Child, JoinHandle<String>)> {
+fn spawn(command: &mut Command) -> io::Result<(Child, Option<JoinHandle<String>>)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-    let said = child.stderr.take();
-    let errors = std::thread::spawn(move || {
-        let (Some(mut said), mut kept) = (said, Vec::new()) else { return String::new() };
-        let _ = said.by_ref().take(MOST_SAID).read_to_end(&mut kept);
-        let _ = io::copy(&mut said, &mut io::sink());
-        String::from_utf8_lossy(&kept).into_owned()
-    });
+    let errors = child.stderr.take().map(|said| programs::hear(said, MOST_SAID));
     Ok((child, errors))
-}
-
-fn signal(child: &Child, signal: Signal) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It has not been waited for, so the number is its own; it may have ended.
-        let _ = kill_process(pid, signal);
-    }
 }
 
 /// The options of `wirelapse trace`.
@@ -335,7 +322,7 @@ mod tests {
         assert_eq!(
             words.join("|"),
             "trace|--port|443-443|--port|80-81|--unit|nginx|--cgroup|/a|--until|request > 2s|--until|drop|--until|retransmission timeout|\
-             --keep|1.5s|--keep-memory|1048576|--requests|--every-packet|--packets|--no-live"
+             --keep|1500ms|--keep-memory|1048576|--requests|--every-packet|--packets|--no-live"
         );
         let (settings, target) = config("[recorder]\nuntil = \"reset\"\npackets = true\n");
         let words: Vec<String> =

@@ -357,8 +357,8 @@ impl Snapshot {
         let each = |values: fn(&Names) -> Vec<Marked<'_>>| {
             self.marked(|one| if one.names.questions > 0 { values(&one.names) } else { Vec::new() })
         };
-        let counter = |name, unit, help, points| Family { name, unit, help, kind: Kind::Counter, points };
-        let histogram = |name, help, points| Family { name, unit: "s", help, kind: Kind::Histogram, points };
+        let counter = |name, unit, help, points| family(name, unit, help, Kind::Counter, points);
+        let histogram = |name, help, points| family(name, "s", help, Kind::Histogram, points);
         vec![
             counter(
                 "wirelapse.dns.questions",
@@ -402,8 +402,7 @@ impl Snapshot {
     }
 
     fn of_the_agent(&self) -> Vec<Family<'_>> {
-        let one =
-            |name, unit, help, kind, value| Family { name, unit, help, kind, points: vec![self.own(None, value)] };
+        let one = |name, unit, help, kind, value| family(name, unit, help, kind, vec![self.own(None, value)]);
         let lost = self.lost.kinds().filter(|(_, loss, _)| *loss != Loss::Noted);
         let lost = lost.map(|(key, _, n)| self.own(Some(("counter", key)), Value::Whole(n)));
         let seconds = |time: Nanos| Value::Real(time.as_secs_f64());
@@ -421,21 +420,21 @@ impl Snapshot {
                 since_ns: self.since_ns,
                 value: Value::Whole(get(of)),
             });
-            Family { name, unit, help, kind, points: points.collect() }
+            family(name, unit, help, kind, points.collect())
         };
         let of_recorder = |name, unit, help, kind, get: fn(&Recorder) -> u64| {
             let points = self.recorder.iter().map(|of| self.own(None, Value::Whole(get(of)))).collect();
-            Family { name, unit, help, kind, points }
+            family(name, unit, help, kind, points)
         };
         let (whole, coverage) = (Value::Whole, self.coverage);
         vec![
-            Family {
-                name: "wirelapse.lost",
-                unit: "{event}",
-                help: "What was missed or could not be timed, by counter.",
-                kind: Kind::Counter,
-                points: lost.collect(),
-            },
+            family(
+                "wirelapse.lost",
+                "{event}",
+                "What was missed or could not be timed, by counter.",
+                Kind::Counter,
+                lost.collect(),
+            ),
             of_targets(
                 "wirelapse.target.cgroups",
                 "{cgroup}",
@@ -527,13 +526,13 @@ impl Snapshot {
                 Kind::Counter,
                 whole(coverage.bytes_armed),
             ),
-            Family {
-                name: "wirelapse.agent.cpu.time",
-                unit: "s",
-                help: "CPU time of the agent's process; what its BPF programs take is in the processes that send.",
-                kind: Kind::Counter,
-                points: cpu.into_iter().map(|(mode, time)| self.own(Some(("cpu.mode", mode)), seconds(time))).collect(),
-            },
+            family(
+                "wirelapse.agent.cpu.time",
+                "s",
+                "CPU time of the agent's process; what its BPF programs take is in the processes that send.",
+                Kind::Counter,
+                cpu.into_iter().map(|(mode, time)| self.own(Some(("cpu.mode", mode)), seconds(time))).collect(),
+            ),
             one(
                 "wirelapse.agent.memory",
                 "By",
@@ -548,13 +547,13 @@ impl Snapshot {
                 Kind::Gauge,
                 whole(self.agent.kernel_memory_bytes),
             ),
-            Family {
-                name: "wirelapse.agent.exports",
-                unit: "{export}",
-                help: "Scrapes answered, OTLP requests and parts of the store, by outcome.",
-                kind: Kind::Counter,
-                points: exports.collect(),
-            },
+            family(
+                "wirelapse.agent.exports",
+                "{export}",
+                "Scrapes answered, OTLP requests and parts of the store, by outcome.",
+                Kind::Counter,
+                exports.collect(),
+            ),
             one(
                 "wirelapse.agent.waiting",
                 "By",
@@ -569,13 +568,13 @@ impl Snapshot {
                 Kind::Counter,
                 whole(self.agent.clock_steps),
             ),
-            Family {
-                name: "wirelapse.agent.info",
-                unit: "",
-                help: "Always 1; its label says the version.",
-                kind: Kind::Gauge,
-                points: vec![self.own(Some(("version", &self.agent.version)), Value::Whole(1))],
-            },
+            family(
+                "wirelapse.agent.info",
+                "",
+                "Always 1; its label says the version.",
+                Kind::Gauge,
+                vec![self.own(Some(("version", &self.agent.version)), Value::Whole(1))],
+            ),
         ]
     }
 

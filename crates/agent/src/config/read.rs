@@ -479,7 +479,7 @@ max_bytes = "5GiB"
             ("[target]\nmax_connections = 0\n", "c.toml:2:19: a whole number from 1 to 1048576 is needed here"),
             ("[recorder]\nkeep = \"5s\"\n", "c.toml:1:2: [recorder] needs until"),
             ("[recorder]\nuntil = [\"sned > 1s\"]\n", "c.toml:2:10: there is no trigger \"sned\""),
-            ("[recorder]\nuntil = []\n", "c.toml:2:1: at least one trigger is needed"),
+            ("[recorder]\nuntil = []\n", "c.toml:2:9: at least one trigger is needed"),
             (
                 "[recorder]\nuntil = \"reset\"\ndirectory = \"x\"\n",
                 "c.toml:3:13: \"x\" is not an absolute path of a directory",

@@ -2,7 +2,6 @@
 //! recorder.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use machine::programs;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::advisor::{Advisor, BUDGET};
@@ -169,7 +168,7 @@ impl Jobs {
                 (false, _) => "the flight recorder is still starting".to_owned(),
                 (true, true) => return,
                 (true, false) => {
-                    signal(&flight.child, Signal::USR1);
+                    programs::signal(&flight.child, Signal::USR1);
                     flight.asked = true;
                     format!("the last {KEPT} and what follows in {KEPT} go to {}", flight.run.display())
                 }
@@ -299,16 +298,6 @@ fn spawn(arguments: &[OsString]) -> std::io::Result<Child> {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
-/// Reads all that a command says, so that it never waits for a reader, and keeps the beginning.
-pub fn hear(from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let (mut from, mut kept) = (from, Vec::new());
-        let _ = from.by_ref().take(MOST_SAID).read_to_end(&mut kept);
-        let _ = std::io::copy(&mut from, &mut std::io::sink());
-        String::from_utf8_lossy(&kept).into_owned()
-    })
-}
-
 /// Notes when the first byte comes: a command says on standard error that it has begun.
 struct FirstByte<R> {
     from: R,
@@ -323,15 +312,14 @@ impl<R: std::io::Read> std::io::Read for FirstByte<R> {
     }
 }
 
-/// Has a command end what it does.
-pub fn interrupt(child: &Child) {
-    signal(child, Signal::INT);
+/// Hears what a command says.
+pub fn hear(from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
+    programs::hear(from, MOST_SAID)
 }
 
-fn signal(child: &Child, signal: Signal) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, signal);
-    }
+/// Has a command end what it does.
+pub fn interrupt(child: &Child) {
+    programs::signal(child, Signal::INT);
 }
 
 /// A name in this folder that nothing has yet.
