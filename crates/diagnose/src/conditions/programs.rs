@@ -43,8 +43,12 @@ struct Sender {
     /// The highest position of it that the peer has acknowledged, and when that came by.
     acknowledged: u64,
     acknowledged_at: u64,
-    /// When each ACK came by that moved that on.
+    /// When each ACK came by that moved that on, or the edge of a window that it had filled.
     acks: Vec<u64>,
+    /// How far the peer's windows reached, one after the other.
+    edges: Vec<u64>,
+    /// Its last segment filled the receive window: it may have had more to write.
+    filled: bool,
     /// The ACK that did so carried nothing else.
     by_pure_ack: bool,
     /// Its FIN left when such an ACK of a small segment had come.
@@ -75,13 +79,16 @@ pub(super) fn read(report: &Report) -> Programs {
         if r.segment.flags.contains(wire::Flags::ACK) && (r.way == Way::ToClient || own.opened.is_some()) {
             peer.opened.get_or_insert(at);
         }
-        if let Some(ack) = r.ack.map(|ack| ack.saturating_sub(1).min(peer.sent)).filter(|ack| *ack > peer.acknowledged)
-        {
+        let acknowledged = r.ack.map(|ack| ack.saturating_sub(1).min(peer.sent));
+        let opens = acknowledged.is_some_and(|ack| peer.opened_to(ack.saturating_add(r.window)));
+        if let Some(ack) = acknowledged.filter(|ack| *ack > peer.acknowledged) {
             (peer.acknowledged, peer.acknowledged_at) = (ack, at);
             peer.acks.push(at);
             let other = wire::Flags::FIN | wire::Flags::SYN;
             peer.by_pure_ack = r.segment.payload == 0 && !r.segment.flags.intersects(other);
             until = if ack == peer.sent { at } else { until };
+        } else if opens && peer.filled {
+            peer.acks.push(at);
         }
         if own.take(r, full[r.way as usize], peer) || (stalls[r.way as usize] && own.closes(r)) {
             until = at;
@@ -118,7 +125,8 @@ impl Sender {
         };
         let at = r.segment.at.as_nanos();
         let bytes = end - self.sent;
-        let is_small = payload % full != 0;
+        let fills = self.edges.binary_search(&end).is_ok();
+        let is_small = payload % full != 0 && !fills;
         // What the peer has acknowledged, by the time this left.
         let left_before = at.saturating_sub(self.distance);
         let acknowledged = if self.acknowledged_at <= left_before { self.acknowledged } else { 0 };
@@ -145,10 +153,20 @@ impl Sender {
             }
         }
         self.ended = r.segment.flags.contains(wire::Flags::PSH);
+        self.filled = fills;
         self.small = if is_small { end } else { self.small };
         (self.sent, self.last) = (end, at);
         self.passed.push((end, at));
         true
+    }
+
+    /// Its peer's window reaches so far; says whether that is further than before.
+    fn opened_to(&mut self, edge: u64) -> bool {
+        let further = self.edges.last().is_none_or(|last| edge > *last);
+        if further {
+            self.edges.push(edge);
+        }
+        further
     }
 
     /// Takes its FIN; says whether that had to wait for the ACK of a small segment, as one more
@@ -181,7 +199,9 @@ impl Sender {
         // A write ends in a part-filled segment, as a rule: after a full one, the program was in
         // the middle of one, and had to be woken for the rest.
         let woken = if self.was_small() { 0 } else { WOKEN };
-        at - came <= self.distance / 8 + (self.distance / 8).max(EXACT).max(woken) && came > self.last
+        // It was sent before that came to the sender, and passed here half a round trip later.
+        let after = came.saturating_add(self.distance / 8) > self.last;
+        at - came <= self.distance / 8 + (self.distance / 8).max(EXACT).max(woken) && after
     }
 
     /// Whether this goes on where a full segment has just ended.

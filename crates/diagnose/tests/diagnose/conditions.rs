@@ -70,6 +70,31 @@ fn full_segments_that_follow_one_another_are_one_write() {
 }
 
 #[test]
+fn a_segment_that_fills_the_receive_window_ends_no_write() {
+    let mut s = Script::new();
+    // Beside the client, whose window of 5,120 bytes is three segments and a part of one.
+    s.client.window = 40;
+    let t = s.open(MS, 40 * MS);
+    s.data(t, By::Client, 3);
+    s.server.expects = s.client.next;
+    let full = u32::from(s.server.mss) - 12;
+    let parts = [full, full, full, 5_120 - 3 * full];
+    // A first flight, and then a sender that paces.
+    let (at_once, paced) = ([0, 1, 2, 3], [0, 3 * MS, 6 * MS, 9 * MS]);
+    for round in 1..=5 {
+        for (part, place) in parts.iter().zip(if round == 1 { at_once } else { paced }) {
+            let at = t + round * 40 * MS + place;
+            s.data(at, By::Server, *part);
+            s.ack(at + 20_000, By::Client);
+        }
+    }
+    let c = Conditions::of(&s.report());
+    let [answer] = c.script.server[..] else { panic!("{:?}", c.script.server) };
+    assert_eq!((answer.after, answer.bytes), (3, 5 * 5_120));
+    assert!(answer.think.0 < MS, "{answer:?}");
+}
+
+#[test]
 fn small_segments_that_overtake_an_ack_show_nodelay() {
     let mut s = Script::new();
     let t = s.open(MS, 10 * MS);
