@@ -50,8 +50,20 @@ pub struct Applied {
     pub n: [usize; 2],
     /// The change that the twin promised, with its interval.
     pub promised: (f64, f64, f64),
-    /// Whether it was left as it is then.
-    pub kept: bool,
+    /// What became of the setting then.
+    pub left: Left,
+}
+
+/// What becomes of a setting that was tried on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// The old value was put back.
+    PutBack,
+    /// It stays set as long as it is watched.
+    Watched,
+    /// It stays set until the next boot.
+    Set,
 }
 
 impl Applied {
@@ -60,11 +72,16 @@ impl Applied {
         self.byte_ns[1] / self.byte_ns[0] - 1.0
     }
 
-    /// Whether it is as good as the twin promised: within a sixth of the time that was promised, or
-    /// in its interval, or better.
+    /// Whether it is as good as the twin promised.
     pub fn held(&self) -> bool {
+        self.is_as_promised(self.change())
+    }
+
+    /// Whether such a change is: within a sixth of the time that was promised, or in its interval,
+    /// or better.
+    pub fn is_as_promised(&self, change: f64) -> bool {
         let (promised, _, high) = self.promised;
-        self.change() <= high.max((1.0 + promised) * 1.15 - 1.0)
+        change <= high.max((1.0 + promised) * 1.15 - 1.0)
     }
 }
 
@@ -120,6 +137,10 @@ pub struct Outcome {
     pub change: Option<f64>,
     /// Its interval of 95 %.
     pub within: Option<(f64, f64)>,
+    /// Whether trials could not tell it from the fastest of those that help: what more of the time
+    /// waited for comes first of these.
+    #[serde(default)]
+    pub level: bool,
     /// The smallest change that so many runs would have shown.
     pub smallest_seen: Option<f64>,
     /// What the capture alone promises at most: how much sooner the connection would be over.
@@ -178,6 +199,11 @@ impl Advice {
         (first.effect == Effect::Helps && worth).then_some(first)
     }
 
+    /// Other remedies that did as much as the best, as far as trials could tell.
+    pub fn level(&self) -> impl Iterator<Item = &Outcome> {
+        self.remedies.iter().skip(1).filter(|outcome| outcome.level)
+    }
+
     /// Whose program took most of the time, and which share, where that is most of it.
     pub fn program(&self) -> Option<(Side, f64)> {
         let c = &self.conditions;
@@ -194,7 +220,7 @@ impl Advice {
     /// Without a twin: what stands against one, and what would be tried.
     pub fn without_twin(c: Conditions, goal: Goal, why: Vec<String>, only: Option<Side>) -> Self {
         let (candidates, not) = crate::candidates(&c, only);
-        let remedies = candidates.iter().map(|candidate| outcome(&c, candidate, &Worth::default())).collect();
+        let remedies = candidates.iter().map(|candidate| outcome(&c, candidate, &Worth::default(), false)).collect();
         Self {
             goal,
             chosen: None,
@@ -242,7 +268,7 @@ impl Advice {
             chosen: None,
             fit: Some(fitted.fit.clone()),
             withheld: Vec::new(),
-            remedies: compared.tried.iter().map(|t| outcome(&c, &t.candidate, &t.worth)).collect(),
+            remedies: compared.tried.iter().map(|t| outcome(&c, &t.candidate, &t.worth, t.level)).collect(),
             not_tried: refused(not, &compared.no_time),
             combination: combination.map(together),
             after: None,
@@ -294,7 +320,7 @@ fn place(remedy: &Remedy, candidate: &Candidate) -> String {
     }
 }
 
-fn outcome(c: &Conditions, candidate: &Candidate, worth: &Worth) -> Outcome {
+fn outcome(c: &Conditions, candidate: &Candidate, worth: &Worth, level: bool) -> Outcome {
     let remedy = candidate.remedy;
     let comparison = worth.comparison.as_ref();
     Outcome {
@@ -313,6 +339,7 @@ fn outcome(c: &Conditions, candidate: &Candidate, worth: &Worth) -> Outcome {
         after_ns: worth.medians_ns.map(|m| m[1]),
         change: worth.change(),
         within: comparison.map(|c| (c.ratio.low, c.ratio.high)),
+        level,
         smallest_seen: comparison.map(|c| c.smallest_seen),
         promised_ns: theory::saved(c, remedy),
         predicted_ns: theory::duration(c, remedy),

@@ -23,8 +23,9 @@ mod theory;
 mod trial;
 mod trials;
 mod twin;
+mod watch;
 
-pub use advice::{Advice, After, Applied, Effect, Outcome, Refused, Together, WORTHWHILE, Written};
+pub use advice::{Advice, After, Applied, Effect, Left, Outcome, Refused, Together, WORTHWHILE, Written};
 pub use candidates::{Candidate, NotTried, candidates, lost, worth_trying};
 pub use combination::{Combination, combine};
 pub use error::Error;
@@ -32,3 +33,4 @@ pub use fit::{Fit, Fitted, MOST_AGAIN, MOST_APART, MOST_POINTS, fit};
 pub use trial::{Trial, run};
 pub use trials::{Compared, Done, Goal, Limits, Progress, Tried, Worth, compare};
 pub use twin::{End, Twin};
+pub use watch::{BROKEN, Look, Watch};

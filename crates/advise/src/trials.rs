@@ -12,7 +12,7 @@ use stats::Comparison;
 use crate::fit::at_most;
 use crate::trial::{Trial, run};
 use crate::twin::Twin;
-use crate::{Candidate, Error, Fitted};
+use crate::{Candidate, Error, Fitted, WORTHWHILE};
 
 /// What is to become better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +92,8 @@ pub struct Tried {
     pub candidate: Candidate,
     /// What it was worth.
     pub worth: Worth,
+    /// Whether it helps, and trials could not tell it from the fastest one.
+    pub level: bool,
 }
 
 /// What trials with something changed gave, beside those without it.
@@ -177,11 +179,28 @@ pub fn compare(
         (candidate.remedy.name.to_owned(), twin)
     }));
     let blocks = Blocks::run(c, &twins, limits, tell, go_on)?;
-    let mut tried: Vec<Tried> =
-        (1..).zip(candidates).map(|(i, candidate)| Tried { candidate, worth: blocks.worth(i) }).collect();
-    let change = |t: &Tried| t.worth.change().unwrap_or(f64::INFINITY);
-    tried.sort_by(|a, b| (!a.worth.helps()).cmp(&!b.worth.helps()).then(change(a).total_cmp(&change(b))));
+    let each = (1..).zip(candidates);
+    let tried = each.map(|(i, candidate)| (i, Tried { candidate, worth: blocks.worth(i), level: false }));
+    let tried = ranked(tried.collect(), |fastest, other| blocks.apart(fastest, other));
     Ok(Compared { tried, no_time, trials: blocks.trials })
+}
+
+/// The best first: what helps, by how much. Of those that trials cannot tell from the fastest
+/// (`apart`, by the numbers of their twins), and that take less than a worthwhile change longer, the
+/// first is what the largest part of the time waited for.
+fn ranked(mut tried: Vec<(usize, Tried)>, apart: impl Fn(usize, usize) -> bool) -> Vec<Tried> {
+    let change = |t: &Tried| t.worth.change().unwrap_or(f64::INFINITY);
+    let group = |t: &Tried| (!t.worth.helps(), !t.level);
+    tried.sort_by(|(_, a), (_, b)| group(a).cmp(&group(b)).then(change(a).total_cmp(&change(b))));
+    let Some((fastest, least)) = tried.first().filter(|(_, t)| t.worth.helps()).map(|(i, t)| (*i, change(t))) else {
+        return tried.into_iter().map(|(_, t)| t).collect();
+    };
+    for (i, t) in &mut tried {
+        t.level = t.worth.helps() && change(t) < least + WORTHWHILE && (*i == fastest || !apart(fastest, *i));
+    }
+    let share = |t: &Tried| if t.level { t.candidate.share } else { 0.0 };
+    tried.sort_by(|(_, a), (_, b)| group(a).cmp(&group(b)).then(share(b).total_cmp(&share(a))));
+    tried.into_iter().map(|(_, t)| t).collect()
 }
 
 /// Trials of several twins in randomised blocks.
@@ -253,13 +272,19 @@ impl Blocks {
         if all.times[0].is_empty() { Err(Error::Interrupted) } else { Ok(all) }
     }
 
-    fn pairs(&self, i: usize) -> Vec<(Time, Time)> {
-        self.times[0].iter().zip(&self.times[i]).filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect()
+    fn pairs(&self, i: usize, j: usize) -> Vec<(Time, Time)> {
+        self.times[i].iter().zip(&self.times[j]).filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect()
+    }
+
+    /// Whether one of two twins is faster than the other, beyond doubt.
+    fn apart(&self, i: usize, j: usize) -> bool {
+        let (a, b): (Vec<f64>, Vec<f64>) = self.pairs(i, j).iter().map(|(a, b)| (a.ns, b.ns)).unzip();
+        Comparison::of(&a, &b, 1).is_some_and(|c| c.seen())
     }
 
     /// What the twin of this number was worth beside the first.
     pub(crate) fn worth(&self, i: usize) -> Worth {
-        let pairs = self.pairs(i);
+        let pairs = self.pairs(0, i);
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(a, b)| (a.ns, b.ns)).unzip();
         let median = |values: &[f64]| stats::median(values).map(|ns| Nanos(ns as u64));
         Worth {
@@ -294,3 +319,61 @@ fn affordable(fitted: &Fitted, candidates: &[Candidate], limits: Limits) -> (Vec
 
 /// What making a lab and taking it down costs each trial, ns.
 const AROUND: u64 = 300_000_000;
+
+#[cfg(test)]
+mod tests {
+    use record::conversation::Way;
+
+    use super::*;
+    use crate::remedies;
+
+    /// Remedies, each with the share of the time that it is for and the times with it beside 100.
+    fn ranked_of(of: &[(f64, [f64; 4])]) -> Vec<(&'static str, bool)> {
+        const BEFORE: [f64; 4] = [100.0, 101.0, 99.0, 100.0];
+        let time = |ns: &f64| Some(Time { ns: *ns, finished: true });
+        let times = std::iter::once(&BEFORE).chain(of.iter().map(|(_, times)| times));
+        let blocks = Blocks {
+            times: times.map(|times| times.iter().map(time).collect()).collect(),
+            failed: vec![None; of.len() + 1],
+            trials: Vec::new(),
+        };
+        let candidate = |(remedy, (share, _)): (&&'static remedies::Remedy, &(f64, _))| Candidate {
+            remedy,
+            way: Way::ToServer,
+            share: *share,
+        };
+        let candidates = remedies::ALL.iter().zip(of).map(candidate);
+        let tried = (1..).zip(candidates).map(|(i, candidate)| {
+            (i, Tried { candidate, worth: blocks.worth(i), level: false })
+        });
+        let ranked = ranked(tried.collect(), |a, b| blocks.apart(a, b));
+        ranked.iter().map(|t| (t.candidate.remedy.name, t.level)).collect()
+    }
+
+    #[test]
+    fn of_those_that_trials_cannot_tell_apart_the_first_is_what_most_of_the_time_waited_for() {
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|i: usize| remedies::ALL[i].name);
+        let of = [
+            (0.1, [50.0, 51.0, 49.0, 50.2]),
+            (0.8, [50.4, 50.6, 49.9, 50.1]),
+            // Much for little of the time, and less than the fastest beyond doubt.
+            (0.9, [60.0, 61.0, 59.0, 60.0]),
+            (0.9, [100.0, 100.5, 99.5, 101.0]),
+        ];
+        assert_eq!(ranked_of(&of), [(second, true), (first, true), (third, false), (fourth, false)]);
+    }
+
+    #[test]
+    fn what_is_faster_beyond_doubt_or_by_much_is_first_whatever_it_is_for() {
+        let [first, second] = [0, 1].map(|i: usize| remedies::ALL[i].name);
+        // A hundredth, in every pair.
+        let little = [(0.1, [50.0, 51.0, 49.0, 50.0]), (0.9, [51.0, 52.0, 50.0, 51.0])];
+        assert_eq!(ranked_of(&little), [(first, true), (second, false)]);
+        // It may be as fast, and it may be far from it.
+        let wide = [(0.1, [50.0, 51.0, 49.0, 50.0]), (0.9, [50.0, 70.0, 49.0, 72.0])];
+        assert_eq!(ranked_of(&wide), [(first, true), (second, false)]);
+        // Where nothing helps, nothing is level.
+        let nothing = [(0.1, [100.0, 101.5, 99.5, 99.8]), (0.9, [100.0, 100.0, 100.0, 100.0])];
+        assert!(ranked_of(&nothing).iter().all(|(_, level)| !level));
+    }
+}

@@ -1,7 +1,7 @@
 //! What `advise` found: what limits the connection, how like it the twin is, what each remedy was
 //! worth there, and how the best one is set and taken back.
 
-use advise::{Advice, Applied, Effect, Fit, Goal, Outcome, Together};
+use advise::{Advice, Applied, Effect, Fit, Goal, Left, Outcome, Together};
 use diagnose::conditions::{Basis, Conditions, Known};
 use paper::document::{Cell, Clause, Document, Section, Table, Text, columns};
 use quantity::{bit_rate, bytes, change, percent};
@@ -74,6 +74,7 @@ fn verdict(advice: &Advice) -> Vec<Clause> {
         all.push(format!("No setting is advised: {why}.").into());
     } else if let Some(best) = advice.best() {
         all.push(Clause::finding(worth(best, advice.goal)).with_next(next(best)));
+        all.extend(as_good(advice).map(Clause::detail));
         all.extend(advice.combination.as_ref().map(|of| Clause::detail(together(of))));
         let over = advice.goal != Goal::Latency && best.unfinished == [0, 0];
         all.extend(a_second(best).filter(|_| over).map(Clause::detail));
@@ -121,6 +122,13 @@ const fn compared(goal: Goal) -> &'static str {
     }
 }
 
+/// What does as much as the best.
+fn as_good(advice: &Advice) -> Option<String> {
+    let names: Vec<&str> = advice.level().map(|o| o.remedy.as_str()).collect();
+    let does = if names.len() > 1 { "do" } else { "does" };
+    (!names.is_empty()).then(|| format!("As far as these trials can tell, {} {does} as much.", names.join(" or ")))
+}
+
 /// Whether several remedies do more than the best of them.
 fn together(of: &Together) -> String {
     let [before, after] = of.medians_ns.unwrap_or_default();
@@ -142,7 +150,7 @@ fn applied(of: &Applied) -> Clause {
     let [before, after] = of.n.map(|n| quantity::counted(n as u64, "connection"));
     Clause::finding(format!(
         "{} on this host ({}): the time that a byte took went {} ({before} before, {after} after), promised was {} ({} to {}): the \
-         promise {}. It was {}.",
+         promise {}. {}.",
         of.remedy,
         set.join(", "),
         change(of.change()),
@@ -150,7 +158,11 @@ fn applied(of: &Applied) -> Clause {
         change(low),
         change(high),
         if of.held() { "held" } else { "did not hold" },
-        if of.kept { "left set until the next boot" } else { "put back" }
+        match of.left {
+            Left::PutBack => "It was put back",
+            Left::Watched => "It stays set while `advise` watches it",
+            Left::Set => "It was left set until the next boot",
+        }
     ))
 }
 

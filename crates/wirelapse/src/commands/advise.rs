@@ -3,11 +3,12 @@
 mod apply;
 mod conditions;
 mod traced;
+mod watch;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use ::advise::{Advice, Done, Goal, Limits, Progress, kept};
+use ::advise::{Advice, Done, Goal, Left, Limits, Progress, kept};
 use anyhow::Context as _;
 use diagnose::conditions::Conditions;
 use record::Nanos;
@@ -20,6 +21,7 @@ use crate::options::{FORCE, Json, Output, heading};
 use crate::output::{self, Shown, note};
 use crate::workload;
 use ::files::refuse;
+use apply::InForce;
 use traced::Traced;
 
 /// Find the setting that makes a slow TCP connection faster, and prove it in a lab
@@ -32,7 +34,7 @@ use traced::Traced;
 ///
 /// Needs root for the twin. Without it, shows the conditions and what the capture alone promises.
 ///
-/// Object of --json: the advice with all of its figures.
+/// Objects of --json: the advice with all of its figures; with --watch, each look after it.
 #[derive(clap::Args)]
 pub struct Args {
     /// A capture, or the run of a trace with its packets; `FILE#N` for connection number N. Without
@@ -65,6 +67,13 @@ pub struct Args {
     /// Leave it set where it does what was promised
     #[arg(long, requires = "apply", help_heading = "On this host")]
     keep: bool,
+    /// Go on until a signal: look again and again whether it still does what was promised, put it
+    /// back where it does not, and then advise anew
+    #[arg(long, requires = "apply", conflicts_with_all = ["output", "html"], help_heading = "On this host")]
+    watch: bool,
+    /// How long to wait between two looks of --watch
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = quantity::parse::duration_above_zero, requires = "watch", help_heading = "On this host")]
+    every: Nanos,
     /// Seed of all random draws: order of trials, losses
     #[arg(long, default_value_t = 1, help_heading = heading::HOW_MUCH)]
     seed: u64,
@@ -99,6 +108,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         apply::check(pid)?;
     }
     let interrupt = Interrupt::listen()?;
+    match args.pid.filter(|_| args.watch) {
+        Some(pid) => watch::watch(args, pid, interrupt),
+        None => {
+            let in_force = once(args, interrupt)?;
+            in_force.map_or(Ok(()), |set| {
+                let left = set.applied.left;
+                set.over(left)
+            })
+        }
+    }
+}
+
+/// Advises, and sets what is to be set on this host: that is given back.
+fn once(args: &Args, interrupt: Interrupt) -> anyhow::Result<Option<InForce>> {
     let traced = args.pid.map(|pid| Traced::of(pid, args.lasts)).transpose()?;
     let place = match (&traced, &args.capture) {
         (Some(traced), _) => traced.run().display().to_string(),
@@ -112,14 +135,28 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (mut advice, trials) = advise(args, chosen.conditions.clone(), until, interrupt)?;
     advice.chosen.clone_from(&chosen.why);
-    if let (Some(pid), true) = (args.pid, args.apply) {
-        advice.applied = apply::apply(&advice, &chosen, (pid, args.lasts, args.budget), args.keep)?;
-    }
+    let in_force = match args.pid.filter(|_| args.apply) {
+        Some(pid) => apply::apply(&advice, &chosen, (pid, args.lasts, args.budget), args.then())?,
+        None => None,
+    };
+    advice.applied = in_force.as_ref().map(|set| set.applied.clone());
     show(args, (&chosen.file, &place), &advice)?;
-    let Some(run) = &args.output.output else { return Ok(()) };
-    kept::write(run, workload::provenance(), &chosen.file, &advice, &trials).context("the advice is not kept")?;
-    note(&format!("written: {}", run.display()));
-    Ok(())
+    if let Some(run) = &args.output.output {
+        kept::write(run, workload::provenance(), &chosen.file, &advice, &trials).context("the advice is not kept")?;
+        note(&format!("written: {}", run.display()));
+    }
+    Ok(in_force)
+}
+
+impl Args {
+    /// What becomes of a setting that does what was promised.
+    fn then(&self) -> Left {
+        match (self.watch, self.keep) {
+            (true, _) => Left::Watched,
+            (false, true) => Left::Set,
+            (false, false) => Left::PutBack,
+        }
+    }
 }
 
 /// How much of a connection is run again: every remedy is tried some times within the budget.

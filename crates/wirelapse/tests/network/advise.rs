@@ -3,12 +3,19 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use lab::{Config, Direction, Lab, Side};
+use record::Nanos;
 use serde_json::Value;
-use tier::Need;
+use tier::{Need, Process};
 
 use crate::limited::with_threads;
 
@@ -121,4 +128,79 @@ fn captures_of_strangers_are_advised_on_or_it_is_said_why_not() {
         n += 1;
     }
     assert!(n >= 5, "{n}");
+}
+
+/// Says its number in the host's namespace, and downloads again and again, each time on a new
+/// connection, until it is ended.
+const DOWNLOADS: &str = "
+import os, socket, sys, time
+print(os.getpid(), flush=True)
+while True:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as s:
+        s.sendall(b'?')
+        while s.recv(65536): pass
+    time.sleep(0.1)
+";
+
+#[test]
+fn what_is_set_is_watched_and_put_back_when_it_no_longer_does_what_was_promised() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("python3"));
+    const SMALL: &str = "4096\t65536\t65536";
+    const SETTING: &str = "net.ipv4.tcp_rmem";
+    let lab =
+        Lab::up(&Config::symmetric(Direction { delay: Nanos::from_millis(20), ..Direction::default() })).unwrap();
+    let here = lab.host(Side::A);
+    here.set_sysctl(SETTING, SMALL).unwrap();
+    let setting = || here.sysctl(SETTING).unwrap();
+    let there = lab.host(Side::B);
+    let listener = there.run(|| TcpListener::bind((there.ipv4(), 0)).unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let slow = Arc::new(AtomicBool::new(false));
+    let is_slow = slow.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let is_slow = is_slow.clone();
+            std::thread::spawn(move || serve(stream, &is_slow));
+        }
+    });
+    let mut client = tier::limit(here.command("python3").unwrap());
+    client.args(["-c", DOWNLOADS, &to.ip().to_string(), &to.port().to_string()]);
+    let mut client = Process::start(client.stdout(Stdio::piped()));
+    let (pid, _) = client.first_line();
+    let pid = pid.trim();
+    let mut advise = tier::limit(here.command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
+    let words = ["advise", "-p", pid, "--for", "3s", "--budget", "40s", "--apply", "--watch", "--every", "1s", "--json"];
+    advise.args(words).stdout(Stdio::piped());
+    let mut advise = Process::start(&mut advise);
+    let (first, rest) = advise.first_line();
+    let read = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    let mut lines = rest.lines().map(|line| read(&line.unwrap()));
+    let advice = read(&first);
+    let applied = &advice["applied"];
+    assert_eq!((&advice["kind"], &applied["left"]), (&"advice".into(), &"watched".into()), "{}", withheld(&advice));
+    assert_eq!(applied["set"][0][0], SETTING, "{applied}");
+    assert_eq!(setting(), applied["set"][0][1].as_str().unwrap().replace(' ', "\t"));
+    let look = lines.next().unwrap();
+    assert!(look["kind"] == "advice_look" && look["held"] == true && look["n"].as_u64() > Some(0), "{look}");
+    slow.store(true, Ordering::Relaxed);
+    let mut broken = 0;
+    while broken < 2 {
+        let look = lines.next().unwrap();
+        assert_eq!(look["kind"], "advice_look", "{look}");
+        broken = if look["held"] == false { broken + 1 } else { 0 };
+    }
+    assert!(tier::wait_for(|| setting() == SMALL), "{} stands", setting());
+}
+
+/// An answer of 1.5 MB, in 100 pieces with pauses where it is slow.
+fn serve(mut stream: TcpStream, is_slow: &AtomicBool) {
+    let _ = stream.read(&mut [0; 1]);
+    for _ in 0..100 {
+        if is_slow.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if stream.write_all(&[b'x'; 15_000]).is_err() {
+            return;
+        }
+    }
 }

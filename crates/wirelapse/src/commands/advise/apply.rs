@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ::advise::{Advice, Applied, Outcome};
+use ::advise::{Advice, Applied, Left, Outcome};
 use anyhow::Context as _;
 use record::Nanos;
 use stats::median;
@@ -27,13 +27,31 @@ pub(super) fn check(pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the best remedy, where this host can, and looks what it does to the program.
+/// A setting of this host, which is given back when this is dropped.
+pub(super) struct InForce {
+    host: ThisHost,
+    pub(super) applied: Applied,
+}
+
+impl InForce {
+    /// Puts the old value back, or leaves the new one until the next boot.
+    pub(super) fn over(self, left: Left) -> anyhow::Result<()> {
+        match left {
+            Left::Set => self.host.keep()?,
+            Left::PutBack | Left::Watched => self.host.give_back()?,
+        }
+        Ok(())
+    }
+}
+
+/// Sets the best remedy, where this host can, and looks what it does to the program. `then` is what
+/// becomes of it where the promise holds; where it does not, it is to be put back.
 pub(super) fn apply(
     advice: &Advice,
     before: &Chosen,
     (pid, lasts, budget): (u32, Nanos, Nanos),
-    keep: bool,
-) -> anyhow::Result<Option<Applied>> {
+    then: Left,
+) -> anyhow::Result<Option<InForce>> {
     let Some(best) = advice.best() else { return Ok(None) };
     let is_here = best.side.as_deref() == Some(&before.conditions.near);
     if best.sysctls.is_empty() || !is_here {
@@ -54,14 +72,11 @@ pub(super) fn apply(
     let byte_ns = [byte(before), byte(&after)];
     let n = [before.byte_ns.len(), after.byte_ns.len()];
     let mut applied =
-        Applied { remedy: best.remedy.clone(), set: best.sysctls.clone(), byte_ns, n, promised, kept: false };
-    applied.kept = keep && applied.held();
-    if applied.kept {
-        host.keep()?;
-    } else {
-        host.give_back()?;
+        Applied { remedy: best.remedy.clone(), set: best.sysctls.clone(), byte_ns, n, promised, left: Left::PutBack };
+    if applied.held() {
+        applied.left = then;
     }
-    Ok(Some(applied))
+    Ok(Some(InForce { host, applied }))
 }
 
 fn sysctls(best: &Outcome) -> anyhow::Result<Vec<Sysctl>> {
