@@ -62,7 +62,14 @@ pub struct Axis {
     pub reach: [f64; 2],
     #[serde(skip)]
     with: [Option<f64>; 2],
+    /// Whether what is drawn decides between linear and logarithmic.
+    #[serde(skip)]
+    by_span: bool,
 }
+
+/// Values that differ by so many times are on a logarithmic axis: on a linear one the small ones
+/// would all lie at zero.
+const DECADES: f64 = 100.0;
 
 /// Smallest and largest of what is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +99,7 @@ impl Reach {
 
 impl Axis {
     fn of(label: impl Into<String>, unit: Unit, scale: Scale) -> Self {
-        Self { label: label.into(), unit, scale, reach: [0.0, 1.0], with: [None; 2] }
+        Self { label: label.into(), unit, scale, reach: [0.0, 1.0], with: [None; 2], by_span: false }
     }
 
     /// A linear axis.
@@ -103,6 +110,11 @@ impl Axis {
     /// A logarithmic axis.
     pub fn log(label: impl Into<String>, unit: Unit) -> Self {
         Self::of(label, unit, Scale::Log)
+    }
+
+    /// An axis of sizes: from zero, or logarithmic where they span two decades and none is zero.
+    pub fn sizes(label: impl Into<String>, unit: Unit) -> Self {
+        Self { by_span: true, ..Self::linear(label, unit) }
     }
 
     /// An axis of names.
@@ -120,6 +132,14 @@ impl Axis {
 
     /// Laid over what is drawn.
     pub(super) fn over(mut self, mut seen: Reach) -> Self {
+        if self.by_span {
+            if seen.low > 0.0 && seen.high >= DECADES * seen.low {
+                self.scale = Scale::Log;
+                self.label.push_str(" (logarithmic)");
+            } else {
+                self = self.reaching(0.0);
+            }
+        }
         self.with.into_iter().flatten().for_each(|v| seen.see(v));
         self.reach = match &self.scale {
             Scale::Names { names } => [-0.5, names.len() as f64 - 0.5],
@@ -209,6 +229,21 @@ mod tests {
 
     fn words(axis: &Axis, about: usize) -> Vec<String> {
         axis.ticks(about).into_iter().map(|t| t.1).collect()
+    }
+
+    #[test]
+    fn sizes_that_span_decades_are_on_a_logarithmic_axis() {
+        let of = |values: &[f64]| {
+            let mut reach = Reach::default();
+            values.iter().for_each(|value| reach.see(*value));
+            let axis = Axis::sizes("latency", Unit::Time).over(reach);
+            (axis.scale == Scale::Log, axis.label, axis.reach[0] <= 0.0)
+        };
+        assert_eq!(of(&[3.9e4, 4.4e7]), (true, "latency (logarithmic)".into(), false));
+        assert_eq!(of(&[3.9e4, 3.8e6]), (false, "latency".into(), true));
+        // A logarithmic axis has no place for nothing.
+        assert_eq!(of(&[0.0, 3.9e4, 4.4e7]), (false, "latency".into(), true));
+        assert_eq!(of(&[5.0]), (false, "latency".into(), true));
     }
 
     #[test]

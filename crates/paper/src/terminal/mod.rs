@@ -105,13 +105,12 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let with = |head| first_with(canvas, document, rows, head);
     let mut all: Vec<(String, bool)> = heads.chain(shorter).map(with).collect();
     all.retain(|(drawn, _)| drawn.lines().count() <= rows);
-    let wants_plot = document.sections.first().is_some_and(|section| section.plot_first);
-    let with_plot = || all.iter().find(|(_, has_plot)| *has_plot);
-    let chosen = if wants_plot { with_plot().or(all.first()) } else { all.first() };
+    let chosen = all.iter().find(|(_, has_wanted)| *has_wanted).or(all.first());
     chosen.map_or_else(|| with(shortest).0, |(drawn, _)| drawn.clone()) + &then
 }
 
-/// The screen with this head, and whether there was room for a plot.
+/// The screen with this head, and whether there was room for what its section is looked at for: the
+/// first plot where that comes first, else the slowest record.
 fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> (String, bool) {
     let headline = Document {
         title: if head.title { document.title.clone() } else { Text::default() },
@@ -121,7 +120,8 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
         ..Document::default()
     };
     let mut out = text(canvas, std::slice::from_ref(&headline)).trim_start_matches('\n').to_owned();
-    let (mut left, mut has_plot): (Vec<String>, bool) = (Vec::new(), false);
+    let mut left: Vec<String> = Vec::new();
+    let (mut has_plot, mut has_slowest) = (false, false);
     for (number, section) in document.sections.iter().enumerate() {
         let (mut has_table, mut kept) = (false, false);
         for piece in section.blocks.iter().filter(|_| number == 0) {
@@ -134,6 +134,7 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
             let Some(drawn) = brief(canvas, shortened.as_ref().unwrap_or(piece), has_table, room) else { continue };
             out.push_str(&drawn);
             has_plot |= is_plot;
+            has_slowest |= matches!(piece, Block::Waterfalls(_));
             has_table |= matches!(piece, Block::Table(_));
             kept = true;
         }
@@ -156,7 +157,8 @@ fn first_with(canvas: &Canvas, document: &Document, rows: usize, head: Head) -> 
     let more = if more.is_empty() || !head.named { String::new() } else { format!(": {}", more.join(", ")) };
     out.push('\n');
     canvas.paragraph(&mut out, &format!("--full shows the rest{more}."), 0);
-    (out, has_plot)
+    let wants_plot = document.sections.first().is_some_and(|section| section.plot_first);
+    (out, if wants_plot { has_plot } else { has_slowest })
 }
 
 /// Rows that a table has in any case where they have no sentences, and at most beside a plot.
@@ -202,7 +204,9 @@ fn brief(canvas: &Canvas, piece: &Block, has_table: bool, room: usize) -> Option
         Block::List(_) | Block::Plot(_) => Some(drawn(piece)).filter(fits),
         Block::Waterfalls(of) => {
             let one = Block::Waterfalls(Waterfalls { shown: of.shown.min(1), ..of.clone() });
-            Some(drawn(&one)).filter(fits)
+            // Below it stands what `--full` adds, after an empty line.
+            let leaves_room = |drawn: &String| drawn.lines().count() + 2 <= room;
+            Some(drawn(&one)).filter(fits).or_else(|| waterfall::in_words(canvas, of).filter(leaves_room))
         }
         _ => None,
     }

@@ -34,6 +34,19 @@ pub(super) fn draw(canvas: &Canvas, out: &mut String, of: &Waterfalls) {
     }
 }
 
+/// The slowest in one sentence, where there is no room for its legs.
+pub(super) fn in_words(canvas: &Canvas, of: &Waterfalls) -> Option<String> {
+    let item = of.items.first().filter(|_| of.shown > 0)?;
+    let longest = item.bars.iter().max_by_key(|bar| bar.time).map(|bar| format!("{} {}", bar.name, bar.figure));
+    // What it is, and when it began, stand first and last.
+    let ends = [item.what.first(), item.what.last().filter(|_| item.what.len() > 1)];
+    let said: Vec<String> =
+        std::iter::once(item.total.to_string()).chain(ends.into_iter().flatten().cloned()).chain(longest).collect();
+    let mut out = String::new();
+    canvas.paragraph(&mut out, &format!("The slowest {}{}: {}.", of.thing, of.which, said.join(" · ")), 0);
+    Some(out)
+}
+
 /// Its place and time, what it is, and the ends of its connection; what a line has no room for goes
 /// below.
 fn headline(canvas: &Canvas, out: &mut String, index: usize, item: &Waterfall) {

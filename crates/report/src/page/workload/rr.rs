@@ -87,10 +87,8 @@ fn over_time(o: &Outcome) -> Option<Plot> {
         }
         Layer::line(name, hue, points.into_iter().map(|(at, ns)| [at as f64, tidy(ns as f64)]).collect())
     };
-    let axes = (
-        Axis::linear("time since measuring began", Unit::Time).reaching(0.0),
-        Axis::linear("latency", Unit::Time).reaching(0.0),
-    );
+    let axes =
+        (Axis::linear("time since measuring began", Unit::Time).reaching(0.0), Axis::sizes("latency", Unit::Time));
     let caption = "of each interval; where there are several connections, that of the slowest";
     let layers = vec![line("median", Hue(0), |l| l.p50), line("p99", Hue(1), |l| l.p99)];
     (o.series.len() > 1)

@@ -68,7 +68,7 @@ pub(super) fn boxes(series: &[Sample]) -> Option<Plot> {
             "Box: the middle half of a flow's intervals, its line their median; whiskers: smallest and largest. n = {} intervals each.{more}",
             shown[0].goodput.len()
         ),
-        (Axis::linear("goodput", Unit::Rate).reaching(0.0), Axis::names("", shown.iter().map(Flow::name))),
+        (Axis::sizes("goodput", Unit::Rate), Axis::names("", shown.iter().map(Flow::name))),
         vec![Layer::Boxes { name: String::new(), hue: Hue(0), items }],
     )
 }

@@ -64,13 +64,13 @@ pub fn document(config: &Config, outcome: &Outcome) -> Document {
     let about = format!("{} of {protocol} {ways} for {}.", flows(config.flows as usize), outcome.elapsed);
     let mut each = Section::new("Flows");
     each.table(table(config, outcome));
-    each.plot(over_time("goodput", "Goodput over time", Axis::linear("goodput", Unit::Rate), outcome, |s| {
+    each.plot(over_time("goodput", "Goodput over time", Axis::sizes("goodput", Unit::Rate), outcome, |s| {
         Some(s.goodput_bits_per_second())
     }));
-    each.plot(over_time("rtt", "Smoothed RTT over time", Axis::linear("smoothed RTT", Unit::Time), outcome, |s| {
+    each.plot(over_time("rtt", "Smoothed RTT over time", Axis::sizes("smoothed RTT", Unit::Time), outcome, |s| {
         Some(s.tcp.filter(|_| s.sends)?.srtt.0 as f64)
     }));
-    each.plot(over_time("cwnd", "Congestion window over time", Axis::linear("window", Unit::Bytes), outcome, |s| {
+    each.plot(over_time("cwnd", "Congestion window over time", Axis::sizes("window", Unit::Bytes), outcome, |s| {
         Some(s.tcp.filter(|_| s.sends)?.snd_cwnd_bytes() as f64)
     }));
     each.plot(spread::boxes(&outcome.series));
@@ -243,6 +243,6 @@ fn over_time(id: &str, title: &str, y: Axis, outcome: &Outcome, of: fn(&Sample) 
     let more = if left > 0 { format!("; {left} more flows are not drawn") } else { String::new() };
     let x = Axis::linear("time since the transfer began", Unit::Time).reaching(0.0);
     let goodput = if id == "goodput" { ": read here, or acknowledged by the peer" } else { "" };
-    let plot = Plot::new(id, title, format!("by interval, at this end{goodput}{more}"), (x, y.reaching(0.0)), layers)?;
+    let plot = Plot::new(id, title, format!("by interval, at this end{goodput}{more}"), (x, y), layers)?;
     (outcome.series.len() > names.len()).then(|| plot.in_strips())
 }
