@@ -6,6 +6,27 @@ use stats::{Distribution, Precision};
 use crate::largest::{Figures, Largest};
 use crate::timed::Timed;
 
+/// A segment of a path with as many digits of a number of base 16 is taken for the name of one thing.
+const HEX: usize = 8;
+
+/// The label with what names one thing of many put together: `/item/14` and `/item/15` are requests
+/// of one kind, `/item/…`. Segments are put together that are a number, or eight or more digits of
+/// base 16 with or without dashes (UUIDs, hashes), one of them below ten.
+pub fn grouped(label: Label) -> Label {
+    let names_one = |segment: &str| {
+        let digits = || segment.bytes().filter(u8::is_ascii_digit).count();
+        let hex = segment.bytes().filter(u8::is_ascii_hexdigit).count();
+        let dashes = segment.bytes().filter(|byte| *byte == b'-').count();
+        !segment.is_empty()
+            && (digits() == segment.len() || (hex >= HEX && digits() > 0 && hex + dashes == segment.len()))
+    };
+    if !label.path.split('/').any(names_one) {
+        return label;
+    }
+    let segments = label.path.split('/').map(|segment| if names_one(segment) { "…" } else { segment });
+    Label { path: segments.collect::<Vec<_>>().join("/"), ..label }
+}
+
 /// The figures of the requests with one label.
 #[derive(Clone, Debug)]
 pub struct LabelFigures {
@@ -66,7 +87,7 @@ impl LabelTable {
 
     pub(crate) fn add(&mut self, request: &Request) {
         if let Some(label) = request.http.label() {
-            self.0.of(label, LabelFigures::new).add(request);
+            self.0.of(grouped(label), LabelFigures::new).add(request);
         }
     }
 
@@ -109,7 +130,7 @@ mod tests {
         let mut table = LabelTable::new(4);
         for n in 0..100 {
             table.add(&request("/often", Some(200)));
-            table.add(&request(&format!("/{n}"), None));
+            table.add(&request(&format!("/page{n}"), None));
         }
         table.add(&Request::blank());
         assert_eq!(table.n(), 200);
@@ -118,6 +139,24 @@ mod tests {
         assert_eq!((sorted[0].0.to_string().as_str(), sorted[0].1.n), ("GET /often", 100));
         let (others, folded) = table.others().unwrap();
         assert_eq!((others.n, folded), (101 - sorted.len() as u64, 101 - sorted.len() as u64));
+    }
+
+    #[test]
+    fn paths_that_name_one_thing_of_many_are_one_kind() {
+        let path = |path: &str| grouped(Label { method: Method::Get, path: path.into() }).path;
+        for (one, kind) in [
+            ("/item/14", "/item/…"),
+            ("/user/7/order/2026", "/user/…/order/…"),
+            ("/f/9f86d081884c7d65", "/f/…"),
+            ("/f/123e4567-e89b-12d3-a456-426614174000/x", "/f/…/x"),
+            ("/v2/cart", "/v2/cart"),
+            ("/facade", "/facade"),
+            ("/deadbeef", "/deadbeef"),
+            ("/", "/"),
+            ("*", "*"),
+        ] {
+            assert_eq!(path(one), kind);
+        }
     }
 
     #[test]

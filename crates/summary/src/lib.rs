@@ -61,7 +61,7 @@ pub use flows::{FlowFigures, FlowTable};
 pub use groups::{Group, SeriesHistory, SortBy};
 pub use joining::Requests;
 pub use kind::{LEGS, TimedKind};
-pub use labels::{LabelFigures, LabelTable};
+pub use labels::{LabelFigures, LabelTable, grouped};
 pub use limits::Limits;
 pub use longest::Longest;
 pub use names::{LookedUp, NameFigures, ServerFigures};

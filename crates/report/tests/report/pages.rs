@@ -389,7 +389,7 @@ fn a_path_that_became_slow_is_named_and_every_request_is_counted_once() {
         move |i: u64| {
             Some(match i % 8 {
                 0 | 1 => request(i, Some("/slow"), slow),
-                2 => request(i, Some(&format!("/user/{i}")), 2_000_000),
+                2 => request(i, Some(&format!("/user/page{i}")), 2_000_000),
                 3 => request(i, None, 2_000_000),
                 4 => request(i, Some("/other"), 3_000_000),
                 _ => request(i, Some("/fast"), 1_000_000),

@@ -8,7 +8,7 @@ use stats::{Distribution, Precision, Quantile};
 
 use super::Moved;
 use super::stretches::{Stretch, Stretches};
-use crate::{Timed as _, TraceSummary};
+use crate::{Timed as _, TraceSummary, grouped};
 
 /// Methods and paths that are compared, at most: those with the most requests.
 const COMPARED: usize = 20;
@@ -103,7 +103,7 @@ impl ByLabels {
         let Ok(Some(total)) = request.time(request.kind().total()) else { return };
         match request.http.label() {
             None => into.unlabelled += 1,
-            Some(label) => match into.each.get_mut(&label) {
+            Some(label) => match into.each.get_mut(&grouped(label)) {
                 None => into.others += 1,
                 Some(stretches) => stretches.next(Times::default).record(total.0),
             },
