@@ -1,5 +1,7 @@
 //! What to do about what dominated.
 
+use std::net::SocketAddr;
+
 use paper::document::Text;
 use record::{Component, Leg, LegName, Role, WaitReason};
 use stats::{Distribution, Quantile};
@@ -257,6 +259,16 @@ fn is_steady(times: &Distribution) -> Option<bool> {
     Some(tail <= least.saturating_add(least / 4))
 }
 
+/// The port of the peer where every connection is with one of this host.
+fn peer_here(summary: &TraceSummary) -> Option<u16> {
+    let all = summary.connections();
+    let port = all.first()?.connection.remote.port();
+    let is_here = |local: SocketAddr, remote: SocketAddr| remote.ip().is_loopback() || remote.ip() == local.ip();
+    let mut connections = all.iter().map(|of| &of.connection);
+    let all_here = connections.all(|c| c.remote.port() == port && is_here(c.local, c.remote));
+    (all_here && summary.others().connections == 0).then_some(port)
+}
+
 /// The same of requests, where one component took half of their time or more; nothing where most of
 /// them overlap.
 pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<Text> {
@@ -268,6 +280,17 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<Text> {
         return None;
     }
     let next = match (most_of_all, role) {
+        (Component::PeerApplication, Role::Client) if of.bases[2] > of.divided() / 2 => Text::from(
+            "the time goes by in the peer's program, which is on this host: it works, or waits for something else, such as a database. ",
+        )
+        .and(code("--peer"))
+        .and(" traces what it asks there."),
+        (Component::PeerApplication, Role::Client) if of.bases[2] == 0 && peer_here(summary).is_some() => {
+            let port = peer_here(summary)?;
+            Text::from("the peer's program takes the time, and it is on this host: ")
+                .and(code(&format!("wirelapse trace --requests --port {port}")))
+                .and(" traces both ends, and shows whether it works or waits.")
+        }
         (Component::PeerApplication, Role::Client) if of.bases[1] > of.divided() / 2 => {
             Text::from(
                 "the peer's program takes the time, or a queue on the path: the ACK came with the answer, so the \

@@ -1,9 +1,9 @@
 //! What is said of receives, requests, packets and datagrams in plain words.
 
-use paper::document::Clause;
+use paper::document::{Clause, Text};
 use record::{Direction, LegName, Nanos, Role, WaitReason};
 use stats::{Distribution, Quantile};
-use summary::{Drops, LegPlace, RoleFigures, TimedKind, TraceSummary};
+use summary::{Drops, LegPlace, RoleFigures, TimedKind, TimedLeg, TraceSummary};
 
 use super::advice::{of_receives, of_requests};
 use super::capital;
@@ -24,9 +24,13 @@ pub(crate) fn counted(kind: TimedKind, n: u64) -> String {
 /// What was found first, with what to do about it; nothing where there is nothing of the kind.
 pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
     let n = summary.n(kind);
+    let requests = requests_of(summary, kind);
     let mut clauses = Vec::new();
     if n > 0 {
-        clauses.push(Clause::finding(division(summary, kind)));
+        clauses.push(Clause::finding(match requests {
+            Some(of) => took(summary, kind, of),
+            None => division(summary, kind).into(),
+        }));
     }
     let next = match kind {
         TimedKind::Receives => of_receives(summary),
@@ -37,8 +41,10 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
     if let Some(last) = clauses.last_mut() {
         last.next = next;
     }
-    clauses.extend(requests_of(summary, kind).and_then(view::typical_and_slowest).map(Clause::finding));
     let mut words = Vec::new();
+    if n > 0 && requests.is_some() {
+        words.push(division(summary, kind));
+    }
     match kind {
         TimedKind::Sends => {}
         TimedKind::Receives => {
@@ -71,6 +77,37 @@ pub(crate) fn words_of(summary: &TraceSummary, kind: TimedKind) -> Vec<Clause> {
     clauses
 }
 
+/// How long requests took, typical ones and the slowest, and where; which part took most of the
+/// time where they are too few to have a slowest hundredth.
+fn took(summary: &TraceSummary, kind: TimedKind, of: &RoleFigures) -> Text {
+    let times = of.records.total();
+    let n = summary.n(kind);
+    if times.n() == 0 {
+        return division(summary, kind).into();
+    }
+    let timed = match times.n() {
+        timed if timed == n => String::new(),
+        timed => format!(" of the {} that were timed to their end", quantity::count(timed)),
+    };
+    let said = Text::from(format!("{}: {}{timed}. ", counted(kind, n), spread(times)));
+    match view::typical_and_slowest(of) {
+        Some(where_) => said.and(where_),
+        None => said.and(most(summary, kind).map_or_else(String::new, |most| format!("{most} of their time."))),
+    }
+}
+
+/// `median 2.18 ms, p99 122 ms`.
+fn spread(times: &Distribution) -> String {
+    let show = |ns: u64| quantity::whole(Nanos(ns));
+    let most = || show(times.max().unwrap_or(0));
+    match (times.quantile(Quantile::P50), times.quantile(Quantile::P99)) {
+        (Some(p50), Some(p99)) => format!("median {}, p99 {}", show(p50), show(p99)),
+        (Some(p50), None) => format!("median {}, at most {}", show(p50), most()),
+        _ if times.n() == 1 => format!("{} in the one there is", most()),
+        _ => format!("the longest {}", most()),
+    }
+}
+
 /// What the kernel dropped of one kind, in one sentence.
 pub(crate) fn drops_of(summary: &TraceSummary, kind: TimedKind) -> Option<String> {
     match kind {
@@ -95,6 +132,24 @@ pub(crate) fn requests_of(summary: &TraceSummary, kind: TimedKind) -> Option<&Ro
     }
 }
 
+/// The legs that add up to the whole and took any of its time, the one that took most first.
+fn parts(summary: &TraceSummary, kind: TimedKind) -> Vec<(&'static TimedLeg, &Distribution)> {
+    let mut parts: Vec<_> =
+        summary.times(kind).into_iter().filter(|(leg, times)| leg.place == LegPlace::Adds && times.sum() > 0).collect();
+    parts.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
+    parts
+}
+
+/// Which of them took most, and how much: `The wakeup leg (until the program had read it) took 76 %`.
+fn most(summary: &TraceSummary, kind: TimedKind) -> Option<String> {
+    let parts = parts(summary, kind);
+    let (leg, took) = parts.first()?;
+    let sum: u128 = parts.iter().map(|(_, times)| times.sum()).sum();
+    let part = if requests_of(summary, kind).is_some() { "part" } else { "leg" };
+    let share = quantity::whole(quantity::percent(quantity::share(took.sum(), sum)));
+    Some(format!("The {} {part} ({}) took {share}", leg.name, leg.meaning))
+}
+
 /// Which legs took the time, and in a second sentence how long they took together.
 fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     let times = summary.times(kind);
@@ -107,20 +162,18 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
             _ => format!("None of {of} has the stamps that would show how long it took."),
         };
     }
-    let mut parts: Vec<_> =
-        times.iter().filter(|(leg, times)| leg.place == LegPlace::Adds && times.sum() > 0).collect();
-    parts.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
+    let parts = parts(summary, kind);
     let sum: u128 = parts.iter().map(|(_, times)| times.sum()).sum();
     let share = |times: &Distribution| quantity::whole(quantity::percent(quantity::share(times.sum(), sum)));
     let timed = match all.n() {
         n if n == summary.n(kind) => of,
         n => format!("the {} of {of} that were timed to their end", quantity::count(n)),
     };
-    let Some((most, took)) = parts.first() else { return format!("No leg of {timed} is known.") };
-    let leg = if requests_of(summary, kind).is_some() { "part" } else { "leg" };
-    let mut text = format!("The {} {leg} ({}) took {} of the time of {timed}", most.name, most.meaning, share(took));
-    if let Some(reason) =
-        requests_of(summary, kind).filter(|_| most.name == LegName::Tcp).and_then(|of| of.waits().first().copied())
+    let Some(most) = most(summary, kind) else { return format!("No leg of {timed} is known.") };
+    let mut text = format!("{most} of the time of {timed}");
+    if let Some(reason) = requests_of(summary, kind)
+        .filter(|_| parts[0].0.name == LegName::Tcp)
+        .and_then(|of| of.waits().first().copied())
     {
         // A name takes no article.
         let article = if reason.0 == WaitReason::Nagle { "" } else { "the " };
@@ -132,13 +185,7 @@ fn division(summary: &TraceSummary, kind: TimedKind) -> String {
     if !rest.is_empty() {
         text.push_str(&format!(" The rest: {}.", rest.join(", ")));
     }
-    let show = |ns: u64| quantity::whole(Nanos(ns));
-    let long = match (all.quantile(Quantile::P50), all.quantile(Quantile::P99)) {
-        (Some(p50), Some(p99)) => format!("median {}, p99 {}", show(p50), show(p99)),
-        (Some(p50), None) => format!("median {}, at most {}", show(p50), show(all.max().unwrap_or(0))),
-        _ => format!("{} in the one there is", show(all.max().unwrap_or(0))),
-    };
-    format!("{text} {}: {long}.", capital(total.meaning))
+    format!("{text} {}: {}.", capital(total.meaning), spread(all))
 }
 
 fn dropped(drops: &Drops, direction: Option<Direction>, thing: &str) -> Option<String> {

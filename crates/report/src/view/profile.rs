@@ -1,7 +1,8 @@
 //! Where typical requests spend their time, and where the slowest do.
 
+use paper::document::Text;
 use record::{Component, Label, WaitReason};
-use summary::{Part, RoleFigures};
+use summary::{Part, RoleFigures, grouped};
 
 use super::waits::called;
 
@@ -9,10 +10,11 @@ use super::waits::called;
 const CHIEF: f64 = 0.25;
 
 /// Both in one sentence each; nothing where too few requests have a slowest hundredth.
-pub(crate) fn typical_and_slowest(of: &RoleFigures) -> Option<String> {
+pub(crate) fn typical_and_slowest(of: &RoleFigures) -> Option<Text> {
     let (typical, slowest) = (of.profile.typical()?, of.profile.slowest()?);
-    let label = label_of_slowest(of).map_or_else(String::new, |label| format!(", `{label}`"));
-    Some(format!("Typical: {}. The slowest 1\u{a0}%: {}{label}.", spent(&typical), spent(&slowest)))
+    let said = Text::from(format!("Typical: {}. The slowest 1\u{a0}%: {}", spent(&typical), spent(&slowest)));
+    let label = label_of_slowest(of).map(|label| Text::from(", ").and(Text::code(label.to_string())));
+    Some(said.and(label.unwrap_or_default()).and("."))
 }
 
 /// `40.0 of 42.0 ms waiting for TCP (Nagle's algorithm)`.
@@ -39,12 +41,16 @@ fn place(component: Component, reason: WaitReason) -> String {
     }
 }
 
-/// Method and path of the slowest requests, where most of those that are kept whole have the same.
+/// Method and path of the slowest requests, where most of those that are kept whole have the same,
+/// or are of one kind.
 fn label_of_slowest(of: &RoleFigures) -> Option<Label> {
     let slowest = of.records.slowest.sorted();
     let labels: Vec<Label> = slowest.iter().filter_map(|(_, slow)| slow.record.http.label()).collect();
-    let same = |label: &&Label| labels.iter().filter(|other| other == label).count() * 2 > slowest.len();
-    labels.iter().find(same).cloned()
+    let most = |labels: Vec<Label>| {
+        let same = |label: &&Label| labels.iter().filter(|other| other == label).count() * 2 > slowest.len();
+        labels.iter().find(same).cloned()
+    };
+    most(labels.clone()).or_else(|| most(labels.into_iter().map(grouped).collect()))
 }
 
 #[cfg(test)]
@@ -72,7 +78,7 @@ mod tests {
         add(10, Components { tcp: nagle, peer_application: Some(ms(121)), ..Components::default() }, "/cart");
         let said = typical_and_slowest(summary.requests().of(Role::Client)).expect("both");
         assert_eq!(
-            said.replace('\u{a0}', " "),
+            said.to_string().replace('\u{a0}', " "),
             "Typical: 40.0 ms of 42.0 ms waiting for TCP (Nagle's algorithm). The slowest 1 %: 121 ms of 161 ms in the peer's program, `GET /cart`."
         );
     }

@@ -39,6 +39,15 @@ fn of_what_was_sent(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
     if all.len() == 1 {
         return all.pop().map_or_else(Vec::new, |(_, clauses)| clauses);
     }
+    // Where requests are known, what their sends and receives take is a part of them, and stands in
+    // the sections of these; but what limits bulk data is no request's.
+    let of_requests = all.first().is_some_and(|(kind, _)| requests_of(summary, *kind).is_some());
+    let is_bulk = transfers(summary, facts).is_some();
+    all.retain(|(kind, _)| match kind {
+        TimedKind::Sends => !of_requests || is_bulk,
+        TimedKind::Receives => !of_requests,
+        _ => true,
+    });
     let mut said = Vec::new();
     for (kind, clauses) in all {
         // What was found of it. What to do about sends is said where they come first, or alone.

@@ -2,6 +2,7 @@
 
 mod browser;
 mod dns;
+mod guides;
 mod names;
 mod pages;
 mod quic;

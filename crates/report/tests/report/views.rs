@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 const PLAIN: Canvas = Canvas { width: 80, colour: false, unicode: true };
 
-fn facts() -> Facts {
+pub fn facts() -> Facts {
     Facts {
         target: "port 80".into(),
         backend: "timestamping".into(),
@@ -32,19 +32,15 @@ fn facts() -> Facts {
 /// The text that a trace ends with.
 fn report(canvas: &Canvas, figures: &TraceSummary, facts: &Facts) -> String {
     let provenance = synthetic::provenance();
-    let subject = Subject {
-        name: Some("run"),
-        provenance: &provenance,
-        path: None,
-        finished: true,
-        facts,
-        slowest: SLOWEST_SHOWN,
-        figures,
-    };
-    terminal::text(canvas, &[describe(&subject)])
+    terminal::text(canvas, &[describe(&subject(&provenance, facts, figures))])
 }
 
-fn figures(events: &[Event]) -> TraceSummary {
+/// A trace with nothing special to it.
+pub fn subject<'a>(provenance: &'a store::Provenance, facts: &'a Facts, figures: &'a TraceSummary) -> Subject<'a> {
+    Subject { name: Some("run"), provenance, path: None, finished: true, facts, slowest: SLOWEST_SHOWN, figures }
+}
+
+pub fn figures(events: &[Event]) -> TraceSummary {
     let mut figures = trace::figures(Instant::from_nanos(0), SLOWEST_SHOWN);
     events.iter().for_each(|e| figures.add(e));
     figures

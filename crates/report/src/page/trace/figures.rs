@@ -37,11 +37,11 @@ pub(super) fn leg_table(summary: &TraceSummary, kind: TimedKind) -> Table {
     let columns = [
         Column::text("leg"),
         Column::figures("n"),
-        Column::figures("min").spare(0),
+        Column::figures("min").spare(1),
         Column::figures("p50"),
         Column::figures("p90").spare(2),
         Column::figures("p99"),
-        Column::figures("p99.9").spare(1),
+        Column::figures("p99.9").spare(0),
         Column::figures("max").spare(3),
         Column::figures("share"),
     ];

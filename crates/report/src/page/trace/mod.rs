@@ -13,7 +13,7 @@ use store::{Error, Provenance, Run, SamplingMethod, State};
 
 use super::{command, facts};
 use crate::view::{self, Facts};
-use paper::document::{Block, Cell, Clause, Column, Document, Section, Table, Waterfalls, texts};
+use paper::document::{Block, Cell, Clause, ClauseKind, Column, Document, Section, Table, Waterfalls, texts};
 use summary::{Limits, TimedKind, Timeline, TraceSummary};
 
 /// Connections in a table.
@@ -231,8 +231,14 @@ fn section(of: &Subject, kind: TimedKind, timeline: &Timeline) -> Section {
         return section;
     }
     if TimedKind::ALL.into_iter().any(|other| other != kind && summary.n(other) > 0) {
-        // The verdict has one sentence for each of several kinds.
-        section.say(view::in_one(&view::words_of_any(summary, facts, kind)));
+        // What the verdict begins with is not said twice.
+        let mut clauses = view::words_of_any(summary, facts, kind);
+        if view::requests_of(summary, kind).is_some() {
+            clauses.retain(|clause| clause.kind != ClauseKind::Finding);
+        }
+        if !clauses.is_empty() {
+            section.say(view::in_one(&clauses));
+        }
     }
     section.table(figures::leg_table(summary, kind));
     if let Some(requests) = view::requests_of(summary, kind) {
