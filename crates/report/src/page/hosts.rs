@@ -2,11 +2,14 @@
 //! on each way between. [`summary::hosts`] joins them.
 
 use record::{Component, Nanos};
+use summary::TimedKind;
 use summary::hosts::{Clock, Hosts, Piece};
 
 use super::TOO_FEW;
+use crate::colour::hue_of;
 use crate::view::capital;
-use paper::document::{Cell, Column, Document, Section, Table, clauses, texts};
+use paper::document::{Block, Cell, Clause, Column, Document, Glance, Part, Section, Table, Text, clauses, texts};
+use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// Clocks of machines differ by less, in millionths: a wider bound says nothing.
 const PLAUSIBLE: f64 = 600.0;
@@ -39,7 +42,10 @@ fn verdict(hosts: &Hosts) -> Vec<String> {
         let (what, share) = (words(Piece::Component(component)), quantity::percent(most.share));
         format!("{} took {share} of the time of {requests}, which are in both runs", capital(what))
     });
-    let median = whole.p50_ns.map(|p50| format!("half of these took {} or less", Nanos(p50)));
+    let median = whole.p50_ns.map(|p50| {
+        let p99 = whole.p99_ns.map_or_else(String::new, |p99| format!(", p99 {}", Nanos(p99)));
+        format!("the median of these is {}{p99}", Nanos(p50))
+    });
     let said: Vec<String> = most.into_iter().chain(median).collect();
     let mut verdict = vec![format!("{}.", said.join("; "))];
     let p50 = |piece| Some((Nanos(hosts.of(piece)?.p50_ns?), Nanos(hosts.of(piece)?.error_ns)));
@@ -52,6 +58,96 @@ fn verdict(hosts: &Hosts) -> Vec<String> {
     }
     verdict.extend(hosts.clock.map(|clock| clock_words(&hosts.names, &clock)));
     verdict
+}
+
+/// What to look at next, by what took most of the time.
+fn next(hosts: &Hosts) -> Option<Text> {
+    let [client, server] = &hosts.names;
+    let (component, figure) = hosts.most()?;
+    let busy = |host: &str| format!("look at how busy the CPUs of {host} are, and at its softirqs.");
+    let tail = figure.p99_ns.or(figure.p90_ns);
+    let is_steady = figure.p50_ns.zip(tail).is_some_and(|(p50, tail)| tail <= p50.saturating_add(p50 / 4));
+    Some(match component {
+        Component::Connect => {
+            "connections are set up for these requests: keep them open, and use one for the next request.".into()
+        }
+        Component::Application => {
+            "the client's program takes the time between its first write and its last: write each request with one call, or profile it.".into()
+        }
+        Component::Tcp => Text::code(format!("wirelapse report {client}")).and(" says what the client's TCP waited for."),
+        Component::Kernel => busy(client).into(),
+        Component::PeerReceive | Component::PeerSend => busy(server).into(),
+        Component::Network if is_steady => {
+            "that is the distance: fewer round trips for each request help, or a server that is nearer, and no setting.".into()
+        }
+        Component::Network => Text::from("packets wait or are lost on the path: capture at both ends (")
+            .and(Text::code("wirelapse capture"))
+            .and("), and ")
+            .and(Text::code("wirelapse compare"))
+            .and(" of the two captures shows which."),
+        Component::PeerApplication => Text::from("no setting of the network shortens this: profile the server's program, or see what it asks others itself with ")
+            .and(Text::code("wirelapse trace --requests --peer"))
+            .and(" there."),
+        Component::Transfer => Text::code("wirelapse analyze")
+            .and(" on a capture says whether the server writes its answer in pieces, or what limits how fast it comes."),
+        Component::Wakeup => {
+            format!("the client's program reads late: look at its threads, and at how busy {client} is.").into()
+        }
+    })
+}
+
+/// The components that took any time, with the colours that they have everywhere.
+fn components(hosts: &Hosts) -> impl Iterator<Item = (Component, Hue, &summary::hosts::Figure)> {
+    Component::ALL.into_iter().zip(TimedKind::AtClient.legs()).filter_map(|(component, leg)| {
+        let figure = hosts.of(Piece::Component(component))?;
+        (figure.sum_ns > 0).then(|| (component, hue_of(leg), figure))
+    })
+}
+
+/// The figures of the whole, and what took its time.
+fn glance(hosts: &Hosts) -> Option<Glance> {
+    let whole = hosts.of(Piece::Whole)?;
+    let times = [("median", whole.p50_ns), ("p99", whole.p99_ns)];
+    let times = times.into_iter().filter_map(|(name, ns)| Some((name.to_owned(), Nanos(ns?).to_string())));
+    let part = |(component, hue, figure): (Component, Hue, &summary::hosts::Figure)| Part {
+        name: capital(words(Piece::Component(component))),
+        hue,
+        share: figure.share,
+    };
+    let mut parts: Vec<Part> = components(hosts).map(part).collect();
+    parts.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Some(Glance {
+        figures: std::iter::once(("requests".to_owned(), quantity::count(whole.n))).chain(times).collect(),
+        whole: "Where requests spent their time".into(),
+        parts,
+    })
+}
+
+/// How long each component took, typically and at most.
+fn plot(hosts: &Hosts) -> Option<Plot> {
+    let (mut names, mut layers) = (Vec::new(), Vec::new());
+    for (component, hue, figure) in components(hosts) {
+        let Some(p50) = figure.p50_ns.filter(|p50| *p50 > 0) else { continue };
+        let (high, called) = match (figure.p99_ns, figure.p90_ns) {
+            (Some(p99), _) => (p99, "p99"),
+            (None, Some(p90)) => (p90, "p90"),
+            (None, None) => (p50, "p50"),
+        };
+        let what = words(Piece::Component(component));
+        let label =
+            format!("{what}: median {}, {called} {}; n = {}", Nanos(p50), Nanos(high), quantity::count(figure.n));
+        let (low, high) = (tidy(p50 as f64), tidy(high as f64));
+        let items = vec![Interval { at: names.len() as f64, low, value: low, high, label }];
+        layers.push(Layer::Intervals { name: String::new(), hue, items });
+        names.push(what);
+    }
+    Plot::new(
+        "components",
+        "How long each part took",
+        "The point is the median, the line reaches to p99, or to p90 where there are too few requests for that.",
+        (Axis::sizes("time", Unit::Time), Axis::names("", names)),
+        layers,
+    )
 }
 
 fn clock_words([client, server]: &[String; 2], clock: &Clock) -> String {
@@ -103,7 +199,9 @@ pub fn json(hosts: &Hosts) -> serde_json::Result<serde_json::Value> {
 
 /// The joined runs as a document.
 pub fn document(hosts: &Hosts) -> Document {
-    let mut where_ = Section::new("Where the time of requests went");
+    let mut where_ = Section { plot_first: true, ..Section::new("Where the time of requests went") };
+    where_.blocks.extend(glance(hosts).map(Block::Glance));
+    where_.plot(plot(hosts));
     let figures = ["n", "p50", "p90", "p99", "share", "error"].map(Column::figures);
     let mut table = Table::new("", [Column::text("component")].into_iter().chain(figures));
     for f in &hosts.components {
@@ -140,6 +238,10 @@ pub fn document(hosts: &Hosts) -> Document {
         table.push([s.connection_id.to_string().into(), whole, longest.into(), there, peer, back]);
     }
     slow.table(table);
+    let mut verdict: Vec<Clause> = clauses(verdict(hosts));
+    if let Some(first) = verdict.first_mut() {
+        first.next = next(hosts);
+    }
     let by = [
         (hosts.found_by.addresses, "addresses and ports"),
         (hosts.found_by.sequence_numbers, "sequence numbers and sizes"),
@@ -152,7 +254,7 @@ pub fn document(hosts: &Hosts) -> Document {
             "Requests at both ends. Connections in both runs: {}.",
             if by.is_empty() { "none".into() } else { by.join(", ") }
         ),
-        verdict: clauses(verdict(hosts)),
+        verdict,
         warnings: texts(warnings(hosts)),
         sections: vec![where_, slow],
         ..Document::default()

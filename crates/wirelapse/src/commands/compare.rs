@@ -49,6 +49,10 @@ pub struct Args {
     /// traced with --requests
     #[arg(long, conflicts_with = "others", help_heading = "What to compare")]
     join: bool,
+    /// What the two sides are called in the report: `old,new`; by default by their files, and
+    /// BEFORE and AFTER with several runs of each
+    #[arg(long, value_name = "FIRST,SECOND", value_parser = two_names, help_heading = heading::OUTPUT)]
+    names: Option<Names>,
     #[command(flatten)]
     json: Json,
     /// Also write one self-contained HTML file
@@ -60,6 +64,21 @@ pub struct Args {
     images: crate::files::Images,
     #[arg(long, help = FORCE, help_heading = heading::OUTPUT)]
     force: bool,
+}
+
+/// What both sides are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Names([String; 2]);
+
+/// `old,new`.
+fn two_names(text: &str) -> Result<Names, String> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    match names[..] {
+        [first, second] if !first.is_empty() && !second.is_empty() && first != second => {
+            Ok(Names([first, second].map(str::to_owned)))
+        }
+        _ => Err("write two different names with a comma between them, such as old,new".into()),
+    }
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -95,11 +114,8 @@ fn show(
     document: impl Fn([&str; 2]) -> Document,
     json: impl Fn() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut names = [name(Path::new(args.first())), name(Path::new(second))];
-    if names[0] == names[1] {
-        names = [args.first().to_owned(), second.to_owned()];
-    }
-    write(args, document([&names[0], &names[1]]), json)
+    let [first, second] = args.names(second);
+    write(args, document([&first, &second]), json)
 }
 
 /// Shows a document, or writes its JSON line; and the files that were asked for.
@@ -132,11 +148,38 @@ impl Args {
         keep_for_runs(runs, (self.html.as_deref(), self.force), &self.images, false)
     }
 
+    /// What the sides are called: as asked for, else by their files, and by the paths of these where
+    /// both are called the same.
+    fn names(&self, second: &str) -> [String; 2] {
+        if let Some(Names(names)) = &self.names {
+            return names.clone();
+        }
+        let names = [self.first(), second].map(|run| name(Path::new(run)));
+        match names {
+            [a, b] if a == b && self.first() == second => [format!("{a} (A)"), format!("{b} (B)")],
+            [a, b] if a == b => [self.first().to_owned(), second.to_owned()],
+            names => names,
+        }
+    }
+
     fn first(&self) -> &str {
         &self.runs[0]
     }
 
     fn second(&self) -> Option<&str> {
         self.runs.get(1).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_names_are_read_and_anything_else_is_refused() {
+        assert_eq!(two_names("old, new"), Ok(Names(["old".into(), "new".into()])));
+        for text in ["", "old", "old,", ",new", "same,same", "a,b,c"] {
+            assert!(two_names(text).unwrap_err().contains("old,new"), "{text}");
+        }
     }
 }

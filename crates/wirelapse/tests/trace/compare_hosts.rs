@@ -141,6 +141,9 @@ fn two_hosts_runs_give_the_answer_of_one_within_the_stated_error() {
     let words = text(&out.stdout);
     eprintln!("{words}");
     assert!(words.contains("The clock of server is") && words.contains("The network, both ways took"), "{words}");
+    assert!(words.contains("How long each part took") && words.contains("Next: that is the distance"), "{words}");
+    let out = tier::wirelapse!(&["compare", "--join", "--names", "left,right", here, far]).output().unwrap();
+    assert!(text(&out.stdout).contains("The clock of right is"), "{}", text(&out.stdout));
     let out = tier::wirelapse!(&["compare", "--join", far, here]).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stderr).contains("name the client's run first"), "{}", text(&out.stderr));

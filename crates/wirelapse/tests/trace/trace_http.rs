@@ -526,7 +526,7 @@ fn run_with(slow: Duration, run: &Path) {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
         for n in 0..60 {
-            for path in ["/slow", "/fast", "/other", &format!("/once/{n}")] {
+            for path in ["/slow", "/fast", "/other", &format!("/once/page{n}")] {
                 ask(&mut stream, &[format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()]);
             }
         }
@@ -569,9 +569,10 @@ fn a_path_that_takes_longer_in_the_second_run_is_named_by_compare() {
         }
         assert!(each.len() <= 20 && labels["others"][0].as_u64().unwrap() >= 40, "{labels}");
     }
-    let text = compare(&["--full"]);
+    let text = compare(&["--full", "--names", "old,new"]);
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_one_line.contains("is that of GET /slow: median "), "{text}");
+    assert!(text.starts_with("new against old") && in_one_line.contains(" in old → "), "{text}");
     assert!(text.contains("By method and path") && text.contains("GET /fast") && text.contains("all others"), "{text}");
     assert!(in_one_line.contains("There is one run of each"), "{text}");
 }

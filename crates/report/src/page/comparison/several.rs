@@ -11,12 +11,14 @@ use paper::plot::{Axis, Hue, Interval, Layer, Plot, Unit, tidy};
 
 /// The comparison as a document.
 pub fn document(several: &Several) -> Document {
+    let mut kinds: Vec<&Runs> = several.kinds.iter().collect();
+    kinds.sort_by_key(|runs| words::comes_later(runs.kind));
     Document {
         title: format!("{} against {}", several.names[1], several.names[0]).into(),
         about: "Several traces of each side.".into(),
         verdict: words::of_several(several),
         warnings: words::warnings(&several.unlike),
-        sections: several.kinds.iter().map(|runs| section(several, runs)).collect(),
+        sections: kinds.into_iter().map(|runs| section(several, runs)).collect(),
         ..Document::default()
     }
 }
@@ -111,7 +113,7 @@ fn plot(several: &Several, runs: &Runs) -> Option<Plot> {
         &format!("{}-runs", runs.kind.key()),
         "Each run",
         format!("The point is p50 of {}s, the line reaches to p90.", runs.kind.thing()),
-        (Axis::linear(total.name(), Unit::Time).reaching(0.0), Axis::names("", names)),
+        (Axis::sizes(total.name(), Unit::Time), Axis::names("", names)),
         layers,
     )
 }

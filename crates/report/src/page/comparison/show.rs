@@ -24,12 +24,9 @@ pub fn text(canvas: &Canvas, comparison: &Comparison, a: &Side, b: &Side) -> Str
 
 /// The comparison as a document.
 pub fn document(c: &Comparison, a: &Side, b: &Side) -> Document {
-    let mut sections: Vec<Section> = c
-        .kinds
-        .iter()
-        .filter(|compared| !compared.legs.is_empty())
-        .map(|compared| section(c, compared, a, b))
-        .collect();
+    let mut kinds: Vec<&Compared> = c.kinds.iter().filter(|compared| !compared.legs.is_empty()).collect();
+    kinds.sort_by_key(|compared| words::comes_later(compared.kind));
+    let mut sections: Vec<Section> = kinds.into_iter().map(|compared| section(c, compared, a, b)).collect();
     sections.push(runs(a, b));
     Document {
         title: format!("{} against {}", c.names[1], c.names[0]).into(),
@@ -154,7 +151,8 @@ fn shift_plot(compared: &Compared) -> Option<Plot> {
     let (mut names, mut items) = (Vec::new(), Vec::new());
     for leg in &compared.legs {
         for m in &leg.moved {
-            let Some(shift) = m.change.by else { continue };
+            let (Some(shift), Some(ratio)) = (m.change.by, m.change.ratio()) else { continue };
+            let end = |shift: f64| 1.0 + shift / m.change.values[0];
             let [first, second] = m.change.values.map(time);
             let label = format!(
                 "{} {}: {first} → {second}, {} or {} ({})",
@@ -166,9 +164,9 @@ fn shift_plot(compared: &Compared) -> Option<Plot> {
             );
             items.push(Interval {
                 at: names.len() as f64,
-                low: tidy(shift.low),
-                value: tidy(shift.value),
-                high: tidy(shift.high),
+                low: tidy(end(shift.low)),
+                value: tidy(ratio),
+                high: tidy(end(shift.high)),
                 label,
             });
             names.push(format!("{} {}", leg.leg, m.quantile));
@@ -180,16 +178,16 @@ fn shift_plot(compared: &Compared) -> Option<Plot> {
     };
     Plot::new(
         &id,
-        "Shift of each percentile",
+        "How many times as long each percentile is",
         format!(
-            "Second less first with 95 % intervals; n = {} and {}.",
+            "Second over first with 95 % intervals; n = {} and {}.",
             quantity::count(compared.n[0]),
             quantity::counted(compared.n[1], compared.kind.thing())
         ),
-        (Axis::linear("shift", Unit::Time), Axis::names("", names)),
+        (Axis::log("times as long (logarithmic)", Unit::Plain), Axis::names("", names)),
         vec![
-            Layer::Rule { name: "no difference".into(), upright: true, value: 0.0 },
-            Layer::Intervals { name: "shift".into(), hue: Hue(0), items },
+            Layer::Rule { name: "no difference".into(), upright: true, value: 1.0 },
+            Layer::Intervals { name: "change".into(), hue: Hue(0), items },
         ],
     )
 }

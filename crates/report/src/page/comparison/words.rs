@@ -1,6 +1,6 @@
 //! What a comparison of traces says in words.
 
-use compare::Verdict;
+use compare::{Change, Verdict};
 use record::{LegName, Nanos, WaitReason};
 use serde_json::Value;
 use stats::{Estimate, Quantile};
@@ -35,13 +35,16 @@ pub(super) fn between(e: &Estimate) -> String {
     format!("95 % interval {}", ends(e))
 }
 
+/// A change by so many times is given as that: nobody reads "1,100 × faster" out of "−99.9 %".
+const TIMES: f64 = 3.0;
+
 /// How much longer something takes, by the ratio to what it took: `+43.0 %`, or `1,100 × faster`
-/// where it is ten times or more. A dash where nothing was taken before.
+/// where it is [`TIMES`] or more. A dash where nothing was taken before.
 pub(super) fn longer(ratio: Option<f64>) -> String {
     match ratio {
         None => "—".into(),
-        Some(ratio) if ratio >= 10.0 => format!("{} slower", quantity::times(ratio)),
-        Some(ratio) if ratio > 0.0 && ratio <= 0.1 => format!("{} faster", quantity::times(1.0 / ratio)),
+        Some(ratio) if ratio >= TIMES => format!("{} slower", quantity::times(ratio)),
+        Some(ratio) if ratio > 0.0 && ratio <= 1.0 / TIMES => format!("{} faster", quantity::times(1.0 / ratio)),
         Some(ratio) => quantity::change(ratio - 1.0),
     }
 }
@@ -53,7 +56,7 @@ pub(super) fn interval(change: &Estimate) -> String {
     }
     let [low, high] = [1.0 + change.low, 1.0 + change.high];
     let [nearer, farther] = [1.0 / high, 1.0 / low].map(quantity::times);
-    match (low >= 10.0, high <= 0.1) {
+    match (low >= TIMES, high <= 1.0 / TIMES) {
         (true, _) => format!("{} to {} slower", quantity::times(low), quantity::times(high)),
         (_, true) => format!("{nearer} to {farther} faster"),
         _ => format!("{} to {}", longer(Some(low)), longer(Some(high))),
@@ -72,6 +75,22 @@ fn called(quantile: Quantile) -> String {
     if quantile == Quantile::P50 { "median".into() } else { quantile.to_string() }
 }
 
+/// What stands beside a percentile: the tail beside the median, and the median beside the others.
+fn beside(quantile: Quantile) -> Quantile {
+    if quantile == Quantile::P50 { Quantile::P99 } else { Quantile::P50 }
+}
+
+/// The same of that, with what is known of its change.
+fn of_beside(called: &str, change: &Change) -> String {
+    let [before, after] = change.values.map(time);
+    let known = match change.verdict() {
+        Verdict::Higher | Verdict::Lower => longer(change.ratio()),
+        Verdict::NotSeen => "no difference seen".into(),
+        Verdict::TooFew => "too few for an interval".into(),
+    };
+    format!("; {called} {before} → {after}, {known}")
+}
+
 /// `slower` or `faster`, where a difference is seen.
 fn way(verdict: Verdict) -> Option<&'static str> {
     match verdict {
@@ -87,6 +106,11 @@ pub(super) fn verdict(c: &Comparison) -> Vec<Clause> {
     let mut said = all_stuck(&c.unlike);
     said.extend(of_kinds(c));
     said
+}
+
+/// Requests are what is asked where there are any; everything else comes after them.
+pub(super) fn comes_later(kind: TimedKind) -> bool {
+    !matches!(kind, TimedKind::AtClient | TimedKind::AtServer)
 }
 
 /// What is said before all else: it is worse than anything that the figures can say, and in none of
@@ -114,7 +138,7 @@ fn stuck(unlike: &Unlike) -> Option<String> {
 
 fn of_kinds(c: &Comparison) -> Vec<Clause> {
     let mut order: Vec<&Compared> = c.kinds.iter().collect();
-    order.sort_by_key(|kind| !matches!(kind.kind, TimedKind::AtClient | TimedKind::AtServer));
+    order.sort_by_key(|kind| comes_later(kind.kind));
     let Some((first, rest)) = order.split_first() else { return Vec::new() };
     let mut said = of_kind(&c.names, first);
     let tells = |kind: &&&Compared| kind.legs.iter().any(|leg| leg.moved.iter().any(|m| m.change.by.is_some()));
@@ -172,11 +196,16 @@ impl Words<'_> {
             let [before, after] = m.change.values;
             let interval = m.change.by.as_ref().map_or_else(String::new, between);
             return format!(
-                "{second} is {how} than {first}: {} of {thing}s {} → {}, {} ({interval}; {n}; {meaning}).",
+                "{second} is {how} than {first}: {} of {thing}s {} → {}, {} ({interval}; {n}; {meaning}){}.",
                 called(m.quantile),
                 time(before),
                 time(after),
-                longer(m.change.ratio())
+                longer(m.change.ratio()),
+                total
+                    .moved
+                    .iter()
+                    .find(|other| other.quantile == beside(m.quantile))
+                    .map_or_else(String::new, |other| { of_beside(&called(other.quantile), &other.change) })
             );
         }
         let Some((m, smallest)) = c.smallest() else {
@@ -426,7 +455,9 @@ fn warning(unlike: &Unlike) -> Text {
 
 /// What is said of several runs of each side.
 pub(super) fn of_several(s: &Several) -> Vec<Clause> {
-    let verdict: Vec<Clause> = s.kinds.iter().flat_map(|runs| of_runs(s, runs)).collect();
+    let mut kinds: Vec<&Runs> = s.kinds.iter().collect();
+    kinds.sort_by_key(|runs| comes_later(runs.kind));
+    let verdict: Vec<Clause> = kinds.into_iter().flat_map(|runs| of_runs(s, runs)).collect();
     if verdict.is_empty() {
         return vec!["There is nothing to compare: no kind of record is in every run.".into()];
     }
@@ -450,14 +481,15 @@ pub(super) fn of_runs(s: &Several, runs: &Runs) -> Vec<Clause> {
         let interval = main.change.by.as_ref().map_or_else(String::new, interval);
         said.push(Clause::finding(match way(main.change.verdict()) {
             Some(how) => format!(
-                "{} is {how} than {}: {} of {thing}s {} → {}, {} ({}; interval {interval}). {noise}",
+                "{} is {how} than {}: {} of {thing}s {} → {}, {} ({}; interval {interval}){}. {noise}",
                 names[1],
                 names[0],
                 measured(main),
                 time(main.change.values[0]),
                 time(main.change.values[1]),
                 longer(main.change.ratio()),
-                total.meaning
+                total.meaning,
+                beside_of_runs(runs, main).map_or_else(String::new, |other| of_beside(&measured(other), &other.change))
             ),
             None => format!(
                 "No difference between {} and {} is seen in {thing}s {}: {} {} (interval {interval}){}. {noise}",
@@ -484,6 +516,15 @@ pub(super) fn of_runs(s: &Several, runs: &Runs) -> Vec<Clause> {
     }
     said.extend(of_label_runs(&runs.labels, &s.names).map(Clause::finding));
     said
+}
+
+/// The figure of the total that stands beside the one which speaks for all.
+fn beside_of_runs<'a>(runs: &'a Runs, main: &Figure) -> Option<&'a Figure> {
+    let quantile = match main.measure {
+        Measure::Quantile(quantile) => beside(quantile),
+        Measure::Mean => Quantile::P99,
+    };
+    runs.figures.iter().find(|figure| figure.leg == main.leg && figure.measure == Measure::Quantile(quantile))
 }
 
 fn measured(figure: &Figure) -> String {
@@ -549,4 +590,46 @@ fn worded(
         kind["verdict"] = serde_json::to_value(said(clauses))?;
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compare::Scale;
+    use stats::Judgement;
+
+    #[test]
+    fn a_change_of_three_times_or_more_is_a_ratio() {
+        let said = [1.43, 0.57, 2.9, 3.2, 0.4, 0.3, 1_132.0, 1.0 / 1_132.0].map(|ratio| longer(Some(ratio)));
+        assert_eq!(
+            said,
+            [
+                "+43.0 %",
+                "−43.0 %",
+                "+190.0 %",
+                "3.2 × slower",
+                "−60.0 %",
+                "3.3 × faster",
+                "1,100 × slower",
+                "1,100 × faster"
+            ]
+        );
+        assert_eq!(longer(None), "—");
+    }
+
+    #[test]
+    fn the_tail_stands_beside_the_median_with_what_is_known_of_it() {
+        assert_eq!(
+            [Quantile::P50, Quantile::P99, Quantile::P90].map(beside),
+            [Quantile::P99, Quantile::P50, Quantile::P50]
+        );
+        let change = |values: [f64; 2], error: Option<f64>| Change {
+            by: error.map(|error| Judgement::ALONE.around(values[1] - values[0], error, 40)),
+            ..Change::without_interval(values, Scale::Difference)
+        };
+        let said = |change: Change| of_beside("p99", &change);
+        assert_eq!(said(change([40e6, 160e6], Some(1e6))), "; p99 40.0 ms → 160 ms, 4.0 × slower");
+        assert_eq!(said(change([40e6, 44e6], Some(9e6))), "; p99 40.0 ms → 44.0 ms, no difference seen");
+        assert_eq!(said(change([40e6, 44e6], None)), "; p99 40.0 ms → 44.0 ms, too few for an interval");
+    }
 }

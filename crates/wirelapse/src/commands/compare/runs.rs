@@ -9,7 +9,7 @@ use summary::between::{self, Side};
 
 use super::Args;
 use crate::exit::BadInput;
-use crate::files::{inputs, name, readers, write_images, write_page};
+use crate::files::{inputs, readers, write_images, write_page};
 use crate::output::{self, harmless};
 
 /// Whether an argument names a run rather than a capture.
@@ -44,14 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             return Err(BadInput(problem).into());
         }
     }
-    let mut names = [name(Path::new(args.first())), name(Path::new(second))];
-    if names[0] == names[1] {
-        names = if args.first() == second {
-            ["A", "B"].map(|side| format!("{} ({side})", names[0]))
-        } else {
-            [args.first().to_owned(), second.to_owned()]
-        };
-    }
+    let names = args.names(second);
     let (a, b) = (read(args.first(), &names[0])?, read(second, &names[1])?);
     let compared = between::two(&a, &b);
     let document = comparison::document(&compared, &a, &b);
