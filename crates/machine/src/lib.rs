@@ -44,6 +44,7 @@ pub use kernel::BTF;
 pub use names::Names;
 pub use pressure::CpuPressure;
 pub use privileges::{ROOT, landlock_level};
+pub use scratch::{NAMESPACES, NETEM, TUN, capabilities as lab};
 pub use settings::{Setting, settings};
 
 /// Whether a capability can be used by this process.

@@ -17,12 +17,19 @@ const CREATE: u16 = NLM_F_CREATE | NLM_F_REPLACE;
 const ROOT: u32 = 0xFFFF_FFFF;
 const CLSACT: u32 = 0xFFFF_FFF1;
 
+/// The names of what a lab cannot do without, and of the two that can carry its path.
+pub const NAMESPACES: &str = "network namespaces";
+/// The built-in path.
+pub const TUN: &str = "TUN";
+/// The kernel's path.
+pub const NETEM: &str = "netem";
+
 /// Name, queue kind, parent, size of the options it insists on, purpose, and what is used instead.
 const QDISCS: [(&str, &str, u32, usize, &str, &str); 4] = [
     // netem refuses to start without its struct tc_netem_qopt: 24 bytes, where zeros mean no delay
     // and no loss.
     (
-        "netem",
+        NETEM,
         "netem",
         ROOT,
         24,
@@ -102,6 +109,8 @@ fn try_all() -> Trials {
     }
 }
 
+/// Tries what labs are made of. A user who is not root can have a lab in a user namespace: a
+/// process that has entered one tries the same there.
 pub fn capabilities() -> Vec<Capability> {
     let root = is_root();
     // Without a thread nothing can be tried: this one would stay in the namespaces that are made.
@@ -111,14 +120,9 @@ pub fn capabilities() -> Vec<Capability> {
         Capability::new(Group::Lab, name, State::tried(outcome, root), purpose, instead)
     };
     let mut all = vec![
-        row(
-            "network namespaces",
-            trials.namespace.map(|()| String::new()),
-            "the hosts of a lab",
-            "no lab on this machine",
-        ),
+        row(NAMESPACES, trials.namespace.map(|()| String::new()), "the hosts of a lab", "no lab on this machine"),
         row("veth", trials.veth, "joins the hosts of a lab over netem", "the built-in path, over TAP devices"),
-        row("TUN", trials.tun, "the built-in path of a lab", "lab up --backend netem"),
+        row(TUN, trials.tun, "the built-in path of a lab", "lab up --backend netem"),
     ];
     all.extend(
         QDISCS

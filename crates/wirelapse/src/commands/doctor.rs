@@ -2,15 +2,16 @@
 
 use std::io::Write as _;
 use std::num::NonZeroU32;
+use std::process::Stdio;
 
 use ::trace::capabilities::{self as bpf, BPF_TIMESTAMPING, TRACEPOINTS_BACKEND};
 use ::trace::{Config, Memory};
 use anyhow::Context as _;
-use machine::{BTF, Capability, Group, Setting, State};
+use machine::{BTF, Capability, Group, NAMESPACES, NETEM, Setting, State, TUN, programs};
 use record::{Ratio, Sampling};
 use report::page::doctor;
 
-use crate::options::Json;
+use crate::options::{Json, heading};
 use crate::{memory, terminal};
 
 /// Check what works on this machine, and what to do about the rest
@@ -22,6 +23,13 @@ use crate::{memory, terminal};
 pub struct Args {
     #[command(flatten)]
     json: Json,
+    /// Show every capability and setting, not only what is missing
+    #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
+    full: bool,
+    /// Try labs alone, in a user namespace: what this command runs of itself where the user is not
+    /// root
+    #[arg(long, hide = true, conflicts_with = "full")]
+    lab_without_root: bool,
 }
 
 /// No trace is possible where all of one of these are missing.
@@ -39,8 +47,70 @@ fn bpf_capabilities() -> impl Iterator<Item = Capability> {
     })
 }
 
+/// The option of that name.
+const LAB_WITHOUT_ROOT: &str = "--lab-without-root";
+
+/// What labs are made of, as a user who is not root has it.
+fn lab_without_root() -> anyhow::Result<Vec<Capability>> {
+    let mut command = programs::command(&std::env::current_exe()?);
+    programs::end_with_parent(&mut command);
+    let told = command.args(["doctor", LAB_WITHOUT_ROOT]).stdin(Stdio::null()).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if !told.status.success() {
+        let said = text(&told.stderr);
+        let why = said.strip_prefix("wirelapse: ").unwrap_or(&said);
+        anyhow::bail!("{}", why.lines().next().unwrap_or("they cannot be tried"));
+    }
+    text(&told.stdout).lines().map(|line| of_json(&serde_json::from_str(line)?).context("no capability")).collect()
+}
+
+/// What [`capability_json`] wrote.
+fn of_json(value: &serde_json::Value) -> Option<Capability> {
+    let text = |key: &str| value[key].as_str();
+    let state = match text("state")? {
+        "available" => State::Available(text("detail").unwrap_or_default().to_owned()),
+        "missing" => State::Missing(text("reason")?.to_owned()),
+        _ => State::NeedsRoot,
+    };
+    Some(Capability::new(Group::Lab, text("name")?, state, text("for")?, text("instead")?))
+}
+
+/// Whether labs work with these, and on which path; or why not.
+fn labs(capabilities: &[Capability]) -> Result<&'static str, String> {
+    let state = |name| capabilities.iter().find(|c| c.name == name).map_or(&State::NeedsRoot, |c| &c.state);
+    let lacks = |name| match state(name) {
+        State::Available(_) => None,
+        State::Missing(why) => Some(why.clone()),
+        State::NeedsRoot => Some("only root can make them".to_owned()),
+    };
+    match (lacks(NAMESPACES), lacks(TUN), lacks(NETEM)) {
+        (Some(why), ..) => Err(why),
+        (None, None, _) => Ok("built-in"),
+        (None, Some(_), None) => Ok("netem"),
+        (None, Some(tun), Some(netem)) => Err(format!("/dev/net/tun: {tun}; netem: {netem}")),
+    }
+}
+
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.lab_without_root {
+        // While this process has one thread.
+        ::lab::rootless::enter()?;
+        let mut out = crate::output::stdout().lock();
+        machine::lab().iter().try_for_each(|capability| writeln!(out, "{}", capability_json(capability)))?;
+        return Ok(out.flush()?);
+    }
+    let root = machine::is_root();
     let mut capabilities = machine::capabilities();
+    let mut no_user_labs = None;
+    if !root {
+        match lab_without_root() {
+            Ok(lab) => {
+                capabilities.retain(|capability| capability.group != Group::Lab);
+                capabilities.extend(lab);
+            }
+            Err(why) => no_user_labs = Some(why.to_string()),
+        }
+    }
     capabilities.extend(bpf_capabilities());
     let settings = machine::settings();
     capabilities.sort_by_key(|capability| capability.group);
@@ -67,27 +137,35 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         });
         writeln!(out, "{trace}")?;
     } else {
-        let trace = match backend(&capabilities) {
-            (Some(backend), why) => format!(
-                "wirelapse trace would use the {backend} backend: {why}. It would follow up to {} in {} of kernel memory, {} of it from the \
-                 start; or {} in {}, {} of it from the start, with --sample 1/100. That goes by the memory that is left: --max-connections sets \
-                 another limit.",
-                quantity::counted(every.0.into(), "connection"),
-                quantity::bytes(every.1.most()),
-                quantity::bytes(every.1.at_once),
-                quantity::count(sampled.0.into()),
-                quantity::bytes(sampled.1.most()),
-                quantity::bytes(sampled.1.at_once),
-            ),
-            (None, why) => format!("wirelapse trace: no backend: {why}."),
+        let (backend, why) = backend(&capabilities);
+        let memory = backend.map(|_| memory_words(&every, &sampled));
+        let found = doctor::Found {
+            capabilities: &capabilities,
+            settings: &settings,
+            root,
+            trace: backend.map(|name| (name, why.as_str())).ok_or(why.as_str()),
+            labs: no_user_labs.map_or_else(|| labs(&capabilities), Err),
+            memory,
         };
-        let (root, capabilities, settings) = (machine::is_root(), &capabilities[..], &settings[..]);
-        let found = doctor::Found { capabilities, settings, root };
-        let document = doctor::document(&found, trace);
+        let document = doctor::document(&found, args.full);
         out.write_all(paper::terminal::text(&terminal::canvas(), &[document]).as_bytes())?;
     }
     out.flush()?;
     missing_need(&capabilities).map_or(Ok(()), Err).context("no trace is possible on this machine")
+}
+
+/// How many connections traces would follow here, and in how much memory.
+fn memory_words(every: &(u32, Memory), sampled: &(u32, Memory)) -> String {
+    format!(
+        "A trace would follow up to {} in {} of kernel memory, {} of it from the start; or {} in {}, {} of it from the start, with \
+         --sample 1/100. That goes by the memory that is left: --max-connections sets another limit.",
+        quantity::counted(every.0.into(), "connection"),
+        quantity::bytes(every.1.most()),
+        quantity::bytes(every.1.at_once),
+        quantity::count(sampled.0.into()),
+        quantity::bytes(sampled.1.most()),
+        quantity::bytes(sampled.1.at_once),
+    )
 }
 
 /// One in a hundred stretches of time.
@@ -190,6 +268,30 @@ mod tests {
         assert!(missing_need(&one).is_none());
         let none = [other(BPF_TIMESTAMPING, missing()), other(TRACEPOINTS_BACKEND, missing())];
         assert_eq!(missing_need(&none).unwrap().to_string(), "bpf_timestamping: no; tracepoints_backend: no");
+    }
+
+    #[test]
+    fn labs_take_namespaces_and_one_of_two_paths() {
+        let of = |name, there| {
+            let state = if there { State::Available(String::new()) } else { State::Missing(format!("no {name}")) };
+            Capability::new(Group::Lab, name, state, "x", "y")
+        };
+        let found = |namespaces, tun, netem| labs(&[of(NAMESPACES, namespaces), of(TUN, tun), of(NETEM, netem)]);
+        assert_eq!(found(true, true, false), Ok("built-in"));
+        assert_eq!(found(true, false, true), Ok("netem"));
+        assert_eq!(found(true, false, false), Err("/dev/net/tun: no TUN; netem: no netem".into()));
+        assert_eq!(found(false, true, true), Err("no network namespaces".into()));
+        assert!(labs(&[]).is_err());
+    }
+
+    #[test]
+    fn what_is_told_of_a_lab_is_read_as_it_was() {
+        let states = [State::Available("whole".into()), State::Available(String::new()), State::Missing("why".into())];
+        for state in states.into_iter().chain([State::NeedsRoot]) {
+            let capability = Capability::new(Group::Lab, TUN, state, "for", "instead");
+            assert_eq!(of_json(&capability_json(&capability)), Some(capability));
+        }
+        assert_eq!(of_json(&serde_json::json!({ "state": "missing" })), None);
     }
 
     #[test]

@@ -53,30 +53,50 @@ fn hardware_timestamps_are_there_exactly_where_ethtool_sees_them() {
     }
 }
 
+/// A command of a user who is not root, where the TUN device may be opened by everyone, as it is on
+/// most machines, or by root alone.
+fn as_nobody(copy: &std::path::Path, mode: &str, arguments: &[&str]) -> Output {
+    let script = "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && chmod \"$0\" /dev/net/tun && \
+                  exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, mode]).arg(copy).args(arguments);
+    command.env("XDG_RUNTIME_DIR", copy.parent().unwrap().join("labs")).output().unwrap()
+}
+
 #[test]
-fn without_root_it_says_what_root_would_add() {
-    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("setpriv"));
+fn a_user_who_is_not_root_is_told_what_works_and_so_it_does() {
+    tier::needs!(
+        Need::Root,
+        Need::Path("/sys/kernel/btf/vmlinux"),
+        Need::Path("/dev/net/tun"),
+        Need::Program("setpriv"),
+        Need::Program("unshare")
+    );
     // The build folder may be closed to other users, so the program is copied to where they may run
     // it.
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("wirelapse");
     std::fs::copy(env!("CARGO_BIN_EXE_wirelapse"), &copy).unwrap();
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let nobody = |arguments: &[&str]| {
-        Command::new("setpriv")
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])
-            .arg(&copy)
-            .args(arguments)
-            .output()
-            .unwrap()
-    };
-    let lines = lines(&nobody(&["doctor", "--json"]));
-    for name in ["root", "CAP_NET_ADMIN", "network namespaces", "netem", "AF_PACKET"] {
-        assert_eq!(state(&lines, name), "needs_root", "{name}");
+    let labs = dir.path().join("labs");
+    std::fs::create_dir(&labs).unwrap();
+    std::os::unix::fs::chown(&labs, Some(65_534), Some(65_534)).unwrap();
+    for mode in ["0666", "0600"] {
+        let lines = lines(&as_nobody(&copy, mode, &["doctor", "--json"]));
+        for name in ["root", "CAP_NET_ADMIN", "AF_PACKET"] {
+            assert_eq!(state(&lines, name), "needs_root", "{name}");
+        }
+        assert_eq!(state(&lines, "BTF"), "available");
+        let page = tier::text(&as_nobody(&copy, mode, &["doctor"]).stdout);
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains("Traces and captures need root.") && page.contains("Without root: "), "{page}");
+        let up = as_nobody(&copy, mode, &["lab", "up", "--detach", "--delay", "1ms"]);
+        assert_eq!(page.contains("Labs work too"), up.status.success(), "{page} {up:?}");
+        assert_eq!(page.contains("Labs do not work: "), !up.status.success(), "{page} {up:?}");
+        if up.status.success() {
+            assert!(as_nobody(&copy, mode, &["lab", "down"]).status.success());
+        }
     }
-    assert_eq!(state(&lines, "BTF"), "available");
-    let page = nobody(&["doctor"]);
-    assert!(tier::text(&page.stdout).contains("Root would add, or try: CAP_BPF"));
 }
 
 #[test]
@@ -112,8 +132,8 @@ fn the_limit_of_connections_is_that_of_the_machine() {
     let of_trace: u64 = after.split_once(" connections").unwrap().0.replace(',', "").parse().unwrap();
     let after = connections();
     assert!(every != after || of_trace == every, "{of_trace}, {every}, {after}");
-    let page = in_one_line(tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout));
-    assert!(page.contains("It would follow up to ") && page.contains("with --sample 1/100"), "{page}");
+    let page = in_one_line(tier::text(&tier::wirelapse!(["doctor", "--full"]).output().unwrap().stdout));
+    assert!(page.contains("A trace would follow up to ") && page.contains("with --sample 1/100"), "{page}");
     for keys in [
         ["kernel_memory_bytes", "kernel_memory_most_bytes"],
         ["kernel_memory_sampled_bytes", "kernel_memory_sampled_most_bytes"],
