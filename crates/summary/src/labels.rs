@@ -6,7 +6,8 @@ use stats::{Distribution, Precision};
 use crate::largest::{Figures, Largest};
 use crate::timed::Timed;
 
-/// A segment of a path with as many digits of a number of base 16 is taken for the name of one thing.
+/// A segment of a path with as many digits of a number of base 16 is taken for the name of one
+/// thing.
 const HEX: usize = 8;
 
 /// The label with what names one thing of many put together: `/item/14` and `/item/15` are requests

@@ -140,7 +140,8 @@ fn parts(summary: &TraceSummary, kind: TimedKind) -> Vec<(&'static TimedLeg, &Di
     parts
 }
 
-/// Which of them took most, and how much: `The wakeup leg (until the program had read it) took 76 %`.
+/// Which of them took most, and how much: `The wakeup leg (until the program had read it) took
+/// 76 %`.
 fn most(summary: &TraceSummary, kind: TimedKind) -> Option<String> {
     let parts = parts(summary, kind);
     let (leg, took) = parts.first()?;

@@ -148,8 +148,8 @@ impl Args {
         keep_for_runs(runs, (self.html.as_deref(), self.force), &self.images, false)
     }
 
-    /// What the sides are called: as asked for, else by their files, and by the paths of these where
-    /// both are called the same.
+    /// What the sides are called: as asked for, else by their files, and by the paths of these
+    /// where both are called the same.
     fn names(&self, second: &str) -> [String; 2] {
         if let Some(Names(names)) = &self.names {
             return names.clone();

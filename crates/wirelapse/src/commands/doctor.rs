@@ -26,8 +26,7 @@ pub struct Args {
     /// Show every capability and setting, not only what is missing
     #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     full: bool,
-    /// Try labs alone, in a user namespace: what this command runs of itself where the user is not
-    /// root
+    /// Try labs alone, in a user namespace: what this command starts where the user is not root
     #[arg(long, hide = true, conflicts_with = "full")]
     lab_without_root: bool,
 }
