@@ -101,7 +101,7 @@ fn first(canvas: &Canvas, document: &Document, rows: usize) -> String {
     let whole = Head { title: true, about: true, sentences: all, named: true };
     let shortest = Head { title: false, about: false, sentences: least, named: false };
     let heads = (least..=all).rev().map(|sentences| Head { sentences, ..whole });
-    let shorter = [Head { title: true, about: true, ..shortest }, Head { about: true, ..shortest }];
+    let shorter = [Head { title: true, about: true, ..shortest }, Head { about: true, ..shortest }, shortest];
     let with = |head| first_with(canvas, document, rows, head);
     let mut all: Vec<(String, bool)> = heads.chain(shorter).map(with).collect();
     all.retain(|(drawn, _)| drawn.lines().count() <= rows);

@@ -33,14 +33,20 @@ fn has_columns(screen: &[String], columns: &[&str]) -> bool {
 #[test]
 fn what_the_guide_on_a_bad_p99_tells_people_to_read_fits_on_a_screen() {
     let guide = guide("slow-p99");
-    let screen = screen(&synthetic::trace(14, 300), &facts());
+    let mut events = synthetic::trace(14, 300);
+    for event in &mut events {
+        if let Event::Send(send) = event {
+            send.stamps.call = Some(send.stamps.send);
+        }
+    }
+    let screen = screen(&events, &facts());
     let text = screen.join("\n");
     assert!(screen.len() <= HEIGHT - 3, "{text}");
     // The words of the guide, and what they mean on the screen.
     assert!(guide.contains("p99\ncolumn") && guide.contains("p99 near the shortest"), "the guide has changed");
     assert!(has_columns(&screen, &["leg", "min", "p99"]), "{text}");
     assert!(guide.contains("\"The slowest send\"") && text.contains("The slowest send"), "{text}");
-    for leg in ["tcp", "qdisc", "network"] {
+    for leg in ["call", "tcp", "qdisc", "network"] {
         assert!(guide.contains(&format!("the {leg} leg")), "the guide does not explain {leg}");
         assert!(screen.iter().any(|line| line.starts_with(leg)), "no {leg}:\n{text}");
     }
