@@ -129,6 +129,7 @@ impl<W: Write> Perfetto<W> {
             Event::SetUp(_)
             | Event::Connect(_)
             | Event::Head(_)
+            | Event::Exchange(_)
             | Event::Copy(_)
             | Event::CopyDropped(_)
             | Event::Question(_) => Ok(()),

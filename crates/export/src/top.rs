@@ -33,6 +33,10 @@ pub struct Row<'a> {
     pub lookups: [u64; 2],
     /// Median and 99th percentile of how long programs waited for them.
     pub lookup_quantiles: [Option<Nanos>; 2],
+    /// Handshakes of QUIC that were over in that time.
+    pub handshakes: u64,
+    /// Median and 99th percentile of how long they took.
+    pub handshake_quantiles: [Option<Nanos>; 2],
     /// Its sockets.
     pub sockets: &'a SocketFigures,
     /// Time that their figures are of.
@@ -85,6 +89,9 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     object.number("lookups_unanswered", row.lookups[1]);
     object.number_or_null("lookup_p50_ns", row.lookup_quantiles[0].map(|time| time.0));
     object.number_or_null("lookup_p99_ns", row.lookup_quantiles[1].map(|time| time.0));
+    object.number("quic_handshakes", row.handshakes);
+    object.number_or_null("quic_handshake_p50_ns", row.handshake_quantiles[0].map(|time| time.0));
+    object.number_or_null("quic_handshake_p99_ns", row.handshake_quantiles[1].map(|time| time.0));
     object.object("sockets", |object| sockets(object, row.sockets, row.sockets_over));
     object.object("waited_ns", |waited| {
         for (reason, time) in WaitReason::ALL.into_iter().zip(figures.waited) {
@@ -148,6 +155,8 @@ mod tests {
             request_quantiles,
             lookups: [2, 1],
             lookup_quantiles: [Some(Nanos(6)), None],
+            handshakes: 1,
+            handshake_quantiles: [None, Some(Nanos(8))],
             sockets: &sockets,
             sockets_over: Nanos(0),
         };
@@ -169,6 +178,7 @@ mod tests {
         assert_eq!((&line["requests"], &line["request_p99_ns"]), (&3.into(), &4.into()));
         assert_eq!((&line["lookups"], &line["lookups_unanswered"]), (&2.into(), &1.into()));
         assert_eq!((&line["lookup_p50_ns"], &line["lookup_p99_ns"]), (&6.into(), &().into()));
+        assert_eq!((&line["quic_handshakes"], &line["quic_handshake_p99_ns"]), (&1.into(), &8.into()));
         assert_eq!((&line["waited_ns"]["cork"], &line["waited_for"]), (&3.into(), &().into()));
     }
 }

@@ -4,8 +4,8 @@
 use std::borrow::Borrow as _;
 
 use crate::{
-    Connect, Connection, ConnectionId, ConnectionTotals, CopyDropped, Datagram, Head, Packet, PacketCopy, Question,
-    Receive, Request, Send,
+    Connect, Connection, ConnectionId, ConnectionTotals, CopyDropped, Datagram, Exchange, Head, Packet, PacketCopy,
+    Question, Receive, Request, Send,
 };
 
 /// Hands the list of the kinds of record that a trace keeps to the macro that is named in brackets,
@@ -61,6 +61,8 @@ macro_rules! events {
             /// A packet begins with what says what its connection carries. Comes before the sends
             /// and receives of its bytes, and can come before the connection itself.
             Head(Box<Head>),
+            /// A datagram of UDP was answered, or a connection of QUIC begins.
+            Exchange(Box<Exchange>),
             /// A packet that was copied was dropped on this host.
             CopyDropped(Box<CopyDropped>),
             /// A connection is followed no more.
@@ -83,7 +85,7 @@ macro_rules! events {
             pub fn connection_without_ends(&self) -> Option<ConnectionId> {
                 match self {
                     $(Self::$variant(record) => events!(@$place record, $record),)*
-                    Self::SetUp(_) | Self::Head(_) | Self::CopyDropped(_) | Self::Closed { .. } => None,
+                    Self::SetUp(_) | Self::Head(_) | Self::Exchange(_) | Self::CopyDropped(_) | Self::Closed { .. } => None,
                 }
             }
         }
@@ -131,6 +133,7 @@ macro_rules! of_kinds {
             $($crate::Event::$variant(held) => $crate::of_kinds!(@$which $times held, $record, $name => $body),)*
             $crate::Event::SetUp(_)
             | $crate::Event::Head(_)
+            | $crate::Event::Exchange(_)
             | $crate::Event::CopyDropped(_)
             | $crate::Event::Closed { .. } => None,
         }

@@ -76,11 +76,17 @@ impl Histogram {
 
     /// Adds one duration.
     pub fn add(&mut self, value: Nanos) {
-        self.sum += value;
-        match bucket_of(value) {
-            Some(bucket) => *self.buckets.entry(bucket).or_default() += 1,
-            None => self.zero += 1,
-        }
+        self.add_times(value, 1);
+    }
+
+    /// Adds one duration so many times.
+    pub fn add_times(&mut self, value: Nanos, times: u64) {
+        self.sum += Nanos(value.0.saturating_mul(times));
+        let count = match bucket_of(value) {
+            Some(bucket) => self.buckets.entry(bucket).or_default(),
+            None => &mut self.zero,
+        };
+        *count = count.saturating_add(times);
     }
 
     /// Adds all durations of another histogram.

@@ -22,6 +22,7 @@ mod copy;
 mod datagram;
 pub mod dns;
 mod event;
+mod exchange;
 mod field;
 mod figures;
 pub mod fleet;
@@ -63,6 +64,7 @@ pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotal
 pub use copy::{Again, CopyDropped, CopyInterface, CopyPlace, KnownBy, PacketCopy, SocketState};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
+pub use exchange::Exchange;
 pub use field::{Field, FieldFigures, Moment, Reading, ReadingsBy, Scale, Unit};
 pub use figures::{Figure, Figures};
 pub use http::{Head, Http, Label, Method, Protocol, Says};

@@ -188,7 +188,11 @@ macro_rules! records {
                 match event {
                     $(Event::$variant(record) => self.$table.push(record),)*
                     // Not kept: the record of a connection is its `Connect`.
-                    Event::SetUp(_) | Event::Head(_) | Event::CopyDropped(_) | Event::Closed { .. } => Ok(()),
+                    Event::SetUp(_)
+                    | Event::Head(_)
+                    | Event::Exchange(_)
+                    | Event::CopyDropped(_)
+                    | Event::Closed { .. } => Ok(()),
                 }
             }
 

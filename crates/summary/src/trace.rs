@@ -127,7 +127,7 @@ impl TraceSummary {
         self.events += 1;
         match event {
             Event::Connection(connection) => self.open(connection),
-            Event::SetUp(_) | Event::Head(_) | Event::Copy(_) | Event::CopyDropped(_) => {}
+            Event::SetUp(_) | Event::Head(_) | Event::Exchange(_) | Event::Copy(_) | Event::CopyDropped(_) => {}
             Event::Connect(connect) => self.connects.add(connect),
             Event::Send(send) => {
                 self.timed(send);

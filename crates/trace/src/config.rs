@@ -104,6 +104,9 @@ pub struct Config {
     /// The ports of servers of DNS whose questions and answers are reported: at most
     /// [`record::Question::MOST_PORTS`].
     pub dns: Vec<u16>,
+    /// Whether it is reported how long other datagrams wait for their answers where they alternate,
+    /// and handshakes of QUIC.
+    pub exchanges: bool,
     /// Histograms of sends in the kernel, which [`crate::Tracer::snapshot`] reads.
     pub histograms: Option<Histograms>,
     /// Whether to do with `CAP_BPF`, `CAP_PERFMON` and `CAP_NET_ADMIN`. Without `CAP_SYS_ADMIN`
@@ -138,6 +141,7 @@ impl Default for Config {
             udp: false,
             copies: None,
             dns: Vec::new(),
+            exchanges: false,
             histograms: None,
             least_rights: false,
             ring_bytes: None,

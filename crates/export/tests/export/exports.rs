@@ -54,6 +54,7 @@ fn every_event_is_a_line_and_lines_say_what_the_records_say() {
             }
             Event::SetUp(_)
             | Event::Head(_)
+            | Event::Exchange(_)
             | Event::Copy(_)
             | Event::CopyDropped(_)
             | Event::Connect(_)

@@ -6,6 +6,7 @@ use record::histogram::{Bounds, Histogram};
 use record::{Component, Leg, Nanos, Send, WaitReason};
 use summary::Group;
 use summary::live::{NameSource, PeerName, SlowRequest, Trouble};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::socket::{self, ShownSocket};
 use super::spans::{self, bar, left, leg_ink, right};
@@ -103,14 +104,23 @@ fn distribution(canvas: &Canvas, of: &str, times: &Histogram) -> Vec<Line<'stati
     let (Some(first), Some(last)) = (times.buckets.keys().next(), times.buckets.keys().next_back()) else {
         return Vec::new();
     };
-    let mut text = format!("{} n {}", left(canvas, of, 8), quantity::count(n));
-    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
+    let text = format!("{} n {}", left(canvas, of, 8), quantity::count(n));
+    let mut parts = vec![(4, format!("  max {}", time(Some(Bounds::of(*last).middle()))))];
+    // In the order in which they find room, with their places.
+    for (place, name, share) in [(0, "p50", 0.5), (2, "p99", 0.99), (3, "p99.9", 0.999), (1, "p90", 0.9)] {
         if share <= 0.5 || n as f64 * (1.0 - share) >= 1.0 - 1e-9 {
             let middle = times.quantile(share).map(|bounds| bounds.middle());
-            text.push_str(&format!("  {name} {}", time(middle)));
+            parts.push((place, format!("  {name} {}", time(middle))));
         }
     }
-    text.push_str(&format!("  max {}", time(Some(Bounds::of(*last).middle()))));
+    let mut left_over = canvas.width.saturating_sub(text.width());
+    parts.retain(|(_, part)| {
+        let fits = part.width() <= left_over;
+        left_over -= if fits { part.width() } else { 0 };
+        fits
+    });
+    parts.sort();
+    let text = parts.into_iter().fold(text, |text, (_, part)| text + &part);
     let room = canvas.width.saturating_sub(30).clamp(8, 64);
     let wide = (last - first + 1).max(1).cast_unsigned() as usize;
     let each = wide.div_ceil(room);
@@ -163,6 +173,7 @@ fn requests(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
             (None, Some((component, part))) => {
                 format!("  {} {}", short(&Trouble::Requests(component, 1.0)), time(Some(part)))
             }
+            (None, None) if slow.is_handshake => "  QUIC handshake".to_owned(),
             (None, None) => String::new(),
         };
         let whole = right(canvas, &time(Some(slow.whole)), 8);

@@ -239,6 +239,7 @@ impl Reading {
             Event::Datagram(datagram) => self.record(datagram.as_ref()),
             Event::SetUp(_)
             | Event::Head(_)
+            | Event::Exchange(_)
             | Event::Copy(_)
             | Event::CopyDropped(_)
             | Event::Connect(_)

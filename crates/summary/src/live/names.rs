@@ -65,6 +65,8 @@ pub struct Names {
     pub resolved: HashMap<IpAddr, String>,
     hellos: Kept<u64, String>,
     answers: Kept<IpAddr, VecDeque<Answer>>,
+    /// Sockets of UDP that speak QUIC.
+    quic: Kept<u64, ()>,
 }
 
 /// A name that an address was found for.
@@ -111,6 +113,16 @@ impl Names {
     /// A ClientHello on this connection asked for the server with this name.
     pub fn hello(&mut self, cookie: u64, server: &str) {
         server.clone_into(self.hellos.of(cookie));
+    }
+
+    /// This socket speaks QUIC.
+    pub fn speaks_quic(&mut self, cookie: u64) {
+        self.quic.of(cookie);
+    }
+
+    /// Whether a socket is known to speak QUIC.
+    pub fn is_quic(&self, cookie: u64) -> bool {
+        self.quic.all.contains_key(&cookie)
     }
 
     /// A name was asked for, and addresses were found.

@@ -1,9 +1,10 @@
-//! Requests and lookups of DNS of the last seconds, by what their series would be known by.
+//! Requests, lookups of DNS, datagrams that were answered and handshakes of QUIC of the last
+//! seconds, by what their series would be known by.
 
 use std::collections::VecDeque;
 
 use record::histogram::{Histogram, SeriesKey};
-use record::{Component, Instant, IpPrefix, Monotonic, Nanos, Question, Request};
+use record::{Component, Exchange, Instant, IpPrefix, Monotonic, Nanos, Question, Request, Role};
 
 /// Requests that are kept, and lookups.
 const MOST: usize = 20_000;
@@ -11,7 +12,8 @@ const MOST: usize = 20_000;
 /// The requests of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestGroup {
-    /// How long they took, from their beginning to their answer.
+    /// How long they took, from their beginning to their answer; of UDP, from a datagram to the
+    /// next one of the other end.
     pub times: Histogram,
     /// How long each component took of all of them, in the order of [`Component::ALL`].
     pub components: [Nanos; Component::ALL.len()],
@@ -20,13 +22,15 @@ pub struct RequestGroup {
     pub lookups: Histogram,
     /// Lookups among them that nothing answered.
     pub unanswered: u64,
+    /// How long handshakes of QUIC took.
+    pub handshakes: Histogram,
 }
 
 impl RequestGroup {
-    /// A quantile of how long they took; of lookups where there is no other request. It is the
-    /// middle of its bucket.
+    /// A quantile of how long they took; where there is no request, of lookups, and where there is
+    /// none of these either, of handshakes of QUIC. It is the middle of its bucket.
     pub fn quantile(&self, share: f64) -> Option<Nanos> {
-        let of = if self.times.count() > 0 { &self.times } else { &self.lookups };
+        let of = [&self.times, &self.lookups, &self.handshakes].into_iter().find(|of| of.count() > 0)?;
         Some(of.quantile(share)?.middle())
     }
 
@@ -43,32 +47,57 @@ impl RequestGroup {
     }
 
     pub(super) fn add(&mut self, asked: &Asked) {
-        if let Some(lookup) = &asked.lookup {
-            self.lookups.add(asked.whole);
-            self.unanswered += u64::from(!lookup.answered);
-            return;
+        match &asked.what {
+            What::Lookup(lookup) => {
+                self.lookups.add(asked.whole);
+                self.unanswered += u64::from(!lookup.answered);
+            }
+            What::Exchange(of) if of.is_quic => self.handshakes.add(asked.whole),
+            What::Exchange(of) => self.times.add_times(asked.whole, of.times.into()),
+            What::Request => self.times.add(asked.whole),
         }
-        self.times.add(asked.whole);
-        self.components.iter_mut().zip(asked.components).for_each(|(all, one)| *all += one);
+        let times = if let What::Exchange(of) = &asked.what { of.times.into() } else { 1 };
+        let parts = asked.components.map(|part| Nanos(part.0.saturating_mul(times)));
+        self.components.iter_mut().zip(parts).for_each(|(all, part)| *all += part);
     }
 }
 
-/// A request or a lookup that has ended.
+/// Something that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     ended: Instant<Monotonic>,
     pub(super) key: SeriesKey,
     whole: Nanos,
     components: [Nanos; Component::ALL.len()],
-    pub(super) lookup: Option<Lookup>,
+    pub(super) what: What,
+}
+
+/// What it is.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// A request over TCP.
+    Request,
+    /// A lookup of DNS.
+    Lookup(Lookup),
+    /// A datagram of UDP that was answered, or a handshake of QUIC.
+    Exchange(Box<Exchange>),
+}
+
+/// Who asked what the series of a connection does not tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    /// The process; 0 where that is not known.
+    pub(super) pid: u32,
+    pub(super) over_tcp: bool,
+    /// The socket, where it stays for more than one question.
+    pub(super) socket: Option<u64>,
 }
 
 /// What is known of a lookup of DNS.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup {
-    /// The process that asked; 0 where that is not known.
-    pub(super) pid: u32,
-    pub(super) over_tcp: bool,
+    pid: u32,
+    over_tcp: bool,
     answered: bool,
     /// The type and the name.
     of: String,
@@ -85,16 +114,31 @@ pub struct SlowRequest {
     pub chief: Option<(Component, Nanos)>,
     /// Of a lookup of DNS the type and the name, and whether it was answered.
     pub lookup: Option<(String, bool)>,
+    /// Whether it is a handshake of QUIC.
+    pub is_handshake: bool,
 }
 
 impl Asked {
+    /// Who asked; `None` of requests over TCP, whose sockets say it.
+    pub(super) fn asker(&self) -> Option<Asker> {
+        match &self.what {
+            What::Request => None,
+            What::Lookup(of) => Some(Asker { pid: of.pid, over_tcp: of.over_tcp, socket: None }),
+            What::Exchange(of) => Some(Asker { pid: of.owner.pid, over_tcp: false, socket: Some(of.socket.0) }),
+        }
+    }
+
     fn shown(&self) -> SlowRequest {
         let chief = Component::ALL.into_iter().zip(self.components).max_by_key(|(_, time)| *time);
         SlowRequest {
             ended: self.ended,
             whole: self.whole,
             chief: chief.filter(|(_, time)| *time > Nanos::ZERO),
-            lookup: self.lookup.as_ref().map(|lookup| (lookup.of.clone(), lookup.answered)),
+            lookup: match &self.what {
+                What::Lookup(lookup) => Some((lookup.of.clone(), lookup.answered)),
+                _ => None,
+            },
+            is_handshake: matches!(&self.what, What::Exchange(of) if of.is_quic),
         }
     }
 }
@@ -110,7 +154,7 @@ impl RequestHistory {
     pub fn add(&mut self, key: SeriesKey, request: &Request) {
         let (Some(ended), Some(whole)) = (request.ended(), request.whole()) else { return };
         let of = |component| request.components.as_ref().and_then(|all| all.get(component)).unwrap_or_default();
-        self.put(Asked { ended, key, whole, components: Component::ALL.map(of), lookup: None });
+        self.put(Asked { ended, key, whole, components: Component::ALL.map(of), what: What::Request });
     }
 
     /// Adds a lookup of DNS: of its tries the last one counts, with the time since the first.
@@ -136,7 +180,29 @@ impl RequestHistory {
         };
         let ended = question.took.map_or(seen, |took| question.asked.after(took));
         let components = [Nanos::ZERO; Component::ALL.len()];
-        self.put(Asked { ended, key, whole: question.waited(), components, lookup: Some(lookup) });
+        self.put(Asked { ended, key, whole: question.waited(), components, what: What::Lookup(lookup) });
+    }
+
+    /// Adds a datagram with its answer, or a handshake of QUIC that is over; gives what a series of
+    /// it would be known by, and the time.
+    pub fn exchange(&mut self, of: &Exchange) -> Option<(SeriesKey, Nanos)> {
+        let whole = of.took?;
+        let key = SeriesKey {
+            peer: Some(IpPrefix::from(of.peer.ip())),
+            peer_port: Some(of.peer.port()),
+            local_port: Some(of.local.port()),
+            cgroup: of.cgroup,
+            program: Some(of.owner.comm.to_string()),
+            overflow: false,
+        };
+        let mut components = [Nanos::ZERO; Component::ALL.len()];
+        if of.role == Role::Server {
+            // Between a question that came and its answer there is only the program.
+            components[Component::Application as usize] = whole;
+        }
+        let what = What::Exchange(Box::new(*of));
+        self.put(Asked { ended: of.asked.after(whole), key: key.clone(), whole, components, what });
+        Some((key, whole))
     }
 
     fn put(&mut self, asked: Asked) {

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use record::histogram::{GroupBy, SeriesKey};
-use record::{Leg, Nanos, WaitReason};
+use record::{Component, Leg, Nanos, WaitReason};
 
-use super::requests::Asked;
+use super::requests::{Asked, What};
 use super::{Filter, Heat, Live, Names, PeerName, RequestHistory, SlowRequest, SocketHistory, Subject, Trouble};
 use crate::groups::{Group, SeriesHistory};
 
@@ -44,9 +44,9 @@ impl<'a> Now<'a> {
         Subject::of_key(key, self.sockets.of(key))
     }
 
-    /// The names of processes by their numbers, where lookups need them.
+    /// The names of processes by their numbers, where those who ask need them.
     fn programs(&self) -> HashMap<u32, &'a str> {
-        let asked = self.requests.each().filter_map(|asked| Some((asked.lookup.as_ref()?.pid, None)));
+        let asked = self.requests.each().filter_map(|asked| Some((asked.asker()?.pid, None)));
         let mut found: HashMap<u32, Option<&str>> = asked.collect();
         let owners = self.sockets.all().filter(|_| !found.is_empty()).filter_map(|live| live.socket.owner.as_ref());
         for owner in owners.collect::<Vec<_>>() {
@@ -60,8 +60,11 @@ impl<'a> Now<'a> {
         'a: 'b,
     {
         let live = self.sockets.of(&asked.key);
-        match &asked.lookup {
-            Some(lookup) => Subject::of_lookup(&asked.key, lookup, live, programs.get(&lookup.pid).copied()),
+        match asked.asker() {
+            Some(asker) => {
+                let live = live.or_else(|| self.sockets.get(asker.socket?));
+                Subject::of_asker(&asked.key, asker, live, programs.get(&asker.pid).copied())
+            }
             None => Subject::of_key(&asked.key, live),
         }
     }
@@ -97,7 +100,7 @@ pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
             left_out.insert(label);
             continue;
         }
-        let row = rows.entry(label).or_insert_with_key(|label| begun(label, &of, view));
+        let row = rows.entry(label).or_insert_with_key(|label| begun(label, &of, view, names));
         row.length = length;
         row.figures.merge(series);
         also_named(row, of.name(names));
@@ -116,7 +119,7 @@ pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
         }
     }
     for (label, some) in of_rows {
-        let row = rows.entry(label).or_insert_with_key(|label| begun(label, &Subject::of_socket(some[0]), view));
+        let row = rows.entry(label).or_insert_with_key(|label| begun(label, &Subject::of_socket(some[0]), view, names));
         for live in &some {
             if row.name.as_ref().is_some_and(|name| name.others) {
                 break;
@@ -133,9 +136,9 @@ pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
         }
         let label = of.label(by, names);
         // The socket of a lookup was rarely there when sockets were read.
-        if asked.lookup.is_some() {
+        if !matches!(asked.what, What::Request) {
             if taken(&of) {
-                let row = rows.entry(label).or_insert_with_key(|label| begun(label, &of, view));
+                let row = rows.entry(label).or_insert_with_key(|label| begun(label, &of, view, names));
                 row.requests.add(asked);
             } else {
                 left_out.insert(label);
@@ -165,8 +168,8 @@ pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
 }
 
 /// A row of which nothing is counted yet.
-fn begun(label: &str, of: &Subject<'_>, view: &View<'_>) -> Group {
-    let around_host = of.around_host(view.by);
+fn begun(label: &str, of: &Subject<'_>, view: &View<'_>, names: &Names) -> Group {
+    let around_host = of.around_host(view.by, names);
     let under = view.within.map(|(_, label)| label.to_owned());
     Group {
         label: label.to_owned(),
@@ -205,8 +208,11 @@ fn trouble(row: &Group) -> Option<Trouble> {
         let says_nothing = matches!(reason, WaitReason::SentAtOnce | WaitReason::Unknown);
         !says_nothing && in_tcp >= MUCH && slow(row.quantile(Leg::Total, 0.99), SLOW_SEND)
     });
-    let request =
-        row.requests.chief().filter(|(_, share)| *share >= MUCH && slow(row.requests.quantile(0.99), SLOW_REQUEST));
+    let request = row.requests.chief().filter(|(component, share)| {
+        // What TCP waited for says more than that it was TCP.
+        let is_said = *component == Component::Tcp && reason.is_some();
+        !is_said && *share >= MUCH && slow(row.requests.quantile(0.99), SLOW_REQUEST)
+    });
     let lookups = row.requests.lookups.quantile(0.99).map(|bounds| bounds.middle());
     let unanswered = row.requests.unanswered;
     let drops = row.figures.dropped_segments;

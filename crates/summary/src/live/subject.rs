@@ -6,7 +6,7 @@ use record::IpPrefix;
 use record::histogram::{GroupBy, OVERFLOW, SeriesKey};
 use record::socket::{SocketState, Transport};
 
-use super::requests::Lookup;
+use super::requests::Asker;
 use super::{Live, Names, PeerName};
 
 /// What is known of a connection: by its series, by its socket, or by both.
@@ -24,6 +24,8 @@ pub struct Subject<'a> {
     pub(super) cookie: Option<u64>,
     pub(super) state: Option<SocketState>,
     pub(super) transport: Transport,
+    /// Whether its socket speaks to others too: it is not connected.
+    of_many: bool,
     /// Whether it stands for all that found no room.
     overflow: bool,
 }
@@ -46,6 +48,7 @@ impl<'a> Subject<'a> {
             cookie: None,
             state: None,
             transport: Transport::Tcp,
+            of_many: false,
             overflow: key.overflow,
         };
         live.map_or(of_series, |live| {
@@ -55,22 +58,24 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// What a lookup of DNS is of. Most are asked from a port of their own, which says nothing:
-    /// where its socket is not there, all of one server are together. `program` is the name of the
-    /// process, where that is known.
-    pub(super) fn of_lookup(
-        key: &'a SeriesKey,
-        lookup: &Lookup,
-        live: Option<&'a Live>,
-        program: Option<&'a str>,
-    ) -> Self {
+    /// What somebody has asked for. Most lookups of DNS are asked from a port of their own, which
+    /// says nothing: where its socket is not there, all of one server are together. `program` is
+    /// the name of the process, where that is known.
+    pub(super) fn of_asker(key: &'a SeriesKey, asker: Asker, live: Option<&'a Live>, program: Option<&'a str>) -> Self {
         let of_key = Self::of_key(key, live);
+        // Who made a socket may not have it any more.
+        let has = asker.socket.and(live).is_some_and(|live| live.socket.owner.is_some());
+        let maker = Some(asker.pid).filter(|pid| *pid != 0 && !has);
         Self {
-            local_port: of_key.local_port.filter(|_| live.is_some()),
-            program: program.or(of_key.program),
-            pid: Some(lookup.pid).filter(|pid| *pid != 0).or(of_key.pid),
+            local_port: of_key.local_port.filter(|_| live.is_some() || asker.socket.is_some()),
+            peer_port: of_key.peer_port.or(key.peer_port),
+            peer: of_key.peer.or(key.peer),
+            program: program.filter(|_| !has).or(of_key.program),
+            pid: maker.or(of_key.pid),
+            cookie: of_key.cookie.or(asker.socket),
             state: of_key.state.or(Some(SocketState::Established)),
-            transport: if lookup.over_tcp { Transport::Tcp } else { Transport::Udp },
+            transport: if asker.over_tcp { Transport::Tcp } else { Transport::Udp },
+            of_many: live.is_some() && of_key.peer.is_none(),
             ..of_key
         }
     }
@@ -92,6 +97,7 @@ impl<'a> Subject<'a> {
             cookie: Some(socket.cookie),
             state: Some(socket.state),
             transport: socket.transport,
+            of_many: false,
             overflow: false,
         }
     }
@@ -125,7 +131,7 @@ impl<'a> Subject<'a> {
             GroupBy::Pod => place().and_then(|place| place.pod.clone()).unwrap_or_else(|| "(no container)".into()),
             GroupBy::Port => port(self.local_port.into_iter().chain(self.peer_port).min()),
             GroupBy::Cgroup => self.cgroup.map_or_else(|| UNKNOWN.into(), |id| names.cgroup(id)),
-            GroupBy::Connection => self.connection(),
+            GroupBy::Connection => self.connection(names),
         }
     }
 
@@ -138,11 +144,20 @@ impl<'a> Subject<'a> {
         }
     }
 
-    fn connection(&self) -> String {
+    /// What stands behind the ends: what is spoken, where that is not TCP.
+    fn speaks(&self, names: &Names) -> &'static str {
+        match self.transport {
+            Transport::Tcp => "",
+            Transport::Udp if self.cookie.is_some_and(|cookie| names.is_quic(cookie)) => " QUIC",
+            Transport::Udp => " UDP",
+        }
+    }
+
+    fn connection(&self, names: &Names) -> String {
         let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
         let local = port(self.local_port);
-        let udp = if self.transport == Transport::Udp { " UDP" } else { "" };
-        match (self.peer, self.state) {
+        let udp = self.speaks(names);
+        match (self.peer.filter(|_| !self.of_many), self.state) {
             (None, Some(_)) if !udp.is_empty() => format!(":{local}{udp}"),
             (None, Some(state)) => format!(":{local} {}", state.name()),
             (peer, _) => {
@@ -155,13 +170,13 @@ impl<'a> Subject<'a> {
 
     /// The label of the row with the name of its host in place of the address; `None` where rows
     /// are of no host, or of several.
-    pub(super) fn around_host(&self, by: GroupBy) -> Option<[String; 2]> {
-        self.host()?;
+    pub(super) fn around_host(&self, by: GroupBy, names: &Names) -> Option<[String; 2]> {
+        self.host().filter(|_| by != GroupBy::Connection || !self.of_many)?;
         let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
         match by {
             GroupBy::Peer => Some([String::new(), String::new()]),
             GroupBy::Connection => {
-                let udp = if self.transport == Transport::Udp { " UDP" } else { "" };
+                let udp = self.speaks(names);
                 Some([format!(":{} → ", port(self.local_port)), format!(":{}{udp}", port(self.peer_port))])
             }
             _ => None,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Messages of DNS between the target's sockets and servers, each with the owner of its socket.
+/* Messages of DNS between the target's sockets and servers, each with the owner of its socket. And,
+ * where that is wanted, how long other datagrams of UDP wait for the next one.
  *
  * cgroup_skb (4.10): IP is about to hand a packet to the packet scheduler, or a socket has got one.
  * A connected TCP socket knows the port of its server, so nearly all packets of a machine are done
@@ -31,6 +32,8 @@ static __always_inline bool is_server_port(__u16 port)
 		is |= asking.ports[i] == port;
 	return is && port;
 }
+
+#include "exchanges.h"
 
 /* Reads addresses and what protocol follows; gives where that begins, or 0. Of IPv6 with extension
  * headers nothing is read, and a later fragment has no ports. */
@@ -108,19 +111,27 @@ static __always_inline void hand_on(struct __sk_buff *ctx, __u32 at, struct dns_
 
 /* Reads the header of the transport and tells whether the packet goes to a server or comes from
  * one. */
-static __always_inline void message(struct __sk_buff *ctx, struct dns_record *record)
+static __always_inline void message(struct __sk_buff *ctx, const struct bpf_sock *sk, struct dns_record *record,
+				    bool held)
 {
 	bool sent = record->marks & DNS_SENT, tcp = record->marks & DNS_TCP;
 	__u8 *source = sent ? record->local : record->server, *destination = sent ? record->server : record->local;
 	__u32 at = read_ip(ctx, tcp ? IPPROTO_TCP : IPPROTO_UDP, source, destination), length = ctx->len;
 	__be16 ports[2];
+	bool is_dns;
 
 	if (!at || bpf_skb_load_bytes(ctx, at, ports, sizeof(ports)))
 		return;
 	record->local_port = bpf_ntohs(sent ? ports[0] : ports[1]);
 	record->server_port = bpf_ntohs(sent ? ports[1] : ports[0]);
-	if (!is_server_port(record->server_port) || !ends_match(record->local_port, record->server_port, record->server))
+	is_dns = is_server_port(record->server_port);
+	if ((!is_dns && (tcp || !asking.exchanges)) ||
+	    !ends_match(record->local_port, record->server_port, record->server))
 		return;
+	if (!is_dns) {
+		exchange(ctx, sk, at + sizeof(struct udp_header), record, sent, held);
+		return;
+	}
 	if (tcp) {
 		struct tcp_header header;
 
@@ -141,6 +152,7 @@ static __always_inline void look(struct __sk_buff *ctx, bool sent)
 {
 	struct dns_record record = { .marks = sent ? DNS_SENT : 0 };
 	struct bpf_sock *sk = ctx->sk;
+	bool held = false;
 
 	if (!sk)
 		return;
@@ -165,10 +177,11 @@ static __always_inline void look(struct __sk_buff *ctx, bool sent)
 			return;
 		record.pid = info->pid;
 		__builtin_memcpy(record.comm, info->comm, sizeof(record.comm));
+		held = info->held;
 	} else {
 		return;
 	}
-	message(ctx, &record);
+	message(ctx, sk, &record, held);
 }
 
 SEC("cgroup_skb/egress")

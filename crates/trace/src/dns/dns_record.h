@@ -50,5 +50,6 @@ SHARED(struct dns_lost);
 /* Fixed when the programs are loaded. */
 struct dns_config {
 	__u16 ports[8]; /* of servers; 0: none */
+	__u32 exchanges; /* other datagrams that alternate are handed on, too */
 };
 SHARED(struct dns_config);

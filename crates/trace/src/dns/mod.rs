@@ -1,5 +1,6 @@
 //! Names that the target asks for: each question of DNS with its answer, by the datagrams of the
-//! target's own sockets, and over TCP by their segments.
+//! target's own sockets, and over TCP by their segments. And, where that is wanted, how long other
+//! datagrams of UDP wait for their answers where they alternate ([`Exchange`]).
 //!
 //! UDP sockets are picked up when a task of the target makes one, and by an iterator; TCP sockets
 //! are those that the sending side follows. Questions and answers are joined, and the tries of a
@@ -17,13 +18,14 @@ use std::ops::RangeInclusive;
 
 use diagnose::dns::{Live, Totals};
 use libbpf_rs::MapHandle;
-use record::{Comm, Event, Instant, Lost, Monotonic, Owner, Question, SeqNumber};
+use record::{Comm, ConnectionId, Event, Exchange, Instant, Lost, Monotonic, Nanos, Owner, Question, Role, SeqNumber};
 use wire::Flags;
 use wire::packet::Span;
 
-use crate::decode::{DecodeError, address, raw};
+use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
-    DNS_PORTS, DNS_SENT, DNS_TCP, Plain as _, RECORD_DNS, RawDns, RawDnsConfig, RawDnsLost, RawUdpInfo,
+    DNS_PORTS, DNS_SENT, DNS_TCP, EXCHANGE_OVER, EXCHANGE_QUIC, EXCHANGE_SERVER, Plain as _, RECORD_DNS,
+    RECORD_EXCHANGE, RawDns, RawDnsConfig, RawDnsLost, RawExchange, RawUdpInfo, RawUdpTurns,
 };
 use crate::memory::{Memory, storage_of};
 use crate::object::{self, compiled};
@@ -61,12 +63,13 @@ impl Probe for Names {
     }
 
     fn wanted(&self, config: &Config) -> bool {
-        !config.dns.is_empty()
+        !config.dns.is_empty() || config.exchanges
     }
 
-    /// Each UDP socket of the target takes a block more, however many there are.
-    fn memory(&self, _: &Config, _: Sizes) -> Memory {
-        Memory { connections: storage_of::<RawUdpInfo>(), ..Memory::default() }
+    /// Each UDP socket of the target takes a block or two more, however many there are.
+    fn memory(&self, config: &Config, _: Sizes) -> Memory {
+        let turns = if config.exchanges { storage_of::<RawUdpTurns>() } else { 0 };
+        Memory { connections: storage_of::<RawUdpInfo>() + turns, ..Memory::default() }
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
@@ -108,10 +111,14 @@ impl Loaded for Asking {
     }
 
     fn kinds(&self) -> RangeInclusive<u32> {
-        RECORD_DNS..=RECORD_DNS
+        RECORD_DNS..=RECORD_EXCHANGE
     }
 
-    fn take(&mut self, record: &[u8], _: &mut VecDeque<Event>) -> Result<(), DecodeError> {
+    fn take(&mut self, record: &[u8], out: &mut VecDeque<Event>) -> Result<(), DecodeError> {
+        if kind(record)? == RECORD_EXCHANGE {
+            out.push_back(Event::Exchange(Box::new(exchange(record)?)));
+            return Ok(());
+        }
         self.lookups.take(record)
     }
 
@@ -142,13 +149,36 @@ fn load(ground: &Ground<'_>, plan: &[Planned]) -> Result<Programs, LoadError> {
     let mut ports = [0; Question::MOST_PORTS];
     ports.iter_mut().zip(&ground.config.dns).for_each(|(to, port)| *to = *port);
     object::set_maps(&mut object, |name, map| match name {
-        ".rodata.asking" => map.set_initial_value(RawDnsConfig { ports }.as_bytes()),
+        ".rodata.asking" => {
+            map.set_initial_value(RawDnsConfig { ports, exchanges: ground.config.exchanges.into() }.as_bytes())
+        }
         _ => Ok(()),
     })?;
     if let Some(sends) = ground.sends {
         object::share(&mut object, sends, &SHARED)?;
     }
     Programs::load(object, plan.to_vec(), ground.cgroups)
+}
+
+/// Reads a record of `exchange_record.h`.
+///
+/// # Errors
+/// [`DecodeError`] where it is no such record.
+fn exchange(record: &[u8]) -> Result<Exchange, DecodeError> {
+    let of: RawExchange = raw(record)?;
+    let has = |mark| of.marks & mark != 0;
+    Ok(Exchange {
+        socket: ConnectionId(of.cookie),
+        owner: Owner { pid: of.pid, comm: Comm(of.comm) },
+        cgroup: (of.cgroup != 0).then_some(of.cgroup),
+        local: address(of.local, of.local_port),
+        peer: address(of.peer, of.peer_port),
+        role: if has(EXCHANGE_SERVER) { Role::Server } else { Role::Client },
+        asked: Instant::from_nanos(of.asked),
+        took: has(EXCHANGE_OVER).then_some(Nanos(of.took)),
+        is_quic: has(EXCHANGE_QUIC),
+        times: of.times,
+    })
 }
 
 /// A process that asks.
@@ -338,6 +368,29 @@ mod tests {
         other[size_of::<RawDns>() + 4] = 0xff;
         lookups.take(&other).unwrap();
         assert_eq!((lookups.lost().dns_unread, lookups.open), (1, 0));
+    }
+
+    #[test]
+    fn an_exchange_is_read_or_is_too_short() {
+        let raw = RawExchange {
+            kind: RECORD_EXCHANGE,
+            pid: 7,
+            cookie: 9,
+            asked: 1_000,
+            took: 250,
+            marks: EXCHANGE_OVER | EXCHANGE_SERVER,
+            times: 3,
+            peer_port: 443,
+            ..RawExchange::zeroed()
+        };
+        let of = exchange(raw.as_bytes()).unwrap();
+        assert_eq!((of.socket, of.owner.pid, of.cgroup, of.role), (ConnectionId(9), 7, None, Role::Server));
+        assert_eq!((of.took, of.is_quic, of.times, of.peer.port()), (Some(Nanos(250)), false, 3, 443));
+        let begun = RawExchange { marks: EXCHANGE_QUIC, ..raw };
+        let of = exchange(begun.as_bytes()).unwrap();
+        assert_eq!((of.took, of.is_quic, of.role), (None, true, Role::Client));
+        let end = raw.as_bytes().len() - 1;
+        assert!(matches!(exchange(&raw.as_bytes()[..end]), Err(DecodeError::Truncated { .. })));
     }
 
     #[test]

@@ -84,6 +84,7 @@ fn existing_connected_and_accepted_connections_say_how_they_began() {
             Event::Closed { connection, .. } => closed.push(*connection),
             Event::SetUp(_)
             | Event::Head(_)
+            | Event::Exchange(_)
             | Event::Copy(_)
             | Event::CopyDropped(_)
             | Event::Connect(_)

@@ -286,9 +286,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         while !over(done) {
             std::thread::sleep(TURN.min(args.interval.into()));
             if feed.take(&mut tracer, &rights, &mut state)? {
+                let began = feed::cpu_time();
                 let (rows, _) = feed.rows(&mut state, true);
                 feed.ask_names(&rights, &rows, hosts::PATIENCE)?;
                 write(args, &feed, &mut state, &words)?;
+                feed.costs(began);
                 done = args.once;
             }
         }
@@ -367,6 +369,7 @@ fn config(args: &Args, target: Target) -> Config {
         arrivals_per_connection,
         hellos: true,
         dns: vec![DNS],
+        exchanges: true,
         ring_bytes: Some(RING),
         ..Config::default()
     };
@@ -422,6 +425,8 @@ fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top:
         request_quantiles: quantiles_of(&row.requests.times),
         lookups: [row.requests.lookups.count(), row.requests.unanswered],
         lookup_quantiles: quantiles_of(&row.requests.lookups),
+        handshakes: row.requests.handshakes.count(),
+        handshake_quantiles: quantiles_of(&row.requests.handshakes),
         sockets: &row.sockets,
         sockets_over: row.sockets_over,
     }

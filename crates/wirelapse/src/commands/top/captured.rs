@@ -5,6 +5,7 @@
 //! program, and no process is known. This host is the address that most packets are from or to; of
 //! a connection between two others it is the end that connected.
 
+mod datagrams;
 mod flow;
 
 use std::collections::HashMap;
@@ -13,8 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use diagnose::dns::Live;
 use record::table::Record as _;
 use record::{Connection, ConnectionId, Instant, Monotonic, Nanos, Opening};
-use wire::packet::Span;
 use wire::packet::tls::ClientHello;
+use wire::packet::{Span, Udp as Datagram};
 use wire::{CaptureError, Carrier, Flags, Packet, PacketReader, Payload, Protocol, Segment, is_dns};
 
 use super::replay::{Reading, Replay};
@@ -43,7 +44,7 @@ pub fn read<'a>(open: impl Fn() -> Result<PacketReader<'a>, CaptureError>, inter
         match packet {
             Packet::Tcp(segment) => tap.segment(segment),
             Packet::Udp(of) => {
-                tap.datagram(of.source, of.destination, of.payload, Instant::from_nanos(of.at.as_nanos()));
+                tap.datagram(&of);
             }
             Packet::Icmp(_) | Packet::Arp(_) => {}
         }
@@ -204,7 +205,8 @@ impl Tap {
         }
     }
 
-    fn datagram(&mut self, from: SocketAddr, to: SocketAddr, bytes: u32, at: Instant<Monotonic>) {
+    fn datagram(&mut self, of: &Datagram) {
+        let (from, to, at) = (of.source, of.destination, Instant::from_nanos(of.at.as_nanos()));
         self.turn(at);
         // Those of DNS are shown as lookups.
         if is_dns(from, to) {
@@ -213,8 +215,11 @@ impl Tap {
         let Some(flow) = self.flow((from, to), at, true) else { return };
         flow.last = at;
         let connection = flow.connection.clone();
-        if from == connection.local {
-            self.reading.seen(&connection, Seen::Sent(bytes.into()), at);
+        let local = from == connection.local;
+        let exchange = flow.datagrams.take(&connection, [local, flow.asks], (of.head.as_slice(), of.payload), at);
+        self.reading.exchanges(exchange, at);
+        if local {
+            self.reading.seen(&connection, Seen::Sent(of.payload.into()), at);
         }
     }
 

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use record::histogram::{GroupBy, SeriesKey};
 use record::socket::{OwnerSource, SocketChanges, SocketOwner};
 use record::{
-    Connection, ConnectionId, Coverage, Direction, Event, Head, IpPrefix, Leg, Monotonic, Nanos, Question, Request,
-    Says, Send,
+    Connection, ConnectionId, Coverage, Direction, Event, Exchange, Head, IpPrefix, Leg, Monotonic, Nanos, Owner,
+    Question, Request, Says, Send,
 };
 use report::live::{Opened, ShownSocket, SlowestSend, Top};
 use summary::live::{self, Heat, Live, Names, Now, RequestHistory, SocketHistory, View};
@@ -39,8 +39,7 @@ const CONNECTIONS: usize = 20_000;
 const SLOWEST: usize = 8;
 /// How long sockets that were closed stay, grey.
 const LINGER: Nanos = Nanos::from_millis(5_000);
-/// Of a CPU, both processes may take one part in so many: where an update takes more, the next one
-/// comes later.
+/// Of a CPU, updates may take one part in so many: where one takes more, the next one comes later.
 const PART: u64 = 100;
 /// Updates are at most so many intervals apart, or this time where that is longer.
 const MOST_APART: (u64, Nanos) = (10, Nanos::from_secs(30));
@@ -57,7 +56,11 @@ pub struct Feed {
     /// The oldest send of each connection that is stuck, the one that waits longest first.
     stuck: Vec<(Send, Option<(SocketAddr, SocketAddr)>)>,
     connections: HashMap<ConnectionId, Connection>,
+    /// Who set connections up, those among them that are not sampled.
+    owners: HashMap<ConnectionId, Owner>,
     sockets: SocketHistory,
+    /// Sockets that are older than this.
+    older: HashSet<u64>,
     /// Joins what was sent and received to requests.
     joining: Requests,
     requests: RequestHistory,
@@ -76,6 +79,8 @@ pub struct Feed {
     /// CPU time of the process that reads sockets.
     cpu_beside: Nanos,
     cpu: f64,
+    /// CPU time of the latest update, until the time to the next one was chosen by it.
+    cost: Option<Nanos>,
     turns: u32,
     drawn: bool,
     /// Whether the resolver is asked for the names of hosts.
@@ -98,7 +103,9 @@ impl Feed {
             sends: VecDeque::new(),
             stuck: Vec::new(),
             connections: HashMap::new(),
+            owners: HashMap::new(),
             sockets: SocketHistory::new(Nanos(interval.0.saturating_mul(SHOWN as u64)), LINGER),
+            older: HashSet::new(),
             joining: Requests::default(),
             requests: RequestHistory::default(),
             heat: Heat::default(),
@@ -112,6 +119,7 @@ impl Feed {
             cpu_before: cpu_time(),
             cpu_beside: Nanos::ZERO,
             cpu: 0.0,
+            cost: None,
             turns: 0,
             drawn: false,
             resolve,
@@ -122,17 +130,19 @@ impl Feed {
     /// Takes what the tracer and the sockets have; gives whether an interval is over.
     pub fn take(&mut self, tracer: &mut Tracer, rights: &Rights, state: &mut State) -> anyhow::Result<bool> {
         if self.sockets.length() == Nanos::ZERO && self.sockets.read().as_nanos() == 0 {
-            self.read_sockets(rights)?;
+            self.read_sockets(tracer, rights)?;
+            self.older = self.sockets.all().map(|live| live.socket.cookie).collect();
         }
-        let mut events = Vec::new();
-        let polled = tracer.poll(Duration::ZERO, &mut |event| events.push(event));
-        polled.context("the trace cannot go on")?;
-        events.into_iter().for_each(|event| self.event(event));
+        self.poll(tracer)?;
+        if let Some(cost) = self.cost.take() {
+            self.pace = paced(self.interval, self.pace, cost);
+        }
         let length = Nanos::from(self.taken.elapsed());
         if length < self.pace {
             return Ok(false);
         }
         self.taken = Instant::now();
+        let (began, beside) = (cpu_time(), self.cpu_beside);
         let snapshot = tracer.snapshot(timestamping::now()).context("the trace cannot go on")?;
         if self.turns.is_multiple_of(WALKS) {
             self.walk(tracer);
@@ -145,7 +155,7 @@ impl Feed {
             self.history.add(series, length);
             // Before they are read: what is older is let go then.
             self.sockets.show(self.shown_time());
-            self.read_sockets(rights)?;
+            self.read_sockets(tracer, rights)?;
             self.look_for_stuck(tracer);
             self.warm();
             self.find_places();
@@ -154,12 +164,20 @@ impl Feed {
         let used = cpu.0.saturating_sub(self.cpu_before.0);
         self.cpu = used as f64 / length.0.max(1) as f64;
         self.cpu_before = cpu;
-        // The first one has the start in it, and what it finds is waited for.
+        // The first one finds what is there, which is waited for.
         if self.turns > 0 {
-            self.pace = paced(self.interval, self.pace, Nanos(used));
+            self.cost = Some(Nanos(self.cpu_beside.0.saturating_sub(beside.0)));
+            self.costs(began);
         }
         self.turns += 1;
         Ok(true)
+    }
+
+    /// What was done since `began`, by [`cpu_time`], is of this update.
+    pub fn costs(&mut self, began: Nanos) {
+        if let Some(cost) = &mut self.cost {
+            *cost += Nanos(cpu_time().0.saturating_sub(began.0));
+        }
     }
 
     /// Puts what the latest interval took into the strips of the last minute. What still waits is
@@ -187,18 +205,30 @@ impl Feed {
         names.places.extend(places.find(&new, redaction.as_mut()));
     }
 
-    fn read_sockets(&mut self, rights: &Rights) -> anyhow::Result<()> {
+    /// Takes what the tracer has.
+    fn poll(&mut self, tracer: &mut Tracer) -> anyhow::Result<()> {
+        let mut events = Vec::new();
+        let polled = tracer.poll(Duration::ZERO, &mut |event| events.push(event));
+        polled.context("the trace cannot go on")?;
+        events.into_iter().for_each(|event| self.event(event));
+        Ok(())
+    }
+
+    fn read_sockets(&mut self, tracer: &mut Tracer, rights: &Rights) -> anyhow::Result<()> {
         let (mut changes, cpu) = recording::sockets(rights).context("sockets cannot be listed")?;
         self.cpu_beside = cpu;
         if let Some(redaction) = &mut self.redaction {
             redaction.sockets(&mut changes);
         }
         self.sockets.add(changes);
+        // What was closed while they were read is known to the tracer by then.
+        self.poll(tracer)?;
         // Of short connections only the tracer knows whose they were.
         let unnamed = self.sockets.all().filter(|live| live.socket.owner.is_none()).map(|live| live.socket.cookie);
         for cookie in unnamed.collect::<Vec<_>>() {
-            let known = self.connections.get(&ConnectionId(cookie)).filter(|known| known.owner.pid != 0);
-            if let Some(Connection { owner, .. }) = known {
+            let id = ConnectionId(cookie);
+            let used = self.connections.get(&id).map(|known| &known.owner).filter(|owner| owner.pid != 0);
+            if let Some(owner) = used.or_else(|| self.owners.get(&id)) {
                 let (pid, name) = (owner.pid, owner.comm.to_string());
                 let source = OwnerSource::Tracer;
                 self.sockets.name(cookie, || SocketOwner { pid, name, others: 0, source });
@@ -239,6 +269,7 @@ impl Feed {
         slice.hellos.iter().for_each(|(id, server)| self.names.hello(id.0, server));
         self.connections.extend(slice.connections.iter().map(|connection| (connection.id, connection.clone())));
         slice.questions.iter().for_each(|question| self.question(question));
+        slice.exchanges.iter().for_each(|of| self.exchange(of));
         for send in &slice.sends {
             if self.sends.len() == SENDS {
                 self.sends.pop_front();
@@ -266,6 +297,22 @@ impl Feed {
     fn question(&mut self, question: &Question) {
         self.names.question(question);
         self.requests.lookup(question, self.moment());
+    }
+
+    /// A datagram was answered, or a connection of QUIC begins.
+    fn exchange(&mut self, of: &Exchange) {
+        if of.is_quic {
+            self.names.speaks_quic(of.socket.0);
+        }
+        // Of an older socket the first datagram that was seen may be an answer: who asks is told by
+        // the ports alone.
+        let serves = [of.local, of.peer].map(|end| end.port() < EPHEMERAL);
+        if !of.is_quic && serves[0] == serves[1] && self.older.contains(&of.socket.0) {
+            return;
+        }
+        if let Some((key, whole)) = self.requests.exchange(of) {
+            self.heat.add(&key, whole);
+        }
     }
 
     /// Finds sends that nothing is heard of. To look for them goes through all connections, so that
@@ -315,7 +362,16 @@ impl Feed {
                 }
                 self.connections.insert(connection.id, connection);
             }
+            Event::SetUp(of) | Event::Connect(of) => {
+                if let Some(id) = of.connection.filter(|_| of.owner.pid != 0) {
+                    if self.owners.len() >= CONNECTIONS {
+                        self.owners.clear();
+                    }
+                    self.owners.insert(id, of.owner);
+                }
+            }
             Event::Question(question) => self.question(&question),
+            Event::Exchange(of) => self.exchange(&of),
             Event::Head(head) => {
                 // What comes in names this host.
                 if let Head {
@@ -555,6 +611,7 @@ impl Feed {
         if !over && self.drawn && !screen.resized() {
             return Ok(());
         }
+        let began = cpu_time();
         let (rows, in_all) = self.rows(state, over);
         if let Some(rights) = rights.filter(|_| over) {
             self.ask_names(rights, &rows, Duration::ZERO)?;
@@ -580,18 +637,22 @@ impl Feed {
         state.scrolled = state.scrolled.min(placed.above);
         state.placed = placed;
         self.drawn = true;
+        self.costs(began);
         Ok(())
     }
 }
 
-/// How long it is to the next update where `used` was the CPU time since the last one, which came
-/// after `pace`. It grows by steps, so that what one key caused does not stop the screen.
+/// How long it is to the next update where the last one took `used` of CPU time and came after
+/// `pace`. It grows by steps, so that what one key caused does not stop the screen.
 fn paced(interval: Nanos, pace: Nanos, used: Nanos) -> Nanos {
     let (times, time) = MOST_APART;
     let most = Nanos(interval.0.saturating_mul(times)).max(time.max(interval));
     let wanted = used.0.saturating_mul(PART).min(pace.0.saturating_mul(2));
     Nanos(wanted).clamp(interval, most)
 }
+
+/// From this port on, clients get theirs by default (`net.ipv4.ip_local_port_range`).
+const EPHEMERAL: u16 = 32_768;
 
 /// Processes whose ancestors are kept.
 const MOST_ANCESTORS: usize = 1_000;
@@ -607,7 +668,7 @@ pub(super) fn key(known: &Connection) -> SeriesKey {
 }
 
 /// CPU time of this process.
-pub(super) fn cpu_time() -> Nanos {
+pub fn cpu_time() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }

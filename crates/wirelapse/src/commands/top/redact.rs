@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use record::histogram::Series;
 use record::socket::{Socket, SocketChanges};
-use record::{Comm, Connection, Event, IpPrefix, Question, Says};
+use record::{Comm, Connection, Event, Exchange, IpPrefix, Question, Says};
 
 use super::replay::Slice;
 
@@ -91,7 +91,13 @@ impl Redaction {
         slice.sends.iter_mut().for_each(|send| send.owner.comm = self.comm(send.owner.comm));
         slice.requests.iter_mut().for_each(|request| request.owner.comm = self.comm(request.owner.comm));
         slice.questions.iter_mut().for_each(|question| self.question(question));
+        slice.exchanges.iter_mut().for_each(|of| self.exchange(of));
         slice.hellos.iter_mut().for_each(|(_, server)| *server = self.name(Kind::Host, server));
+    }
+
+    fn exchange(&mut self, of: &mut Exchange) {
+        (of.local, of.peer) = (self.end(of.local), self.end(of.peer));
+        of.owner.comm = self.comm(of.owner.comm);
     }
 
     fn comm(&mut self, comm: Comm) -> Comm {
@@ -103,6 +109,8 @@ impl Redaction {
         match event {
             Event::Connection(connection) => self.connection(connection),
             Event::Question(question) => self.question(question),
+            Event::Exchange(of) => self.exchange(of),
+            Event::SetUp(of) | Event::Connect(of) => of.owner.comm = self.comm(of.owner.comm),
             Event::Head(head) => {
                 if let Says::Tls { server: Some(name), .. } = &mut head.says {
                     *name = self.name(Kind::Host, name);

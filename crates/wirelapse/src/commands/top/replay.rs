@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use record::histogram::{Series, SeriesKey};
 use record::socket::{OwnerSource, Socket, SocketChanges, SocketOwner, SocketState, TcpState, Transport};
-use record::{Connection, ConnectionId, Instant, Leg, Monotonic, Nanos, Question, Receive, Request, Send, SenderState};
+use record::{
+    Connection, ConnectionId, Exchange, Instant, Leg, Monotonic, Nanos, Question, Receive, Request, Send, SenderState,
+};
 
 use wire::{CaptureError, PacketReader};
 
@@ -33,6 +35,7 @@ pub struct Slice {
     pub sends: Vec<Send>,
     pub requests: Vec<Request>,
     pub questions: Vec<Question>,
+    pub exchanges: Vec<Exchange>,
     /// The names of servers that connections asked for.
     pub hellos: Vec<(ConnectionId, String)>,
 }
@@ -178,6 +181,7 @@ struct Cell {
     received: Vec<(ConnectionId, Instant<Monotonic>, u64)>,
     requests: Vec<Request>,
     questions: Vec<Question>,
+    exchanges: Vec<Exchange>,
     hellos: Vec<(ConnectionId, String)>,
     states: Vec<(ConnectionId, SocketState)>,
     gone: Vec<ConnectionId>,
@@ -247,6 +251,11 @@ impl Reading {
     /// So many bytes were received, the last of them at this moment.
     pub(super) fn received(&mut self, id: ConnectionId, at: Instant<Monotonic>, bytes: u64) {
         self.cell(at).received.push((id, at, bytes));
+    }
+
+    /// A datagram was answered, or a connection of QUIC begins.
+    pub(super) fn exchanges(&mut self, of: Option<Exchange>, at: Instant<Monotonic>) {
+        self.cell(at).exchanges.extend(of);
     }
 
     /// It asks for the server with this name.
@@ -360,8 +369,9 @@ impl Reading {
             sockets.gone = cell.gone.iter().map(|id| id.0).collect();
             let mut sends = std::mem::take(&mut cell.sends);
             keep_slowest(&mut sends);
-            let Cell { connections, series, requests, questions, hellos, .. } = cell;
-            Slice { connections, series: series.into_values().collect(), sockets, sends, requests, questions, hellos }
+            let Cell { connections, series, requests, questions, exchanges, hellos, .. } = cell;
+            let series = series.into_values().collect();
+            Slice { connections, series, sockets, sends, requests, questions, exchanges, hellos }
         };
         let slices = (first..=last).map(slice).collect();
         Ok(Replay { interval: self.interval, first, slices, shown: 0, speed: 0, sampled })

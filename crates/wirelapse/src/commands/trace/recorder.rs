@@ -246,6 +246,7 @@ fn bytes_of(event: &Event) -> usize {
         Event::Packet(_) => size_of::<record::Packet>(),
         Event::Datagram(_) => size_of::<record::Datagram>(),
         Event::Head(_) => size_of::<record::Head>(),
+        Event::Exchange(_) => size_of::<record::Exchange>(),
         Event::Question(of) => {
             size_of::<record::Question>() + of.name.capacity() + of.kind.capacity() + of.addresses.capacity()
         }

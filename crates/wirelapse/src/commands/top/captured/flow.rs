@@ -10,6 +10,7 @@ use record::{Components, Connection, Instant, Leg, Monotonic, Nanos, Request, Ro
 use wire::{Flags, Segment};
 
 use super::super::replay::Reading;
+use super::datagrams::Datagrams;
 
 /// Segments of one direction whose ACKs are waited for.
 const WAITING: usize = 512;
@@ -26,12 +27,13 @@ const PAUSE: Nanos = Nanos::from_secs(2);
 pub(super) struct Flow {
     pub(super) connection: Connection,
     /// Whether the local end connected.
-    asks: bool,
+    pub(super) asks: bool,
     state: SenderState,
     /// What the local end sends, and what it receives.
     ways: [Half; 2],
     connecting: Option<Instant<Monotonic>>,
     turn: Option<Turn>,
+    pub(super) datagrams: Datagrams,
     pub(super) last: Instant<Monotonic>,
     /// Of this interval.
     sent: u64,
@@ -141,6 +143,7 @@ impl Flow {
             ways: Default::default(),
             connecting: None,
             turn: None,
+            datagrams: Datagrams::default(),
             last: at,
             sent: 0,
             received: 0,
