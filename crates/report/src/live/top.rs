@@ -310,6 +310,8 @@ fn stuck(canvas: &Canvas, top: &Top<'_>) -> Option<Line<'static>> {
 /// On a screen that is narrower than this, so many keys are named.
 const WIDE: usize = 100;
 const KEYS: usize = 6;
+/// On one that is narrower than this, keys stand alone.
+const NARROW: usize = 14;
 
 /// The keys, or what is written or said instead.
 fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
@@ -322,10 +324,11 @@ fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
         return Line::from(Span::styled(canvas.cut(top.message, canvas.width), style(canvas, Ink::Warn)));
     }
     let keys: &[(&str, &str)] = match (top.help, top.choosing, top.opened) {
-        (true, ..) => &[("any key", "back")],
+        (true, ..) => &[("any key", "back"), ("Ctrl-C", "quit")],
         (_, Some(_), _) => &[("Space", "show"), ("+ -", "move"), ("a", "automatic"), ("Enter", "keep")],
         (_, _, Some(_)) if !top.below => &[
             ("q", "quit"),
+            ("?", "help"),
             ("Esc", "back"),
             ("j k", "next"),
             ("PgDn", "more"),
@@ -358,13 +361,14 @@ fn footer(canvas: &Canvas, top: &Top<'_>) -> Line<'static> {
     let gap = if room(2) <= canvas.width { 2 } else { 1 };
     let (mut spans, mut used) = (Vec::new(), 0);
     for (key, what) in keys {
-        let wide = key.width() + 1 + what.width();
+        let said = if canvas.width < NARROW { String::new() } else { format!(" {what}") };
+        let wide = key.width() + said.width();
         if used + wide > canvas.width {
             break;
         }
         used += wide + gap;
         spans.push(Span::styled((*key).to_owned(), style(canvas, Ink::Strong)));
-        spans.push(Span::styled(format!(" {what}{}", " ".repeat(gap)), style(canvas, Ink::Faint)));
+        spans.push(Span::styled(format!("{said}{}", " ".repeat(gap)), style(canvas, Ink::Faint)));
     }
     Line::from(spans)
 }
@@ -639,6 +643,14 @@ mod tests {
         );
         let keys = drawn(40, 10, false, true, &shown(&rows, 0))[9].trim_end().to_owned();
         assert_eq!(keys, "q quit ? help Enter open / filter s sort");
+        let opened = Opened { label: "192.0.2.1".into(), ..Opened::default() };
+        for width in 3..60 {
+            for opened in [None, Some(&opened)] {
+                let last = drawn(width, 10, false, true, &Top { opened, ..shown(&rows, 0) })[9].clone();
+                let words: Vec<&str> = last.split_whitespace().collect();
+                assert!(words.contains(&"q") && words.contains(&"?"), "{width}: {last:?}");
+            }
+        }
         let top = Top { typing: true, filter: "no\u{1b}[2J", rows: &[], ..shown(&rows, 0) };
         let text = drawn(90, 10, false, true, &top).join("\n");
         assert!(text.contains("filter: no\u{fffd}[2J_") && text.contains("the filter takes no row"), "{text}");
