@@ -12,6 +12,7 @@ mod signals;
 mod three_readings;
 mod top;
 mod top_causes;
+mod top_scenes;
 mod trace;
 mod trace_between;
 mod trace_datagrams;
