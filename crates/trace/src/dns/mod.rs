@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(lookups.open, 2);
         let of = handed_on(&mut lookups, 4_000);
         assert_eq!(of.len(), 1);
-        assert_eq!((of[0].owner.pid, of[0].lookup, of[0].took), (8, 1, Some(record::Nanos(2_000))));
+        assert_eq!((of[0].owner.pid, of[0].lookup, of[0].took), (8, 1, Some(Nanos(2_000))));
         assert_eq!(
             (of[0].name.as_str(), of[0].kind.as_str(), of[0].code.as_deref()),
             ("a.b", "AAAA", Some("NXDOMAIN"))
