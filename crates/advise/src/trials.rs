@@ -185,9 +185,9 @@ pub fn compare(
     Ok(Compared { tried, no_time, trials: blocks.trials })
 }
 
-/// The best first: what helps, by how much. Of those that trials cannot tell from the fastest
-/// (`apart`, by the numbers of their twins), and that take less than a worthwhile change longer, the
-/// first is what the largest part of the time waited for.
+/// The best first: what helps, by how much. Of those that trials cannot distinguish from the
+/// fastest (`apart`, by the numbers of their twins), and that take less than a worthwhile change
+/// longer, the first is what the largest part of the time waited for.
 fn ranked(mut tried: Vec<(usize, Tried)>, apart: impl Fn(usize, usize) -> bool) -> Vec<Tried> {
     let change = |t: &Tried| t.worth.change().unwrap_or(f64::INFINITY);
     let group = |t: &Tried| (!t.worth.helps(), !t.level);
@@ -343,15 +343,14 @@ mod tests {
             share: *share,
         };
         let candidates = remedies::ALL.iter().zip(of).map(candidate);
-        let tried = (1..).zip(candidates).map(|(i, candidate)| {
-            (i, Tried { candidate, worth: blocks.worth(i), level: false })
-        });
+        let tried =
+            (1..).zip(candidates).map(|(i, candidate)| (i, Tried { candidate, worth: blocks.worth(i), level: false }));
         let ranked = ranked(tried.collect(), |a, b| blocks.apart(a, b));
         ranked.iter().map(|t| (t.candidate.remedy.name, t.level)).collect()
     }
 
     #[test]
-    fn of_those_that_trials_cannot_tell_apart_the_first_is_what_most_of_the_time_waited_for() {
+    fn of_those_that_trials_cannot_distinguish_the_first_is_what_most_of_the_time_waited_for() {
         let [first, second, third, fourth] = [0, 1, 2, 3].map(|i: usize| remedies::ALL[i].name);
         let of = [
             (0.1, [50.0, 51.0, 49.0, 50.2]),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Datagrams of a UDP socket that alternate: one is sent, and the next one is its answer. Where either
- * end sends several in a row, what answers what cannot be told, and nothing is handed on.
+/* Datagrams of a UDP socket that alternate: one is sent, and the next one is its answer. Where
+ * either end sends several in a row, what answers what cannot be told, and nothing is handed on.
  *
  * QUIC is known by its Initial packets (RFC 9000, section 17.2.2; RFC 9369). Within a connection of
  * it acknowledgements alternate with data, so that of those only the handshake is timed: from the
@@ -10,8 +10,8 @@
 #include "../bpf/headers.h"
 #include "exchange_record.h"
 
-/* One CPU hands on at most a record in so many ns, and so many at once: what is beyond that is
- * counted by its socket. */
+/* One CPU hands on at most a record in so many ns, and so many without delay: what is beyond that
+ * is counted by its socket. */
 #define APART 5000000ULL
 #define AT_ONCE 100
 
@@ -19,7 +19,7 @@ enum { ASKS_UNKNOWN, ASKS_LOCAL, ASKS_PEER };
 
 struct udp_turns {
 	__u64 asked; /* when the datagram passed that has no answer yet; 0: there is none */
-	__u64 initial; /* when the first Initial packet was sent; 0: none, or the handshake is over */
+	__u64 initial; /* when the first Initial packet was sent; 0: none, or it is over */
 	__u8 peer[16];
 	__u16 peer_port;
 	__u8 asks; /* which end */

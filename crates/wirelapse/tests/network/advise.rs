@@ -144,11 +144,15 @@ while True:
 
 #[test]
 fn what_is_set_is_watched_and_put_back_when_it_no_longer_does_what_was_promised() {
-    tier::needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("python3"));
+    tier::needs!(
+        Need::Root,
+        Need::Path("/dev/net/tun"),
+        Need::Path("/sys/kernel/btf/vmlinux"),
+        Need::Program("python3")
+    );
     const SMALL: &str = "4096\t65536\t65536";
     const SETTING: &str = "net.ipv4.tcp_rmem";
-    let lab =
-        Lab::up(&Config::symmetric(Direction { delay: Nanos::from_millis(20), ..Direction::default() })).unwrap();
+    let lab = Lab::up(&Config::symmetric(Direction { delay: Nanos::from_millis(20), ..Direction::default() })).unwrap();
     let here = lab.host(Side::A);
     here.set_sysctl(SETTING, SMALL).unwrap();
     let setting = || here.sysctl(SETTING).unwrap();
@@ -169,7 +173,8 @@ fn what_is_set_is_watched_and_put_back_when_it_no_longer_does_what_was_promised(
     let (pid, _) = client.first_line();
     let pid = pid.trim();
     let mut advise = tier::limit(here.command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
-    let words = ["advise", "-p", pid, "--for", "3s", "--budget", "40s", "--apply", "--watch", "--every", "1s", "--json"];
+    let words =
+        ["advise", "-p", pid, "--for", "3s", "--budget", "40s", "--apply", "--watch", "--every", "1s", "--json"];
     advise.args(words).stdout(Stdio::piped());
     let mut advise = Process::start(&mut advise);
     let (first, rest) = advise.first_line();
