@@ -197,17 +197,22 @@ fn a_server_under_a_task_limit_refuses_and_goes_on() {
     let said = tier::text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("its kernel does not allow it: starting a flow's thread"), "{said}");
-    // No thread for the connection itself. The first are to be there still when the last begins, on
-    // a busy machine too.
-    let clients: Vec<_> = (0..60)
-        .map(|_| wirelapse(&["rr", &serve.address, "--for", "4s"]).stderr(Stdio::piped()).spawn().unwrap())
-        .collect();
+    // No thread for the connection itself: all of them stay until one was refused.
+    let rr = || wirelapse(&["rr", &serve.address, "--for", "60s"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut clients: Vec<_> = (0..60).map(|_| rr()).collect();
+    let mut one_ended = || clients.iter_mut().any(|client| client.try_wait().unwrap().is_some());
+    assert!(tier::wait_for(&mut one_ended), "every client had its thread");
+    for client in &mut clients {
+        if client.try_wait().unwrap().is_none() {
+            assert!(Command::new("kill").args(["-INT", &client.id().to_string()]).status().unwrap().success());
+        }
+    }
     let ended: Vec<_> = clients.into_iter().map(|client| client.wait_with_output().unwrap()).collect();
     let refused = ended.iter().filter(|output| output.status.code() == Some(1)).inspect(|output| {
         let said = tier::text(&output.stderr);
         assert!(said.contains("busy"), "{said}");
     });
-    assert!(refused.count() > 0, "every client had its thread");
+    assert!(refused.count() > 0, "{ended:?}");
     for output in ended.iter().filter(|output| output.status.code() != Some(1)) {
         assert_eq!(output.status.code(), Some(0), "{}", tier::text(&output.stderr));
     }
