@@ -59,7 +59,7 @@ pub use fields::{FieldGroups, FieldHistogram};
 pub use figures::{Slow, TimedFigures};
 pub use flows::{FlowFigures, FlowTable};
 pub use groups::{Group, SeriesHistory, SortBy};
-pub use joining::Requests;
+pub use joining::{CLIENT_PORTS, Requests};
 pub use kind::{LEGS, TimedKind};
 pub use labels::{LabelFigures, LabelTable, grouped};
 pub use limits::Limits;

@@ -82,7 +82,7 @@ pub struct Requests {
 
 /// Linux draws the ports of clients from here on, unless it is set otherwise
 /// (net.ipv4.ip_local_port_range).
-const CLIENT_PORTS: u16 = 32_768;
+pub const CLIENT_PORTS: u16 = 32_768;
 
 /// Who asks: whoever connected, which the kernel shows of most connections that were found. Of the
 /// others the end with a port below those of clients is the server; where that does not decide, the

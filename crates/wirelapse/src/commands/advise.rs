@@ -110,17 +110,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     match args.pid.filter(|_| args.watch) {
         Some(pid) => watch::watch(args, pid, interrupt),
-        None => {
-            let in_force = once(args, interrupt)?;
-            in_force.map_or(Ok(()), |set| {
-                let left = set.applied.left;
-                set.over(left)
-            })
-        }
+        None => once(args, interrupt).map(drop),
     }
 }
 
-/// Advises, and sets what is to be set on this host: that is given back.
+/// Advises, and tries on this host what is to be tried there. Gives what stays set to be watched;
+/// anything else is put back, or left for good, before the page says so.
 fn once(args: &Args, interrupt: Interrupt) -> anyhow::Result<Option<InForce>> {
     let traced = args.pid.map(|pid| Traced::of(pid, args.lasts)).transpose()?;
     let place = match (&traced, &args.capture) {
@@ -140,12 +135,20 @@ fn once(args: &Args, interrupt: Interrupt) -> anyhow::Result<Option<InForce>> {
         None => None,
     };
     advice.applied = in_force.as_ref().map(|set| set.applied.clone());
+    let watched = match in_force {
+        Some(set) if set.applied.left != Left::Watched => {
+            let left = set.applied.left;
+            set.over(left)?;
+            None
+        }
+        other => other,
+    };
     show(args, (&chosen.file, &place), &advice)?;
     if let Some(run) = &args.output.output {
         kept::write(run, workload::provenance(), &chosen.file, &advice, &trials).context("the advice is not kept")?;
         note(&format!("written: {}", run.display()));
     }
-    Ok(in_force)
+    Ok(watched)
 }
 
 impl Args {

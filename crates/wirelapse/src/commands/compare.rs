@@ -52,7 +52,7 @@ pub struct Args {
     /// What the two sides are called in the report: `old,new`; by default by their files, and
     /// BEFORE and AFTER with several runs of each
     #[arg(long, value_name = "FIRST,SECOND", value_parser = two_names, help_heading = heading::OUTPUT)]
-    names: Option<Names>,
+    names: Option<[String; 2]>,
     #[command(flatten)]
     json: Json,
     /// Also write one self-contained HTML file
@@ -66,16 +66,12 @@ pub struct Args {
     force: bool,
 }
 
-/// What both sides are called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Names([String; 2]);
-
 /// `old,new`.
-fn two_names(text: &str) -> Result<Names, String> {
+fn two_names(text: &str) -> Result<[String; 2], String> {
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     match names[..] {
         [first, second] if !first.is_empty() && !second.is_empty() && first != second => {
-            Ok(Names([first, second].map(str::to_owned)))
+            Ok([first, second].map(str::to_owned))
         }
         _ => Err("write two different names with a comma between them, such as old,new".into()),
     }
@@ -151,7 +147,7 @@ impl Args {
     /// What the sides are called: as asked for, else by their files, and by the paths of these
     /// where both are called the same.
     fn names(&self, second: &str) -> [String; 2] {
-        if let Some(Names(names)) = &self.names {
+        if let Some(names) = &self.names {
             return names.clone();
         }
         let names = [self.first(), second].map(|run| name(Path::new(run)));
@@ -177,7 +173,7 @@ mod tests {
 
     #[test]
     fn two_names_are_read_and_anything_else_is_refused() {
-        assert_eq!(two_names("old, new"), Ok(Names(["old".into(), "new".into()])));
+        assert_eq!(two_names("old, new"), Ok(["old".into(), "new".into()]));
         for text in ["", "old", "old,", ",new", "same,same", "a,b,c"] {
             assert!(two_names(text).unwrap_err().contains("old,new"), "{text}");
         }

@@ -22,8 +22,7 @@ pub(super) fn watch(args: &Args, pid: u32, interrupt: Interrupt) -> anyhow::Resu
     let mut first = true;
     loop {
         match once(args, interrupt) {
-            Ok(Some(set)) if set.applied.left == Left::Watched => hold(args, pid, set, interrupt)?,
-            Ok(Some(set)) => set.over(Left::PutBack)?,
+            Ok(Some(set)) => hold(args, pid, set, interrupt)?,
             Ok(None) => {}
             // It may have opened no connection this time.
             Err(error) if !first && error.is::<BadInput>() => note(&format!("nothing is advised now: {error:#}")),

@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         writeln!(out, "{value}")?;
     }
     let names = [(&file_a, a.number), (&file_b, b.number)].map(|(file, n)| format!("{}#{n}", file.display()));
-    let [name_a, name_b] = args.names.as_ref().map_or(&names, |super::Names(names)| names);
+    let [name_a, name_b] = args.names.as_ref().unwrap_or(&names);
     let document = pair::document(
         &Side { name: name_a, report: &a, names: &read_a.names },
         &Side { name: name_b, report: &b, names: &read_b.names },

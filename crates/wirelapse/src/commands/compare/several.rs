@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let sides = [read(&args.runs)?, read(&args.others)?];
-    let names = args.names.as_ref().map_or(NAMES, |super::Names(names)| names.each_ref().map(String::as_str));
+    let names = args.names.as_ref().map_or(NAMES, |names| names.each_ref().map(String::as_str));
     let compared = between::several(names, [&sides[0], &sides[1]]);
     let document = several::document(&compared);
     write(args, document, || output::json_event("runs_comparison", &comparison::json_of_several(&compared)?))

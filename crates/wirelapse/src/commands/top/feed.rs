@@ -15,7 +15,7 @@ use record::{
 };
 use report::live::{Opened, ShownSocket, SlowestSend, Top};
 use summary::live::{self, Heat, Live, Names, Now, RequestHistory, SocketHistory, View};
-use summary::{Group, Requests, SeriesHistory};
+use summary::{CLIENT_PORTS, Group, Requests, SeriesHistory};
 use trace::Tracer;
 
 use super::aim::{self, Criterion};
@@ -306,7 +306,7 @@ impl Feed {
         }
         // Of an older socket the first datagram that was seen may be an answer: who asks is told by
         // the ports alone.
-        let serves = [of.local, of.peer].map(|end| end.port() < EPHEMERAL);
+        let serves = [of.local, of.peer].map(|end| end.port() < CLIENT_PORTS);
         if !of.is_quic && serves[0] == serves[1] && self.older.contains(&of.socket.0) {
             return;
         }
@@ -650,9 +650,6 @@ fn paced(interval: Nanos, pace: Nanos, used: Nanos) -> Nanos {
     let wanted = used.0.saturating_mul(PART).min(pace.0.saturating_mul(2));
     Nanos(wanted).clamp(interval, most)
 }
-
-/// From this port on, clients get theirs by default (`net.ipv4.ip_local_port_range`).
-const EPHEMERAL: u16 = 32_768;
 
 /// Processes whose ancestors are kept.
 const MOST_ANCESTORS: usize = 1_000;
