@@ -87,8 +87,9 @@ static __always_inline void driver_between(struct queue *queue, struct between *
 		bpf_loop(config.slots, driver_one, between, 0);
 }
 
-/* The next send of a packet that goes through a stage. Gives 1 after the last. */
-static __always_inline long packet_next(struct between *of, struct queue *queue)
+/* The next send of a packet that goes through a stage. `more`: it is not the first of the packet.
+ * Gives 1 after the last. */
+static __always_inline long packet_next(struct between *of, struct queue *queue, bool more)
 {
 	struct slot *slot;
 
@@ -102,7 +103,7 @@ static __always_inline long packet_next(struct between *of, struct queue *queue)
 	if (of->driver)
 		slot_driver(queue, slot, of->at, of->now);
 	else if (!of->tagged)
-		slot_sched(queue, slot, of->at, of->tp, of->found, &of->blocked, of->now);
+		slot_sched(queue, slot, of->at, of->tp, more, &of->blocked, of->now);
 	of->found = true;
 	of->at++;
 	return slot->key + 1 == of->until;
@@ -113,7 +114,7 @@ static long packet_one(__u32 i, void *context)
 	struct between *of = context;
 	struct queue *queue = queue_at(of->number);
 
-	return queue ? packet_next(of, queue) : 1;
+	return queue ? packet_next(of, queue, true) : 1;
 }
 
 /* The first send that ends in a packet: `at` is a guess, which is right but for retransmissions and
@@ -129,10 +130,11 @@ static __always_inline __u32 packet_first(struct queue *queue, __u32 number, __u
 }
 
 /* All the sends of a packet. Most packets end with the one send that they hold. A loop calls a
- * function, and where the kernel guards returns each takes 10 ns. */
+ * function, and where the kernel guards returns each takes 10 ns. Only the first has to find out
+ * what held the packet, and the verifier follows that once where the loop does not have it. */
 static __always_inline void packet_sends(struct between *of, struct queue *queue)
 {
-	if (!packet_next(of, queue))
+	if (!packet_next(of, queue, false))
 		bpf_loop(config.slots, packet_one, of, 0);
 }
 

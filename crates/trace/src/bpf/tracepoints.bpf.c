@@ -240,75 +240,106 @@ struct packet {
 	__u32 number;
 	__u32 at;
 	__u32 end;
-	__u16 driver;
-	__u16 found;
 	__u32 blocked; /* by what, before the packet */
 	__u64 now;
 	const struct tcp_sock *tp;
 };
 
-static long packet_one(__u32 i, void *context)
+/* The next send that ends in a packet, and its queue; NULL after the last. */
+static __always_inline struct slot *packet_next(struct packet *packet, struct queue **queue)
 {
-	struct packet *packet = context;
-	struct queue *queue = queue_at(packet->number);
 	struct slot *slot;
 
-	if (!queue || (__s32)(packet->at - queue->tail) >= 0)
-		return 1;
-	slot = slot_at(queue, packet->at);
+	*queue = queue_at(packet->number);
+	if (!*queue || (__s32)(packet->at - (*queue)->tail) >= 0)
+		return NULL;
+	slot = slot_at(*queue, packet->at);
 	if (!slot || !before(slot->key, packet->end))
-		return 1;
-	if (packet->driver)
-		stage_driver(queue, packet->number, slot->key, packet->now);
-	else
-		stage_sched(queue, packet->number, slot->key, packet->tp, packet->found, &packet->blocked, packet->now);
-	packet->found = true;
+		return NULL;
 	packet->at++;
+	return slot;
+}
+
+/* `more`: it is not the first send of the packet. Gives 1 after the last. */
+static __always_inline long sched_next(struct packet *packet, bool more)
+{
+	struct queue *queue;
+	struct slot *slot = packet_next(packet, &queue);
+
+	if (!slot)
+		return 1;
+	stage_sched(queue, packet->number, slot->key, packet->tp, more, &packet->blocked, packet->now);
 	return 0;
 }
 
-/* A packet passes the qdisc or goes to the driver: so does every send that ends in it. */
-static __always_inline int on_packet(struct sk_buff *skb, bool driver)
+static long sched_one(__u32 i, void *context)
+{
+	return sched_next(context, true);
+}
+
+static long driver_one(__u32 i, void *context)
+{
+	struct packet *packet = context;
+	struct queue *queue;
+	struct slot *slot = packet_next(packet, &queue);
+
+	if (!slot)
+		return 1;
+	stage_driver(queue, packet->number, slot->key, packet->now);
+	return 0;
+}
+
+/* A packet of a followed socket passes a stage: where its sends begin. False where there are none,
+ * or not any more. */
+static __always_inline bool packet_of(struct sk_buff *skb, struct packet *packet)
 {
 	struct sock *sk = skb->sk;
-	struct packet packet = {};
 	struct payload payload;
 	__u32 of;
 	struct row *row = row_of_packet(sk, &of);
-	struct queue *queue = row ? queue_of(row, of, &packet.number) : NULL;
+	struct queue *queue = row ? queue_of(row, of, &packet->number) : NULL;
 
 	if (!queue || queue->head == queue->tail)
-		return 0;
-	packet.tp = TCP_SOCK(sk);
-	if (!packet.tp || !payload_of(skb, &payload))
-		return 0;
+		return false;
+	packet->tp = TCP_SOCK(sk);
+	if (!packet->tp || !payload_of(skb, &payload))
+		return false;
 	/* Inside a tunnel the transport header is the tunnel's: then the ports are not this
 	 * socket's. */
 	if (payload.destination != sk->__sk_common.skc_dport || payload.first == payload.end)
-		return 0;
-	packet.end = payload.end;
-	packet.driver = driver;
-	packet.now = bpf_ktime_get_ns();
-	if (before(payload.first, packet.tp->snd_una) && !before(packet.tp->snd_una, packet.end)) {
+		return false;
+	packet->end = payload.end;
+	packet->now = bpf_ktime_get_ns();
+	if (before(payload.first, packet->tp->snd_una) && !before(packet->tp->snd_una, packet->end)) {
 		if (queue->popped)
 			COUNT(after_ack);
-		return 0;
+		return false;
 	}
-	packet.at = slot_search(packet.number, payload.first);
-	bpf_loop(config.slots, packet_one, &packet, 0);
-	return 0;
+	packet->at = slot_search(packet->number, payload.first);
+	return true;
 }
 
+/* A packet passes the qdisc: so does every send that ends in it. Only the first has to find out
+ * what held the packet, and the verifier follows that once where the loop does not have it. */
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(queued, struct sk_buff *skb)
 {
-	return on_packet(skb, false);
+	struct packet packet = {};
+
+	if (packet_of(skb, &packet) && !sched_next(&packet, false))
+		bpf_loop(config.slots, sched_one, &packet, 0);
+	return 0;
 }
 
+/* It goes to the driver. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(started, struct sk_buff *skb)
 {
-	return on_packet(skb, true);
+	struct packet packet = {};
+
+	if (packet_of(skb, &packet))
+		bpf_loop(config.slots, driver_one, &packet, 0);
+	return 0;
 }
 
 /* A segment is about to be looked at: the ACK in it has come. */
