@@ -190,8 +190,10 @@ impl Sender {
     /// program was waiting for room in the send buffer.
     fn was_released(&self, at: u64) -> bool {
         // Away from the sender, later ones have passed that it had not got yet. Round trips vary:
-        // some are shorter than what the distance is taken for.
-        let way = self.distance - self.distance / 8;
+        // some are shorter than what the distance is taken for, and beside the sender the distance
+        // is only how fast its host answers.
+        let slack = (self.distance / 8).max(EXACT);
+        let way = self.distance.saturating_sub(slack);
         let had_come = self.acks.partition_point(|ack| ack.saturating_add(way) <= at);
         let Some(came) = had_come.checked_sub(1).map(|i| self.acks[i].saturating_add(way)) else {
             return false;
@@ -201,7 +203,7 @@ impl Sender {
         let woken = if self.was_small() { 0 } else { WOKEN };
         // It was sent before that came to the sender, and passed here half a round trip later.
         let after = came.saturating_add(self.distance / 8) > self.last;
-        at - came <= self.distance / 8 + (self.distance / 8).max(EXACT).max(woken) && after
+        at - came <= slack + slack.max(woken) && after
     }
 
     /// Whether this goes on where a full segment has just ended.

@@ -95,6 +95,28 @@ fn a_segment_that_fills_the_receive_window_ends_no_write() {
 }
 
 #[test]
+fn a_host_that_answers_faster_than_at_the_handshake_was_released_all_the_same() {
+    use wire::Flags;
+    let mut s = Script::new();
+    // Beside the sender: its ACK of the SYN-ACK took 90 µs, what ACKs let go takes 30 µs.
+    s.send(MS, By::Client, Flags::SYN, 0);
+    s.server.expects = s.client.next;
+    s.send(41 * MS, By::Server, Flags::SYN | Flags::ACK, 0);
+    let t = 41 * MS + 90_000;
+    s.ack(t, By::Client);
+    let full = u32::from(s.client.mss) - 12;
+    for round in 0..5 {
+        let at = t + round * 40 * MS;
+        for i in 0..4 {
+            s.send(at + 30_000 + i * 1_000, By::Client, Flags::ACK, full);
+        }
+        s.ack(at + 40 * MS, By::Server);
+    }
+    let c = Conditions::of(&s.report());
+    assert_eq!(c.script.client, [step(0, 0, u64::from(full) * 20)]);
+}
+
+#[test]
 fn small_segments_that_overtake_an_ack_show_nodelay() {
     let mut s = Script::new();
     let t = s.open(MS, 10 * MS);
