@@ -47,11 +47,6 @@ impl Tier {
         tier
     }
 
-    /// Whether everything in it passed.
-    pub fn passed(&self) -> bool {
-        !self.failed && self.results.iter().all(|program| program.failed.is_empty())
-    }
-
     /// Shows what was kept.
     pub fn show(&self) {
         print!("{}", self.kept);
