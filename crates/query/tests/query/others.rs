@@ -96,7 +96,7 @@ fn python(module: &str) -> Option<&'static Path> {
 fn same(reader: &str, module: &str) {
     tier::needs!(tier::Need::Program("python3"));
     let Some(python) = python(module) else { return };
-    let root = program::thousand();
+    let root = program::few();
     let got = Command::new(python).args(["-c", SAME, reader]).arg(root).output().unwrap();
     assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
     let theirs: Vec<u64> = serde_json::from_slice(&got.stdout).unwrap();
@@ -141,7 +141,7 @@ fn spark_gives_the_same_answer() {
 fn answers_are_those_of_duckdb_to_the_row() {
     tier::needs!(tier::Need::Program("python3"));
     let Some(python) = python("duckdb") else { return };
-    let root = program::thousand();
+    let root = program::few();
     let peers = "SELECT c.remote_address, count(*) AS n, sum(s.bytes) AS b, max(s.total_ns) AS m FROM sends s \
         JOIN connections c ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id GROUP BY 1 ORDER BY 1";
     let queries = [

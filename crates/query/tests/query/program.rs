@@ -48,19 +48,27 @@ pub fn failed(runs: &Path, arguments: &[&str]) -> (i32, String) {
     (done.status.code().unwrap_or(139), String::from_utf8(done.stderr).unwrap())
 }
 
-/// 1,000 runs, which all tests of a program share.
+/// A thousand runs, made once.
 pub fn thousand() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
-    ROOT.get_or_init(|| {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet-2");
-        // Whole or not there.
-        if !root.exists() {
-            let making = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
-            fleet::write(&making, fleet::SMALL);
-            let _ = std::fs::rename(&making, &root);
-        }
-        root
-    })
+    ROOT.get_or_init(|| made("fleet-2", fleet::SMALL))
+}
+
+/// Some of the same, for what does not need so many: each query opens all of them.
+pub fn few() -> &'static Path {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| made("fleet-2-few", fleet::Size { hosts: 8, hours: 6, ..fleet::SMALL }))
+}
+
+/// Whole or not there.
+fn made(name: &str, size: fleet::Size) -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if !root.exists() {
+        let making = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
+        fleet::write(&making, size);
+        let _ = std::fs::rename(&making, &root);
+    }
+    root
 }
 
 /// CPU time of a process so far, in seconds.

@@ -51,7 +51,7 @@ fn host_time_run_and_target_choose_the_parts_that_are_opened() {
 
 #[test]
 fn every_view_and_named_query_answers() {
-    let root = program::thousand();
+    let root = program::few();
     for view in query::VIEWS {
         let rows = lines(root, &format!("SELECT * FROM {} LIMIT 3", view.name));
         let expected = if view.name == "quantiles" { 1 } else { 4 };
@@ -355,7 +355,7 @@ fn a_part_that_cannot_be_read_is_named_by_every_query_of_hours() {
 
 #[test]
 fn errors_say_where_and_what_was_perhaps_meant() {
-    let root = program::thousand();
+    let root = program::few();
     let (status, said) = failed(root, &["SELECT totl_ns FROM sends"]);
     assert_eq!(status, 2);
     assert!(said.contains("line 1, column 8: there is no column totl_ns; is it total_ns?"), "{said}");
@@ -481,7 +481,7 @@ fn copied(from: &Path, to: &Path) {
 
 #[test]
 fn a_page_has_the_answer_and_the_query_and_replaces_a_file_by_force_alone() {
-    let root = program::thousand();
+    let root = program::few();
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("answer.html");
     let sql = "SELECT host, count(*) AS n FROM sends WHERE host < 'web-003' GROUP BY host ORDER BY host";
@@ -554,7 +554,7 @@ fn runs_are_decoded_without_a_right_of_roots() {
 
 #[test]
 fn answers_come_as_table_json_csv_and_parquet() {
-    let root = program::thousand();
+    let root = program::few();
     let sql = "SELECT host, time, total_ns, total_ns / 1e6 AS ms FROM sends WHERE host = 'web-001' AND total_ns > 0 ORDER BY time LIMIT 2";
     let table = ask(root, &[sql]);
     assert!(table.lines().next().unwrap().contains("total_ns") && table.lines().count() == 3, "{table}");

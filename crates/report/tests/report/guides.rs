@@ -1,7 +1,7 @@
 //! What the guides tell people to read is on one screen of an ordinary terminal.
 
 use paper::{Canvas, terminal};
-use record::Event;
+use record::{Event, Instant};
 use report::page::trace::describe;
 use report::view::Facts;
 
@@ -36,7 +36,7 @@ fn what_the_guide_on_a_bad_p99_tells_people_to_read_fits_on_a_screen() {
     let mut events = synthetic::trace(14, 300);
     for event in &mut events {
         if let Event::Send(send) = event {
-            send.stamps.call = Some(send.stamps.send);
+            send.stamps.call = Some(Instant::from_nanos(send.stamps.send.as_nanos() - 300));
         }
     }
     let screen = screen(&events, &facts());

@@ -448,7 +448,10 @@ mod tests {
         for trial in &outcome.trials {
             let m = &trial.measured;
             assert!(m.sent > 0 && m.arrived == [m.sent; 2], "{trial:?}");
-            assert_eq!((m.matched, m.lost, m.duplicated, m.unexplained), (m.sent, 0, 0, 0), "{trial:?}");
+            // A busy machine does not empty a technique's memory in time, and the kernel counts
+            // what it drops then.
+            let each = [m.matched + m.lost, m.matched + m.unexplained];
+            assert_eq!((each, m.duplicated), (m.dropped.map(|dropped| m.sent - dropped), 0), "{trial:?}");
         }
         assert_eq!(outcome.series.len(), 1);
         assert!(outcome.missing.iter().any(|m| m.timestamps == Stamps::Hardware), "{:?}", outcome.missing);

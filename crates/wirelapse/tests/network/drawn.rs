@@ -184,7 +184,8 @@ fn datagrams_in_bursts_wait_for_each_other_and_keep_their_rate() {
             continue;
         }
         let delay = |said: &Value, of: &str| figure(said, &format!("/one_way_delay/{of}_ns"));
-        assert!(delay(&many, "max") >= 10.4e6 && delay(&many, "p50") >= 4e6, "{words:?} {many}");
+        // 20 of them take 10 ms; where a busy sender is held up in a burst the last wait less.
+        assert!(delay(&many, "max") >= 9e6 && delay(&many, "p50") >= 4e6, "{words:?} {many}");
         assert!(delay(&one, "p50") < 4e6, "{words:?} {one}");
         let sent = |said: &Value| said["sent"].as_f64().unwrap();
         assert!((sent(&many) / sent(&one) - 1.0).abs() < 0.15, "{words:?} {one}\n{many}");

@@ -319,12 +319,13 @@ fn shapes_of_jitter_by_ping() {
     let product = |lag: usize| {
         numbered.windows(lag + 1).map(|w| (w[0].1 - mean) * (w[lag].1 - mean)).sum::<f64>() / numbered.len() as f64
     };
-    let correlation = product(1) / product(0);
+    // What a busy machine adds to each time is in the variance alone, and in neither of these.
+    let memory = product(2) / product(1);
     lab.row(
         "memory of jitter, ping (n 1,000)",
         "90 %".into(),
-        format!("{:.0} %", correlation * 100.0),
-        (0.8..0.97).contains(&correlation),
+        format!("{:.0} % (of neighbours, {:.0} %)", memory * 100.0, product(1) / product(0) * 100.0),
+        (0.8..1.0).contains(&memory) && product(1) / product(0) > 0.5,
     );
     assert!(!lab.rows.contains("FAILED"), "{}", lab.rows);
 }
