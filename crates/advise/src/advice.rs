@@ -3,6 +3,7 @@
 use diagnose::conditions::Conditions;
 use record::Nanos;
 use record::conversation::{Limit, Side};
+use record::remedy::{Effect, RemedyRow};
 use serde::{Deserialize, Serialize};
 
 use crate::remedies::{At, Line, Remedy};
@@ -100,20 +101,6 @@ pub struct Together {
     pub n: usize,
 }
 
-/// What a remedy did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Faster.
-    Helps,
-    /// Slower.
-    Harms,
-    /// No difference was seen.
-    NoDifference,
-    /// It could not be tried.
-    NotTried,
-}
-
 /// A remedy and what it was worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -192,6 +179,31 @@ pub struct After {
 }
 
 impl Advice {
+    /// The remedies as rows of its run, of advice that was given at this time (ns since 1970).
+    pub fn rows(&self, at_ns: u64) -> Vec<RemedyRow> {
+        let mut helped = 0;
+        let row = |outcome: &Outcome| {
+            let helps = outcome.effect == Effect::Helps;
+            helped += u64::from(helps);
+            RemedyRow {
+                at_ns,
+                client: self.conditions.client.to_string(),
+                server: self.conditions.server.to_string(),
+                remedy: outcome.remedy.clone(),
+                place: outcome.place.clone(),
+                effect: outcome.effect,
+                rank: if helps { helped } else { 0 },
+                change: outcome.change,
+                change_low: outcome.within.map(|(low, _)| low),
+                change_high: outcome.within.map(|(_, high)| high),
+                before_ns: outcome.before_ns,
+                after_ns: outcome.after_ns,
+                n: outcome.n as u64,
+            }
+        };
+        self.remedies.iter().map(row).collect()
+    }
+
     /// The best remedy, where it is worth a change.
     pub fn best(&self) -> Option<&Outcome> {
         let first = self.remedies.first()?;

@@ -1,6 +1,7 @@
 //! Advice and the trials behind it as a run, which `report` shows again.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use record::columns;
 use serde_json::Value;
@@ -32,6 +33,8 @@ pub fn write(
 ) -> Result<(), store::Error> {
     let writer = Writer::create(path)?;
     writer.table(trials)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    writer.table(&advice.rows(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)))?;
     let outcome = serde_json::to_value(advice).unwrap_or(Value::Null);
     writer.finish(Head { provenance, workload: NAME.into(), config: Value::String(file.into()), outcome })
 }

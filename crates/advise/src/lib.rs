@@ -25,11 +25,12 @@ mod trials;
 mod twin;
 mod watch;
 
-pub use advice::{Advice, After, Applied, Effect, Left, Outcome, Refused, Together, WORTHWHILE, Written};
+pub use advice::{Advice, After, Applied, Left, Outcome, Refused, Together, WORTHWHILE, Written};
 pub use candidates::{Candidate, NotTried, candidates, lost, worth_trying};
 pub use combination::{Combination, combine};
 pub use error::Error;
 pub use fit::{Fit, Fitted, MOST_AGAIN, MOST_APART, MOST_POINTS, fit};
+pub use record::remedy::Effect;
 pub use trial::{Trial, run};
 pub use trials::{Compared, Done, Goal, Limits, Progress, Tried, Worth, compare};
 pub use twin::{End, Twin};

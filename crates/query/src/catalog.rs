@@ -160,6 +160,11 @@ impl Catalog {
                 "a finding on a conversation of a capture",
                 Moment::Epoch("at_ns"),
             ),
+            Shape::of::<record::remedy::RemedyRow>(
+                t,
+                "a remedy and what it was worth, by `wirelapse advise`",
+                Moment::Epoch("at_ns"),
+            ),
         ];
         Self { shapes: shapes.into_iter().map(Arc::new).collect(), text }
     }

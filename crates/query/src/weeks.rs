@@ -7,7 +7,7 @@
 
 use clap::ValueEnum;
 use record::fleet::{
-    FOR_P99, FleetCell, FleetCellHour, FleetEnd, FleetGroup, FleetHour, FleetRun, Group, GroupKind, WEEK,
+    FOR_P99, FleetCell, FleetCellHour, FleetEnd, FleetGroup, FleetHour, FleetRemedy, FleetRun, Group, GroupKind, WEEK,
 };
 use record::table::Record;
 
@@ -19,6 +19,8 @@ const MOST_GROUPS: usize = 1000;
 const MOST_CELLS: usize = 20_000;
 /// Hours of such combinations that are given, of both weeks: of a long period fewer combinations.
 const MOST_CELL_HOURS: u64 = 2_000_000;
+/// Remedies that are named.
+const MOST_REMEDIES: usize = 50;
 /// Runs that are named.
 const MOST_RUNS: usize = 200;
 
@@ -39,6 +41,8 @@ pub enum Rows {
     CellHours,
     /// The runs with the longest mean
     Runs,
+    /// What `wirelapse advise` found that would help, whenever that was
+    Remedies,
 }
 
 /// What is asked.
@@ -85,6 +89,7 @@ impl Ask {
             Rows::Cells => select::<FleetCell>(&self.cells()),
             Rows::CellHours => select::<FleetCellHour>(&self.cell_hours()),
             Rows::Runs => select::<FleetRun>(&self.longest()),
+            Rows::Remedies => select::<FleetRemedy>(&remedies()),
         }
     }
 
@@ -201,6 +206,23 @@ impl Ask {
          GROUP BY h.host, h.run ORDER BY mean_ns DESC, h.host, h.run LIMIT {MOST_RUNS}"
     )
     }
+}
+
+/// What the newest advice of each host on each server says that helps, by worth: the sum of what a
+/// remedy changes.
+fn remedies() -> String {
+    format!(
+        "WITH advice AS (SELECT host, run, server, max(time) AS time FROM remedies GROUP BY host, run, server),
+              newest AS (SELECT host, run, server, row_number() OVER (PARTITION BY host, server ORDER BY time DESC, run DESC) AS age FROM advice),
+              helped AS (SELECT m.remedy, m.place, m.host, d.directory, m.change AS less, row_number() OVER (PARTITION BY m.remedy, m.place ORDER BY m.change, m.host, m.run) AS place_in_order
+                         FROM remedies m JOIN newest n ON n.host = m.host AND n.run = m.run AND n.server = m.server AND n.age = 1
+                         JOIN runs d ON d.host = m.host AND d.run = m.run
+                         WHERE m.effect = 'helps' AND m.change IS NOT NULL)
+         SELECT remedy, place, count(DISTINCT host) AS hosts, max(CASE WHEN place_in_order = 1 THEN host END) AS host,
+                max(CASE WHEN place_in_order = 1 THEN directory END) AS directory, count(*) AS advised,
+                median(less) AS change, min(less) AS most, max(less) AS least
+         FROM helped GROUP BY remedy, place ORDER BY sum(less), remedy, place LIMIT {MOST_REMEDIES}"
+    )
 }
 
 /// The sends themselves, in place of each leg of them.

@@ -200,6 +200,46 @@ columns! {
     mean_ns = mean_ns, "their mean";
 }
 
+/// A remedy that helped twins of connections of the fleet: of the newest advice of each host on
+/// each server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetRemedy {
+    /// What it is called.
+    pub remedy: String,
+    /// Where it is set.
+    pub place: String,
+    /// Hosts that it would help.
+    pub hosts: u64,
+    /// One of them: that with the largest change.
+    pub host: String,
+    /// The run with the advice on that one: its directory below the place.
+    pub directory: String,
+    /// Advice that it stands in.
+    pub advised: u64,
+    /// The change of the time, the median of these: −0.5 is half.
+    pub change: f64,
+    /// The largest, and the smallest.
+    pub most: f64,
+    /// See [`Self::most`].
+    pub least: f64,
+}
+
+columns! {
+    FleetRemedy: "fleet_remedies", "", blank = FleetRemedy {
+        remedy: String::new(), place: String::new(), hosts: 0, host: String::new(), directory: String::new(), advised: 0,
+        change: 0.0, most: 0.0, least: 0.0,
+    };
+    remedy = remedy, "what it is called";
+    place = place, "where it is set";
+    hosts = hosts, "hosts that it would help";
+    host = host, "the one with the largest change";
+    directory = directory, "the run with the advice on that one, below the place";
+    advised = advised, "advice that it stands in";
+    change = change, "the change of the time, the median of these";
+    most = most, "the largest";
+    least = least, "the smallest";
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

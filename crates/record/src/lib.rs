@@ -40,6 +40,7 @@ mod provenance;
 mod question;
 pub mod quic;
 mod receive;
+pub mod remedy;
 mod request;
 mod sampling;
 pub mod script;

@@ -87,6 +87,7 @@ fn tables() -> Vec<(&'static str, String)> {
         of::<traffic::responsiveness::Probe>(),
         of::<traffic::responsiveness::Interval>(),
         of::<store::workload::Figure>(),
+        of::<record::remedy::RemedyRow>(),
         of::<record::conversation::ConversationRow>(),
         of::<record::conversation::FindingRow>(),
         of::<record::dns::Lookup>(),

@@ -65,7 +65,7 @@ fn every_view_and_named_query_answers() {
         assert!(if empty { rows == 1 } else { rows > 1 }, "{}: {text}", named.name);
     }
     // The run of the host with this number missed so many sends; what was inferred has a record.
-    assert_eq!(lines(root, "SELECT max(missed) AS m FROM coverage WHERE host = 'web-031'"), ["m", "31"]);
+    assert_eq!(lines(root, "SELECT max(missed) AS m FROM coverage WHERE host = 'web-007'"), ["m", "7"]);
     let slowest = lines(root, "SELECT total_ns, remote_address FROM slowest ORDER BY total_ns DESC LIMIT 1");
     assert!(
         slowest[1].ends_with(&lines(root, "SELECT max(total_ns) AS m FROM sends")[1].replace('\n', ""))
@@ -686,4 +686,62 @@ fn an_interrupt_ends_a_query_and_only_that_is_said() {
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!((done.status.code(), said.as_str()), (Some(130), "wirelapse-query: cancelled\n"));
     assert!(done.stdout.is_empty());
+}
+
+/// Keeps advice as `wirelapse advise -o` does: a row for each remedy, which helped where it changed
+/// something.
+fn advice(root: &Path, host: &str, run: &str, at_ns: u64, remedies: &[(&str, f64)]) {
+    let path = root.join(format!("host={host}")).join(format!("run={run}"));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let writer = store::workload::Writer::create(&path).unwrap();
+    let row = |(rank, (remedy, change)): (u64, &(&str, f64))| record::remedy::RemedyRow {
+        at_ns,
+        client: "10.0.0.1:5000".into(),
+        server: "10.0.0.2:80".into(),
+        remedy: (*remedy).into(),
+        place: "the client's program".into(),
+        effect: if *change < 0.0 { record::remedy::Effect::Helps } else { record::remedy::Effect::NoDifference },
+        rank,
+        change: Some(*change),
+        change_low: None,
+        change_high: None,
+        before_ns: Some(record::Nanos(1_000_000)),
+        after_ns: None,
+        n: 4,
+    };
+    let rows: Vec<_> = (1..).zip(remedies).map(row).collect();
+    writer.table(&rows).unwrap();
+    let head = store::workload::Head {
+        provenance: record::table::Record::blank(),
+        workload: "advise".into(),
+        config: serde_json::Value::Null,
+        outcome: serde_json::Value::Null,
+    };
+    writer.finish(head).unwrap();
+}
+
+#[test]
+fn what_would_help_most_hosts_is_of_their_newest_advice() {
+    let dir = tempfile::tempdir().unwrap();
+    fleet::run(dir.path(), 0, 0, fleet::SMALL);
+    // The second of web-1 is newer, whatever its name.
+    advice(dir.path(), "web-1", "b", 1_000, &[("bbr", -0.9)]);
+    advice(dir.path(), "web-1", "a", 2_000, &[("TCP_NODELAY", -0.75), ("reno", 0.0)]);
+    advice(dir.path(), "web-2", "a", 1_000, &[("TCP_NODELAY", -0.5), ("bbr", -0.25)]);
+    let words = ["weeks", "--runs", dir.path().to_str().unwrap(), "remedies"];
+    let done = program::command().args(words).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let rows: Vec<serde_json::Value> =
+        String::from_utf8(done.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = |row: &serde_json::Value| {
+        (row["remedy"].as_str().unwrap().to_owned(), row["hosts"].as_u64().unwrap(), row["change"].as_f64().unwrap())
+    };
+    assert_eq!(
+        rows.iter().map(said).collect::<Vec<_>>(),
+        [("TCP_NODELAY".into(), 2, -0.625), ("bbr".into(), 1, -0.25)]
+    );
+    assert_eq!((rows[0]["host"].as_str(), rows[0]["directory"].as_str()), (Some("web-1"), Some("host=web-1/run=a")));
+    assert_eq!((rows[0]["most"].as_f64(), rows[0]["least"].as_f64()), (Some(-0.75), Some(-0.5)));
+    let effects = lines(dir.path(), "SELECT effect, count(*) AS n FROM remedies GROUP BY effect ORDER BY effect");
+    assert_eq!(effects, ["effect,n", "helps,4", "no_difference,1"]);
 }

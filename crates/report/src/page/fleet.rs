@@ -8,7 +8,7 @@ use std::ops::Range;
 use compare::fleet::since::{Slowdown, Slowdowns};
 use compare::fleet::{Became, Grown, Hours, Present, Standing, Verdicts};
 use record::Utc;
-use record::fleet::{FOR_P99, FleetRun, Group, GroupKind};
+use record::fleet::{FOR_P99, FleetRemedy, FleetRun, Group, GroupKind};
 use stats::Estimate;
 
 use super::NONE;
@@ -43,6 +43,8 @@ pub struct Fleet<'a> {
     pub present: &'a [Present],
     /// Runs of the period, those with the longest mean first.
     pub runs: &'a [FleetRun],
+    /// What would help, by worth.
+    pub remedies: &'a [FleetRemedy],
 }
 
 /// The page.
@@ -75,6 +77,8 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
              them together.",
         ));
     }
+    verdict.extend(fleet.remedies.first().map(|best| Clause::finding(would_help(best))));
+    sections.extend(remedies(fleet));
     sections.extend(runs(fleet));
     Document {
         title: format!("Fleet in {}", fleet.place).into(),
@@ -88,6 +92,65 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
         sections,
         ..Document::default()
     }
+}
+
+/// What would help most hosts most.
+fn would_help(of: &FleetRemedy) -> String {
+    let hosts = if of.hosts == 1 { of.host.clone() } else { format!("{} hosts", of.hosts) };
+    let range = if of.advised == 1 { String::new() } else { format!(" ({} to {})", less(of.most), less(of.least)) };
+    format!(
+        "{} ({}) would help {hosts} most: connections took {} less time with it in their twins{range}.",
+        of.remedy,
+        of.place,
+        less(of.change)
+    )
+}
+
+/// A change of the time, of what became faster.
+fn less(change: f64) -> String {
+    quantity::percent(-change)
+}
+
+/// The path of a run, as `report` takes it.
+fn below(fleet: &Fleet<'_>, directory: &str) -> String {
+    format!("{}/{directory}", fleet.place.trim_end_matches('/'))
+}
+
+/// What `wirelapse advise` found for connections of these hosts.
+fn remedies(fleet: &Fleet<'_>) -> Option<Section> {
+    let mut table = Table::new(
+        "Time of a connection less with it, in twins: the newest advice of each host on each server",
+        [
+            Column::text("remedy"),
+            Column::text("where"),
+            Column::figures("hosts"),
+            Column::figures("advised").spare(1),
+            Column::figures("median"),
+            Column::figures("least").spare(0),
+            Column::figures("most"),
+            Column::text("most at"),
+            Column::text("run").spare(2),
+        ],
+    );
+    for of in fleet.remedies {
+        table.push([
+            Cell::from(&of.remedy),
+            Cell::from(&of.place),
+            Cell::count(of.hosts),
+            Cell::count(of.advised),
+            Cell::figure(less(of.change)),
+            Cell::figure(less(of.least)),
+            Cell::figure(less(of.most)),
+            Cell::from(&of.host),
+            below(fleet, &of.directory).into(),
+        ]);
+    }
+    if table.rows.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("What would help");
+    section.table(table);
+    Some(section)
 }
 
 /// An hour since 1970: `2026-11-28 14:00`.
@@ -388,9 +451,8 @@ fn runs(fleet: &Fleet<'_>) -> Option<Section> {
         let n = listed.entry(run.host.as_str()).or_default();
         *n += 1;
         if *n <= RUNS_A_HOST {
-            let directory = format!("{}/{}", fleet.place.trim_end_matches('/'), run.directory);
             let mean = Cell::figure(quantity::time_to(run.mean_ns, 3));
-            table.push([Cell::from(&run.host), Cell::count(run.sends), mean, directory.into()]);
+            table.push([Cell::from(&run.host), Cell::count(run.sends), mean, below(fleet, &run.directory).into()]);
         }
     }
     if table.rows.is_empty() {
@@ -434,10 +496,64 @@ mod tests {
         of(&verdicts, &Slowdowns::default(), present, runs)
     }
 
+    #[test]
+    fn what_would_help_is_said_once_with_the_hosts_and_the_range() {
+        let remedy = |hosts, advised| FleetRemedy {
+            remedy: "TCP_NODELAY".into(),
+            place: "the client's program".into(),
+            hosts,
+            host: "web-1".into(),
+            directory: "host=web-1/run=9".into(),
+            advised,
+            change: -0.5,
+            most: -0.762,
+            least: -0.2,
+        };
+        let with = |remedies: &[FleetRemedy]| {
+            let (verdicts, slowdowns) = (Verdicts::default(), Slowdowns::default());
+            let fleet = Fleet {
+                place: "/runs",
+                newest: 493_848,
+                hours: 493_824..493_848,
+                verdicts: &verdicts,
+                slowdowns: &slowdowns,
+                groups: &[],
+                present: &[],
+                runs: &[],
+                remedies,
+            };
+            document(&fleet)
+        };
+        let page = with(&[remedy(12, 14), remedy(1, 1)]);
+        let said: Vec<String> = page.verdict.iter().map(|clause| clause.text.to_string()).collect();
+        let helps = "TCP_NODELAY (the client's program) would help 12 hosts most: connections took 50 % less time with it in their twins (76 % to 20 %).";
+        assert!(said.iter().any(|clause| clause == helps), "{said:?}");
+        assert_eq!(said.iter().filter(|clause| clause.contains("would help")).count(), 1);
+        let one = with(&[remedy(1, 1)]);
+        let said = one.verdict.last().unwrap().text.to_string();
+        assert!(
+            said.ends_with("would help web-1 most: connections took 50 % less time with it in their twins."),
+            "{said}"
+        );
+        let section = page.sections.iter().find(|section| section.title == "What would help").unwrap();
+        assert!(format!("{section:?}").contains("/runs/host=web-1/run=9"));
+        assert!(with(&[]).sections.iter().all(|section| section.title != "What would help"));
+    }
+
     /// 24 hours to 2026-05-04 00:00.
     fn of(verdicts: &Verdicts, slowdowns: &Slowdowns, present: &[Present], runs: &[FleetRun]) -> Document {
         let hours = 493_824..493_848;
-        document(&Fleet { place: "/runs", newest: hours.end, hours, verdicts, slowdowns, groups: &[], present, runs })
+        document(&Fleet {
+            place: "/runs",
+            newest: hours.end,
+            hours,
+            verdicts,
+            slowdowns,
+            groups: &[],
+            present,
+            runs,
+            remedies: &[],
+        })
     }
 
     fn slowdown(name: &str, hours: Range<u64>, factor: f64, error: f64) -> Slowdown {

@@ -3,7 +3,7 @@
 use compare::fleet::since::{Asked, slowdowns};
 use compare::fleet::{self, Hours, Present};
 use paper::document::Document;
-use record::fleet::{FleetCell, FleetEnd, FleetGroup, FleetHour, FleetRun, Group, WEEK};
+use record::fleet::{FleetCell, FleetEnd, FleetGroup, FleetHour, FleetRemedy, FleetRun, Group, WEEK};
 use record::table::Record;
 use record::{Nanos, Utc};
 use report::page::fleet::{Fleet, date};
@@ -140,6 +140,7 @@ pub fn document(runs: &str, when: When) -> anyhow::Result<Document> {
     let around = Period { runs, start: hours.start.saturating_sub(AROUND), end: newest.min(hours.end + AROUND) };
     let slowdowns = slowdowns(&around.rows("cell-hours", &[])?, &asked);
     let longest: Vec<FleetRun> = period.rows("runs", &[])?;
+    let remedies: Vec<FleetRemedy> = period.rows("remedies", &[])?;
     Ok(report::page::fleet::document(&Fleet {
         place: runs,
         hours,
@@ -149,6 +150,7 @@ pub fn document(runs: &str, when: When) -> anyhow::Result<Document> {
         groups: &groups,
         present: &Present::of(&there),
         runs: &longest,
+        remedies: &remedies,
     }))
 }
 
