@@ -53,9 +53,12 @@ fn all() -> Vec<Tier> {
     });
     first.retain(|program| !program.is_apart());
     let (built, is_built) = channel();
+    let (over, is_over) = channel();
     let (tests, others) = thread::scope(|scope| {
-        let others = scope.spawn(|| beside(built));
+        let others = scope.spawn(|| beside(built, is_over));
         let tests = Tier::shown(ON_THIS_KERNEL, |tier| on_this_kernel(tier, &first, &is_built));
+        // Nothing is sent: it ends, even where the tests panic.
+        drop::<Sender<()>>(over);
         println!("\n== waiting for what goes beside them");
         (tests, others.join().expect("no tier panics"))
     });
@@ -72,8 +75,10 @@ fn on_this_kernel(tier: &mut Tier, first: &[Program], built: &Receiver<Vec<Progr
 }
 
 /// The tests of queries take as long as all others that are apart, so they go beside those, and the
-/// guests after them: with more at once each of them only takes longer.
-fn beside(built: Sender<Vec<Program>>) -> Vec<Tier> {
+/// guests after them: with more at once each of them only takes longer. Beside the tests on this
+/// kernel a guest gets so little of the CPUs that its own limits of time run out: they wait for the
+/// end of those.
+fn beside(built: Sender<Vec<Program>>, is_over: Receiver<()>) -> Vec<Tier> {
     let mut programs = Vec::new();
     let rest = Tier::kept("rest of the build", |tier| programs = rest_of_the_build(tier));
     // It is not received where the tests on this kernel panicked, and then nothing is lost.
@@ -81,11 +86,10 @@ fn beside(built: Sender<Vec<Program>>) -> Vec<Tier> {
     programs.retain(Program::is_apart);
     let (queries, pure): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_of_queries);
     thread::scope(|scope| {
-        let second = scope.spawn(|| {
-            [
-                Tier::kept("tests of queries", |tier| tier.programs(&queries)),
-                Tier::kept("tests in other kernels", Tier::guests),
-            ]
+        let second = scope.spawn(move || {
+            let queries = Tier::kept("tests of queries", |tier| tier.programs(&queries));
+            let _ = is_over.recv();
+            [queries, Tier::kept("tests in other kernels", Tier::guests)]
         });
         let first = [
             Tier::kept("checks", |tier| tier.command("check/run", &[])),
