@@ -68,8 +68,6 @@ pub(crate) struct Counters {
     pub(crate) full_shrunk: u64,
     pub(crate) full_least: u64,
     pub(crate) full_most: u64,
-    /// The end of the data with which its sender last filled the receive window.
-    pub(crate) filled: u64,
     /// The packet that closed its window last.
     pub(crate) zero_number: u64,
     /// When the last duplicate ACK or SACK block came, whatever became of it.
@@ -120,7 +118,6 @@ static NOTHING: Counters = Counters {
     full_most: 0,
     repairing: None,
     lockstep: None,
-    filled: 0,
     zero_number: 0,
     disordered_at: 0,
 };

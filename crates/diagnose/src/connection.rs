@@ -245,6 +245,13 @@ impl Connection {
         self.last_at ^ self.last_data ^ self.application() ^ self.halves[0].touch() ^ self.halves[1].touch()
     }
 
+    /// The same of the memory that those lines point to.
+    #[inline(always)]
+    pub(crate) fn touch_further(&self) -> u64 {
+        let idle = self.idle.as_ref().map_or(0, |idle| idle.touch());
+        idle ^ self.halves[0].touch_further() ^ self.halves[1].touch_further()
+    }
+
     /// As [`Connection::take`], where that is not called for every packet.
     #[inline(never)]
     pub(crate) fn take_first(&mut self, way: Way, s: &Segment) {
@@ -327,7 +334,7 @@ impl Connection {
         let held_up = self.echoed(way, s, now);
         let h = &mut self.halves[way];
         let ids_skipped = h.datagrams.skipped_ids(s, h.sizes.limit());
-        let was_filled = self.halves[way].has_filled();
+        let was_filled = self.halves[way].filled;
         let Taken { data, opens_hole } = self.take_data(way, s, now, lag);
         if s.flags.contains(Flags::RST) && self.halves[way].anomalies.reset.is_none() {
             self.halves[way].anomalies.reset = Some((s.number, now));

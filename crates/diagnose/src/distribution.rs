@@ -123,6 +123,15 @@ impl Distribution {
         }
     }
 
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        match &self.kept {
+            Kept::Exact(_) => 0,
+            Kept::Buckets(buckets) => u64::from(buckets.pending[0] ^ u32::from(buckets.waiting)),
+        }
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.count

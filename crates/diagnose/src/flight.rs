@@ -40,6 +40,13 @@ pub(crate) struct Acked {
 }
 
 impl Flight {
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        let ends = [self.list.front(), self.list.back()].map(|sent| sent.map_or(0, |sent| sent.end));
+        ends[0] ^ ends[1]
+    }
+
     /// Adds a segment of new data, at the end or into a gap.
     #[inline(never)]
     pub(crate) fn push(&mut self, sent: Sent) {

@@ -130,6 +130,13 @@ impl Held {
         }
     }
 
+    /// The same of what that points to.
+    fn touch_further(&self) {
+        if let Self::Followed(c) = self {
+            black_box(c.touch_further());
+        }
+    }
+
     /// With what its packets so far have shown.
     fn with<T>(&self, look: impl FnOnce(&Connection) -> T) -> T {
         match self {
@@ -298,10 +305,16 @@ impl Follower {
         trains.arrange(batch, self.options.seed);
         let mut coming = trains.iter();
         let mut next = coming.next().map(|train| (train, self.known(&train.key)));
+        let mut after = coming.next().map(|train| (train, self.known(&train.key)));
         while let Some((train, mut found)) = next {
-            // What the next connection needs comes from memory while this one's packets are taken.
-            next = coming.next().map(|train| (train, self.known(&train.key)));
-            if let Some((_, Some(i))) = next {
+            // What the next connections need comes from memory while this one's packets are taken:
+            // first what all packets need of the one after the next, then what that points to.
+            next = std::mem::replace(&mut after, coming.next().map(|train| (train, self.known(&train.key))));
+            if let Some((next, known)) = next {
+                touch(&batch[next.first()]);
+                known.into_iter().for_each(|i| self.connections[i].touch_further());
+            }
+            if let Some((_, Some(i))) = after {
                 self.connections[i].touch();
             }
             let mut places = trains.places(train).peekable();

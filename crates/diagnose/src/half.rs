@@ -153,6 +153,8 @@ pub(crate) struct Half {
     pub(crate) last_data_at: u64,
     pub(crate) checksums: Checksums,
     pub(crate) pushes: Pushes,
+    /// Whether its latest data filled the receive window.
+    pub(crate) filled: bool,
 
     // For its data.
     pub(crate) sizes: Sizes,
@@ -195,6 +197,15 @@ impl Half {
             ^ u64::from(self.space.peak())
             ^ u64::from(self.rounds.peak)
             ^ u64::from(self.rounds.threshold)
+    }
+
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch_further(&self) -> u64 {
+        let lateness = self.habits.lateness.as_ref().map_or(0, |l| l.touch());
+        let sender = self.sender.as_ref().map_or(0, |s| s.touch());
+        let bursts = self.bursts.as_ref().map_or(0, |b| b.touch());
+        lateness ^ sender ^ bursts ^ self.rtt.touch() ^ self.flight.touch() ^ self.view.touch()
     }
 
     /// Packets of this direction were seen, or acknowledged, without a SYN.
@@ -396,10 +407,11 @@ impl Half {
         self.view.in_flight(self.space.next())
     }
 
-    /// Whether its latest data filled the receive window.
+    /// Bytes up to `end` were seen, or acknowledged.
     #[inline(always)]
-    pub(crate) fn has_filled(&self) -> bool {
-        self.anomalies.filled > START && self.anomalies.filled == self.space.next()
+    pub(crate) fn reach(&mut self, end: u64) {
+        self.filled &= end == self.space.next();
+        self.space.reach(end);
     }
 
     pub(crate) fn outstanding(&self) -> bool {

@@ -72,6 +72,12 @@ impl Trail {
         (!fresh && waited && !bunched).then(|| bytes as f32 * 1e3 / took as f32)
     }
 
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        self.seen
+    }
+
     /// Something comes by at `now`: whether it may show a rate.
     #[inline(always)]
     pub(crate) fn is_due(&mut self, now: u64) -> bool {

@@ -44,6 +44,12 @@ pub(crate) struct Correlation {
 }
 
 impl Correlation {
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        self.n.to_bits() ^ self.xy.to_bits()
+    }
+
     pub(crate) fn add(&mut self, x: f64, y: f64) {
         self.n += 1.0;
         self.x += x;
@@ -140,6 +146,12 @@ impl Rtt {
         let seldom = self.samples.quantile(0.9)?.0;
         let nearer = handshake >= usual.saturating_add(10_000_000) && handshake / 8 >= usual && seldom < handshake / 2;
         nearer.then_some((Nanos(handshake), Nanos(usual)))
+    }
+
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        self.samples.touch() ^ self.detail.as_ref().map_or(0, |d| d.touch())
     }
 
     pub(crate) fn base(&self) -> Option<u64> {
@@ -268,6 +280,13 @@ impl Rtt {
 }
 
 impl Detail {
+    #[inline(always)]
+    fn touch(&self) -> u64 {
+        let value = self.values.front().map_or(0, |value| value.1);
+        let sums = self.with_flight.touch() ^ u64::from(self.stall.is_some());
+        value ^ self.blocks.last().map_or(0, |block| block.min) ^ self.echoes.touch() ^ sums
+    }
+
     /// A value leaves that is newer than those that wait for their echo.
     #[inline(never)]
     fn sent(&mut self, value: u32, at: u64) {

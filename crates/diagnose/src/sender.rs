@@ -72,6 +72,14 @@ pub(crate) struct Sender {
 const ENOUGH: u32 = 4;
 
 impl Sender {
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        let ends = [self.acks.front(), self.acks.back()].map(|ack| ack.map_or(0, |ack| ack.at));
+        let late = self.late_acks.map_or(0, |late| late.late);
+        ends[0] ^ ends[1] ^ self.informed_at ^ self.took ^ self.with_flight.touch() ^ self.clock.touch() ^ late
+    }
+
     /// An ACK with this value passed the capture.
     pub(crate) fn pass(&mut self, value: u32, at: u64, una: u64, edge: u64) {
         let full = self.acks.len() >= WAITING;

@@ -18,6 +18,13 @@ pub(crate) struct Train {
     last: u32,
 }
 
+impl Train {
+    /// The place of its first packet in the batch.
+    pub(crate) fn first(&self) -> usize {
+        self.first as usize
+    }
+}
+
 /// A packet of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Link {

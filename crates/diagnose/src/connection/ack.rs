@@ -65,7 +65,7 @@ impl Connection {
             if p.count.packets > 0 {
                 p.open_hole(p.space.next(), ack, 0, None);
             }
-            p.space.reach(ack);
+            p.reach(ack);
         }
         let duplicate = pure
             && ack == p.space.una()

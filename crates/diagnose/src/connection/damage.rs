@@ -21,7 +21,7 @@ impl Connection {
             let end = start + u64::from(s.payload);
             if start == h.space.next() {
                 h.open_hole(start, end, now, s.network.id);
-                h.space.reach(end);
+                h.reach(end);
                 h.sent(start, end, now, s.number, lag);
                 (h.last_data_at, h.last_data_number) = (now, s.number);
                 h.anomalies.damage.get_or_insert_default().open(start, end);

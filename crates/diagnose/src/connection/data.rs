@@ -48,7 +48,7 @@ impl Connection {
             {
                 // One that has filled the window and not received the update that passed the
                 // capture asks for it.
-                let missed_update = h.has_filled() && self.unaware_for(way, s) > lag;
+                let missed_update = h.filled && self.unaware_for(way, s) > lag;
                 let h = &mut self.halves[way];
                 return if peer_window_zero || missed_update {
                     h.anomalies.window_probes += 1;
@@ -123,7 +123,7 @@ impl Connection {
         let payload = u64::from(s.payload);
         let h = &mut self.halves[way];
         let from = h.space.next().max(start);
-        h.space.reach(end);
+        h.reach(end);
         h.sent(from, end, now, s.number, known_lag);
         if payload > 0 {
             if h.restart.is_some() {
@@ -296,7 +296,7 @@ impl Connection {
         // are no new beginning.
         let closed = self.halves[!way].window.is_closed();
         let h = &mut self.halves[way];
-        if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed || h.has_filled() {
+        if h.last_data_at == 0 || h.outstanding() || s.payload == 0 || closed || h.filled {
             return;
         }
         // A sender that waits for an ACK is not idle.
@@ -350,7 +350,7 @@ impl Connection {
         // What comes sooner than an ACK can bring it about was on its way already; and where the
         // window had been full, that was waited for.
         let since = now - late.at;
-        if answers || h.has_filled() || since < lag - lag / 4 || since > at_once(lag) {
+        if answers || h.filled || since < lag - lag / 4 || since > at_once(lag) {
             return;
         }
         let full = h.sizes.is_full(s.payload);
@@ -376,14 +376,14 @@ impl Connection {
         if !known || h.view.edge() <= START || room >= size {
             return;
         }
-        let (next, window) = (h.space.next(), h.view.edge().saturating_sub(h.view.una()));
+        let window = h.view.edge().saturating_sub(h.view.una());
         // A window of less than three segments is full with a single one.
         let narrow = window < 3 * size && h.sizes.is_full(h.sizes.last());
         if u64::from(h.in_flight()) < 2 * size && !narrow {
             return;
         }
+        h.filled = true;
         let counters = &mut *h.anomalies;
-        counters.filled = next;
         if counters.full_windows == 0 {
             counters.full_least = window;
         }

@@ -97,7 +97,7 @@ impl Connection {
     fn window_holds(&self, way: Way) -> bool {
         let (h, window) = (&self.halves[way], &self.halves[!way].window);
         let small = || {
-            h.has_filled()
+            h.filled
                 && window.scale_is_known()
                 && window.size() < window.largest().div_ceil(2).min(h.sizes.largest().into())
         };

@@ -102,7 +102,7 @@ impl Connection {
         let held_up = !beside && self.echoed(way, s, now);
         let h = &mut self.halves[way];
         h.datagrams.skipped_ids(s, h.sizes.limit());
-        let (start, was_filled) = (h.space.next(), h.has_filled());
+        let (start, was_filled) = (h.space.next(), h.filled);
         let data = if pure { Data::None } else { Data::New };
         if !pure {
             h.count_payload(s.payload.into());

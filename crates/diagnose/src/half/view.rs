@@ -38,6 +38,12 @@ impl PassedAck {
 }
 
 impl View {
+    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        self.on_the_way.as_ref().and_then(|queue| queue.front()).map_or(0, |ack| ack.at)
+    }
+
     /// The sender sent its first packet.
     pub(crate) fn begin(&mut self) {
         self.una = START;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Two of them stay in the second level of a core's cache, beside what follows the packets.
 const SIZE: usize = 128 << 10;
-/// By so many a reader may be ahead of the last one: 4 MiB, a few batches of segments.
-const AHEAD: usize = 32;
+/// By so many a reader may be ahead of the last one: 2 MiB, a few batches of segments.
+const AHEAD: usize = 16;
 
 /// A regular file up to the size that it had at first.
 ///
