@@ -152,11 +152,12 @@ fn congestion_window(summary: &TraceSummary) -> Text {
                 .and(code("wirelapse study congestion"))
                 .and(" shows what another congestion control is worth.")
         }
-        None => Text::from("the congestion window is what limits. ")
-            .and(code("wirelapse analyze"))
-            .and(" on a capture says whether losses keep it small, and ")
-            .and(code("wirelapse study congestion"))
-            .and(" what another congestion control is worth."),
+        None => Text::from(format!(
+            "the congestion window is what limits, and losses make it smaller: {} retransmitted. ",
+            were(summary.retransmissions(), "segment")
+        ))
+        .and(code("wirelapse study congestion"))
+        .and(" shows what another congestion control is worth."),
     }
 }
 
@@ -226,20 +227,29 @@ fn paced(summary: &TraceSummary) -> Text {
              No setting of this host makes it faster. ",
             rate.map_or_else(String::new, |rate| format!(" ({} a second at last)", quantity::whole(quantity::bytes(rate))))
         ))
-        .and(code("wirelapse analyze"))
-        .and(" on a capture shows whether losses or others' traffic take part of it."),
+        .and(beside(summary)),
         RateSetBy::NotKnown if looks_for_the_paths => Text::from(
             "TCP paces these sends at the rate that gets through. Neither the peer's window nor the send buffer nor the program held it back, so it \
              is the path's. ",
         )
-        .and(code("wirelapse analyze"))
-        .and(" on a capture shows whether losses or others' traffic take part of it."),
+        .and(beside(summary)),
         RateSetBy::NotKnown => {
             Text::from("TCP paces these sends at the rate at which data arrived before. Neither the peer's window nor the send buffer nor the program \
                  held it back, and no data waited on the path: what sets it cannot be seen from here. ")
                 .and(code("wirelapse study congestion"))
                 .and(" shows what another congestion control is worth.")
         }
+    }
+}
+
+/// What else takes part of a path's rate.
+fn beside(summary: &TraceSummary) -> String {
+    match summary.retransmissions() {
+        0 => "Nothing was retransmitted, so no loss takes part of it; others' traffic cannot be seen from here.".into(),
+        n => format!(
+            "{} retransmitted, so losses take part of it; others' traffic cannot be seen from here.",
+            were(n, "segment")
+        ),
     }
 }
 
@@ -461,6 +471,7 @@ mod tests {
         assert!(window.contains("the peer's window was full for 30\u{a0}% of the time"), "{window}");
         let path = said(WaitReason::Pacing, true, 96, "bbr", 0.0);
         assert!(path.contains("at the rate that the path carries"), "{path}");
+        assert!(path.contains("Nothing was retransmitted, so no loss takes part of it"), "{path}");
     }
 
     #[test]
