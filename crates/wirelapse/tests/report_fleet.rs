@@ -6,8 +6,11 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use record::histogram::{Histogram, Series, SeriesKey};
+use record::remedy::{Effect, RemedyRow};
+use record::table::Record;
 use record::{Coverage, Instant, IpPrefix, Leg, Lost, Nanos, Utc};
 use store::rotating::Rotating;
+use store::workload::{Head, Writer};
 use store::{ClockReading, HistogramRow, Named, Provenance, SamplingAsked, SamplingMethod};
 use tier::draw::normal;
 
@@ -436,4 +439,36 @@ fn an_incident_of_hours_is_named_with_its_hours_by_itself_and_when_asked_for() {
     let out =
         tier::wirelapse!(["report", "--since", "2026-05-12T03:00", "--runs"]).arg(root.path()).output().expect("runs");
     assert!(out.status.code() == Some(2) && tier::text(&out.stderr).contains("ends at 2026-05-12 00:00"), "{out:?}");
+}
+
+#[test]
+fn a_place_with_advice_alone_says_what_would_help() {
+    if !is_there("a_place_with_advice_alone_says_what_would_help") {
+        return;
+    }
+    let root = tempfile::tempdir().expect("a folder");
+    let advised = |effect, change| {
+        let run = root.path().join("host=web-1/run=1");
+        std::fs::create_dir_all(run.parent().expect("below the root")).expect("a folder");
+        let writer = Writer::create(&run).expect("a run");
+        let (remedy, place) = ("TCP_NODELAY".into(), "the client's program".into());
+        writer
+            .table(&[RemedyRow { server: "192.0.2.7:80".into(), remedy, place, effect, change, ..Record::blank() }])
+            .expect("is written");
+        let (config, outcome) = (serde_json::Value::Null, serde_json::Value::Null);
+        writer
+            .finish(Head { provenance: Record::blank(), workload: "advise".into(), config, outcome })
+            .expect("is finished");
+        run
+    };
+    let run = advised(Effect::Helps, Some(-0.5));
+    let said = said(root.path()).text;
+    assert!(said.contains("would help web-1 most: connections took 50\u{a0}% less time with it"), "{said}");
+    assert!(said.contains("what became slower cannot be said"), "{said}");
+
+    std::fs::remove_dir_all(run).expect("is removed");
+    advised(Effect::NoDifference, Some(0.0));
+    let refused = tier::wirelapse!(["report", "--runs"]).arg(root.path()).output().expect("wirelapse runs");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(tier::text(&refused.stderr).contains("no run has histograms"), "{}", tier::text(&refused.stderr));
 }

@@ -78,10 +78,10 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
         ));
     }
     verdict.extend(fleet.remedies.first().map(|best| Clause::finding(would_help(best))));
-    sections.extend(remedies(fleet));
+    sections.extend(remedies(fleet.place, fleet.remedies));
     sections.extend(runs(fleet));
     Document {
-        title: format!("Fleet in {}", fleet.place).into(),
+        title: title(fleet.place).into(),
         about: format!(
             "{length} h to {} UTC, hour by hour against the week before, the same hosts, peers and services · the lower ends of all \
              intervals hold together at 95 %",
@@ -92,6 +92,25 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
         sections,
         ..Document::default()
     }
+}
+
+/// The page of a place where nothing can be compared, as no run has histograms: what would help,
+/// `best` most of all.
+pub fn advised(place: &str, best: &FleetRemedy, by_worth: &[FleetRemedy]) -> Document {
+    let unknown = Text::from("No run has histograms, as ")
+        .and(Text::code("wirelapse agent"))
+        .and(" keeps them, so what became slower cannot be said.");
+    Document {
+        title: title(place).into(),
+        about: "what advice says would help, by worth".into(),
+        verdict: vec![Clause::finding(would_help(best)), Clause::caveat(unknown)],
+        sections: remedies(place, by_worth).into_iter().collect(),
+        ..Document::default()
+    }
+}
+
+fn title(place: &str) -> String {
+    format!("Fleet in {place}")
 }
 
 /// What would help most hosts most.
@@ -112,12 +131,12 @@ fn less(change: f64) -> String {
 }
 
 /// The path of a run, as `report` takes it.
-fn below(fleet: &Fleet<'_>, directory: &str) -> String {
-    format!("{}/{directory}", fleet.place.trim_end_matches('/'))
+fn below(place: &str, directory: &str) -> String {
+    format!("{}/{directory}", place.trim_end_matches('/'))
 }
 
 /// What `wirelapse advise` found for connections of these hosts.
-fn remedies(fleet: &Fleet<'_>) -> Option<Section> {
+fn remedies(place: &str, by_worth: &[FleetRemedy]) -> Option<Section> {
     let mut table = Table::new(
         "Time of a connection less with it, in twins: the newest advice of each host on each server",
         [
@@ -132,7 +151,7 @@ fn remedies(fleet: &Fleet<'_>) -> Option<Section> {
             Column::text("run").spare(2),
         ],
     );
-    for of in fleet.remedies {
+    for of in by_worth {
         table.push([
             Cell::from(&of.remedy),
             Cell::from(&of.place),
@@ -142,7 +161,7 @@ fn remedies(fleet: &Fleet<'_>) -> Option<Section> {
             Cell::figure(less(of.least)),
             Cell::figure(less(of.most)),
             Cell::from(&of.host),
-            below(fleet, &of.directory).into(),
+            below(place, &of.directory).into(),
         ]);
     }
     if table.rows.is_empty() {
@@ -452,7 +471,12 @@ fn runs(fleet: &Fleet<'_>) -> Option<Section> {
         *n += 1;
         if *n <= RUNS_A_HOST {
             let mean = Cell::figure(quantity::time_to(run.mean_ns, 3));
-            table.push([Cell::from(&run.host), Cell::count(run.sends), mean, below(fleet, &run.directory).into()]);
+            table.push([
+                Cell::from(&run.host),
+                Cell::count(run.sends),
+                mean,
+                below(fleet.place, &run.directory).into(),
+            ]);
         }
     }
     if table.rows.is_empty() {
@@ -537,6 +561,11 @@ mod tests {
         );
         let section = page.sections.iter().find(|section| section.title == "What would help").unwrap();
         assert!(format!("{section:?}").contains("/runs/host=web-1/run=9"));
+        let alone = advised("/runs/", &remedy(1, 1), &[remedy(1, 1)]);
+        assert!(
+            alone.verdict[0].text.to_string().starts_with("TCP_NODELAY (the client's program) would help web-1 most")
+        );
+        assert!(format!("{:?}", alone.sections).contains("/runs/host=web-1/run=9"));
         assert!(with(&[]).sections.iter().all(|section| section.title != "What would help"));
     }
 

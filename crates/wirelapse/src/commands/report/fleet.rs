@@ -111,17 +111,23 @@ impl When {
 }
 
 /// The page of the runs below a place: the hours that are asked about against the same of the week
-/// before, and when in them something changed.
+/// before, when in them something changed, and what would help. Where no run has histograms, the
+/// last alone.
 ///
 /// # Errors
-/// [`BadInput`] for a place without runs or histograms, and for hours that cannot be asked about.
+/// [`BadInput`] for a place without runs, or without both histograms and advice, and for hours that
+/// cannot be asked about.
 pub fn document(runs: &str, when: When) -> anyhow::Result<Document> {
     let newest: Vec<FleetEnd> = query::weeks(runs, &["end".into()])?;
+    let remedies: Vec<FleetRemedy> = query::weeks(runs, &["remedies".into()])?;
     let Some(newest) = newest.first().and_then(|end| end.hour) else {
-        return Err(BadInput(format!(
-            "{runs}: no run has histograms, as `wirelapse agent` keeps them; a single run is shown by `wirelapse report RUN`"
-        ))
-        .into());
+        let best = remedies.first().ok_or_else(|| {
+            BadInput(format!(
+                "{runs}: no run has histograms, as `wirelapse agent` keeps them, or advice that helps; \
+                 a single run is shown by `wirelapse report RUN`"
+            ))
+        })?;
+        return Ok(report::page::fleet::advised(runs, best, &remedies));
     };
     // The hour that the latest interval is in, to its end.
     let newest = newest + 1;
@@ -140,7 +146,6 @@ pub fn document(runs: &str, when: When) -> anyhow::Result<Document> {
     let around = Period { runs, start: hours.start.saturating_sub(AROUND), end: newest.min(hours.end + AROUND) };
     let slowdowns = slowdowns(&around.rows("cell-hours", &[])?, &asked);
     let longest: Vec<FleetRun> = period.rows("runs", &[])?;
-    let remedies: Vec<FleetRemedy> = period.rows("remedies", &[])?;
     Ok(report::page::fleet::document(&Fleet {
         place: runs,
         hours,
