@@ -38,6 +38,21 @@ fn captured_at(original: &Twin, side: Side, at_most: Nanos) -> Conditions {
     Conditions::of(&trial.report.expect("packets"))
 }
 
+/// The conditions of an original in which most of the time is this limit's: a machine that holds up
+/// the sender makes another of it.
+fn captured_limited_by(original: &Twin, limit: &str) -> Conditions {
+    let is_most = |c: &Conditions| c.limits.iter().max_by_key(|of| of.1).is_some_and(|most| most.0 == limit);
+    let mut last = captured(original);
+    for _ in 0..2 {
+        if is_most(&last) {
+            break;
+        }
+        last = captured(original);
+    }
+    assert!(is_most(&last), "{:?}", last.limits);
+    last
+}
+
 fn advised(c: Conditions) -> Advice {
     let goal = Goal::likely(&c);
     advised_for(c, goal)
@@ -108,7 +123,7 @@ fn a_receive_buffer_that_is_too_small_for_its_path_is_made_larger() {
     let script = Script { client: vec![step(0, Nanos::ZERO, 2_000_000)], server: vec![] };
     let mut original = original(ms(40), BitRate::mbit(200), script);
     original.ends[1].options.receive_buffer_bytes = Some(65_536);
-    assert_eq!(best(&advised(captured(&original))), "a larger receive buffer");
+    assert_eq!(best(&advised(captured_limited_by(&original, "receive_window"))), "a larger receive buffer");
 }
 
 #[test]
