@@ -109,8 +109,7 @@ fn two_writes_that_wait_for_a_delayed_ack_become_one_or_leave_at_once() {
 #[test]
 fn a_window_without_scaling_is_scaled() {
     tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
-    let script = Script { client: vec![step(0, Nanos::ZERO, 2_000_000)], server: vec![] };
-    let mut original = original(ms(40), BitRate::mbit(200), script);
+    let mut original = original(ms(40), BitRate::mbit(200), upload(2_000_000));
     original.ends[1].sysctls.insert("net.ipv4.tcp_window_scaling".into(), "0".into());
     let c = captured(&original);
     assert!(!c.hosts[1].window_scaling.value && c.hosts[0].window_scaling.value, "{:?}", c.hosts);
@@ -120,10 +119,17 @@ fn a_window_without_scaling_is_scaled() {
 #[test]
 fn a_receive_buffer_that_is_too_small_for_its_path_is_made_larger() {
     tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
-    let script = Script { client: vec![step(0, Nanos::ZERO, 2_000_000)], server: vec![] };
-    let mut original = original(ms(40), BitRate::mbit(200), script);
+    let mut original = original(ms(40), BitRate::mbit(200), upload(2_000_000));
     original.ends[1].options.receive_buffer_bytes = Some(65_536);
     assert_eq!(best(&advised(captured_limited_by(&original, "receive_window"))), "a larger receive buffer");
+}
+
+#[test]
+fn a_send_buffer_that_is_too_small_for_its_path_is_made_larger() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let mut original = original(ms(40), BitRate::mbit(200), upload(2_000_000));
+    original.ends[0].options.send_buffer_bytes = Some(65_536);
+    assert_eq!(best(&advised(captured(&original))), "a larger send buffer");
 }
 
 #[test]

@@ -5,7 +5,7 @@ pub mod lab_path;
 mod observed;
 mod open;
 mod outputs;
-mod packets;
+pub mod packets;
 mod read;
 mod recorder;
 pub mod request;

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -130,17 +130,86 @@ fn captures_of_strangers_are_advised_on_or_it_is_said_why_not() {
     assert!(n >= 5, "{n}");
 }
 
-/// Says its number in the host's namespace, and downloads again and again, each time on a new
-/// connection, until it is ended.
+/// Says its number in the host's namespace, and downloads so many times, each time on a new
+/// connection.
 const DOWNLOADS: &str = "
 import os, socket, sys, time
 print(os.getpid(), flush=True)
-while True:
+for _ in range(int(sys.argv[3])):
     with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as s:
         s.sendall(b'?')
         while s.recv(65536): pass
     time.sleep(0.1)
 ";
+
+const SETTING: &str = "net.ipv4.tcp_rmem";
+const SMALL: &str = "4096\t65536\t65536";
+
+/// A path of 40 ms to a server, and a client whose receive buffer is too small for it.
+struct Downloads {
+    lab: Lab,
+    to: SocketAddr,
+    /// Whether the server is slow.
+    slow: Arc<AtomicBool>,
+}
+
+impl Downloads {
+    fn new() -> Self {
+        let direction = Direction { delay: Nanos::from_millis(20), ..Direction::default() };
+        let lab = Lab::up(&Config::symmetric(direction)).unwrap();
+        lab.host(Side::A).set_sysctl(SETTING, SMALL).unwrap();
+        let there = lab.host(Side::B);
+        let listener = there.run(|| TcpListener::bind((there.ipv4(), 0)).unwrap()).unwrap();
+        let to = listener.local_addr().unwrap();
+        let slow = Arc::new(AtomicBool::new(false));
+        let is_slow = slow.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let is_slow = is_slow.clone();
+                std::thread::spawn(move || serve(stream, &is_slow));
+            }
+        });
+        Self { lab, to, slow }
+    }
+
+    /// A program in the client's host.
+    fn command(&self, program: &str) -> Command {
+        tier::limit(self.lab.host(Side::A).command(program).unwrap())
+    }
+
+    /// The words with which Python downloads so many times.
+    fn words(&self, times: u32) -> [String; 5] {
+        let (to, port) = (self.to.ip().to_string(), self.to.port().to_string());
+        ["-c".into(), DOWNLOADS.into(), to, port, times.to_string()]
+    }
+}
+
+#[test]
+fn the_run_of_a_trace_with_its_packets_is_advised_on() {
+    tier::needs!(
+        Need::Root,
+        Need::Path("/dev/net/tun"),
+        Need::Path("/sys/kernel/btf/vmlinux"),
+        Need::Program("python3")
+    );
+    let downloads = Downloads::new();
+    let folder = tempfile::tempdir().unwrap();
+    let helps = |n: u32| {
+        let traced = folder.path().join(n.to_string());
+        let mut trace = downloads.command(env!("CARGO_BIN_EXE_wirelapse"));
+        trace.args(["trace", "--packets", "--no-live", "-o"]).arg(&traced);
+        let output = trace.args(["--", "python3"]).args(downloads.words(2)).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let output = run(&["advise", traced.to_str().unwrap(), "--budget", "40s", "--json"]);
+        assert!(output.status.success(), "{output:?}");
+        let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let best = &advice["remedies"][0];
+        eprintln!("{best} {}", withheld(&advice));
+        best["effect"] == "helps" && best["remedy"] == "a larger receive buffer"
+    };
+    // On a busy machine a twin may be unlike the original.
+    assert!((1..=3).any(helps));
+}
 
 #[test]
 fn what_is_set_is_watched_and_put_back_when_it_no_longer_does_what_was_promised() {
@@ -150,29 +219,13 @@ fn what_is_set_is_watched_and_put_back_when_it_no_longer_does_what_was_promised(
         Need::Path("/sys/kernel/btf/vmlinux"),
         Need::Program("python3")
     );
-    const SMALL: &str = "4096\t65536\t65536";
-    const SETTING: &str = "net.ipv4.tcp_rmem";
-    let lab = Lab::up(&Config::symmetric(Direction { delay: Nanos::from_millis(20), ..Direction::default() })).unwrap();
-    let here = lab.host(Side::A);
-    here.set_sysctl(SETTING, SMALL).unwrap();
-    let setting = || here.sysctl(SETTING).unwrap();
-    let there = lab.host(Side::B);
-    let listener = there.run(|| TcpListener::bind((there.ipv4(), 0)).unwrap()).unwrap();
-    let to = listener.local_addr().unwrap();
-    let slow = Arc::new(AtomicBool::new(false));
-    let is_slow = slow.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let is_slow = is_slow.clone();
-            std::thread::spawn(move || serve(stream, &is_slow));
-        }
-    });
-    let mut client = tier::limit(here.command("python3").unwrap());
-    client.args(["-c", DOWNLOADS, &to.ip().to_string(), &to.port().to_string()]);
-    let mut client = Process::start(client.stdout(Stdio::piped()));
+    let downloads = Downloads::new();
+    let setting = || downloads.lab.host(Side::A).sysctl(SETTING).unwrap();
+    let mut client = downloads.command("python3");
+    let mut client = Process::start(client.args(downloads.words(u32::MAX)).stdout(Stdio::piped()));
     let (pid, _) = client.first_line();
     let pid = pid.trim();
-    let mut advise = tier::limit(here.command(env!("CARGO_BIN_EXE_wirelapse")).unwrap());
+    let mut advise = downloads.command(env!("CARGO_BIN_EXE_wirelapse"));
     let words =
         ["advise", "-p", pid, "--for", "3s", "--budget", "40s", "--apply", "--watch", "--every", "1s", "--json"];
     advise.args(words).stdout(Stdio::piped());
@@ -193,7 +246,7 @@ fn what_is_set_is_watched_and_put_back_when_it_no_longer_does_what_was_promised(
     let look = lines.next().unwrap();
     assert!(look["kind"] == "advice_look" && look["n"].as_u64() > Some(0), "{look}");
     assert!(look["held"] == true || lines.any(|line| line["held"] == true));
-    slow.store(true, Ordering::Relaxed);
+    downloads.slow.store(true, Ordering::Relaxed);
     let mut broken = 0;
     while broken < 2 {
         let look = lines.next().unwrap();

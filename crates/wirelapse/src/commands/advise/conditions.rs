@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::RunKind;
 
 use crate::commands::analyze::{Source, follow, seed};
+use crate::commands::trace::packets::IN_RUN;
 use crate::exit::BadInput;
 use crate::output;
 
@@ -57,9 +58,6 @@ pub(super) fn read(argument: &str, budget: Nanos) -> anyhow::Result<Chosen> {
     }
     serde_json::from_slice(&out.stdout).context("read the conditions of the connection")
 }
-
-/// The packets of a run, where it has them.
-pub(super) const PACKETS: &str = "packets.pcapng";
 
 /// Reads and writes them: the other process.
 pub(super) fn write(argument: &str, longest: Nanos) -> anyhow::Result<()> {
@@ -108,11 +106,11 @@ fn packets_of(run: &Path) -> anyhow::Result<Source> {
             return Err(BadInput(format!("{shown} is the run of {kind}: name that of a trace, or a capture")).into());
         }
     }
-    let file = run.join(PACKETS);
+    let file = run.join(IN_RUN);
     if !file.exists() {
         return Err(BadInput(format!(
-            "{shown} has no packets ({PACKETS}), which a twin is made from: give `wirelapse advise` the file that \
-             `wirelapse trace --packets -w FILE` writes, or let it trace by itself (`-p PID`)"
+            "{shown} has no packets ({IN_RUN}), which a twin is made from: trace with `--packets -o RUN`, give the file \
+             of `--packets -w FILE`, or let `wirelapse advise` trace by itself (`-p PID`)"
         ))
         .into());
     }

@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use record::Nanos;
 
-use super::conditions::PACKETS;
 use crate::exit::BadInput;
 
 /// A run below a directory that goes with it.
@@ -20,12 +19,9 @@ impl Traced {
         let folder = tempfile::Builder::new().prefix("wirelapse-advise-").tempdir().context("a place for the trace")?;
         let own = std::env::current_exe().context("find this program, to trace with it")?;
         let (pid, lasts) = (pid.to_string(), format!("{}ns", lasts.0));
-        let (run, packets) = (folder.path().join(RUN), folder.path().join(PACKETS));
         let status = Command::new(own)
-            .args(["trace", "-p", &pid, "--for", &lasts, "--packets", "--no-live", "-w"])
-            .arg(&packets)
-            .arg("-o")
-            .arg(&run)
+            .args(["trace", "-p", &pid, "--for", &lasts, "--packets", "--no-live", "-o"])
+            .arg(folder.path().join(RUN))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .status()
@@ -35,7 +31,6 @@ impl Traced {
             Some(2) => return Err(BadInput(format!("process {pid} cannot be traced: see above")).into()),
             _ => anyhow::bail!("the trace of process {pid} failed"),
         }
-        std::fs::rename(packets, run.join(PACKETS)).context("put the packets into the run")?;
         Ok(Self { folder })
     }
 

@@ -22,7 +22,7 @@ use crate::output::ReaderGone;
 use crate::{output, terminal};
 
 /// What the packets are called in a run.
-const IN_RUN: &str = "packets.pcapng";
+pub const IN_RUN: &str = "packets.pcapng";
 
 /// `--packets`, and what belongs to it. As in `capture` and tcpdump where they have the same.
 #[derive(clap::Args)]
