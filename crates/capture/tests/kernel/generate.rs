@@ -48,7 +48,10 @@ fn every_way_sends_each_id_once_and_counts_what_it_sent() {
                 > 0
             {}
             assert_eq!(sent.frames, 5_000, "{sending}");
-            assert_eq!(ids.len() as u64 + sent.dropped, 5_000, "{sending}: {sent:?}");
+            // On a busy machine a frame may find no room on its way, which is counted.
+            let counts = receiver.counts();
+            let lost = sent.dropped + counts.dropped + counts.dropped_by_interface;
+            assert_eq!(ids.len() as u64 + lost, 5_000, "{sending}: {sent:?} {counts:?}");
             assert!(ids.is_sorted_by(|a, b| a < b), "{sending}");
             let gaps = sent.gaps.unwrap();
             assert_eq!(gaps.n, 4_999, "{sending}");
