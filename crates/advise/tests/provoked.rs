@@ -125,14 +125,6 @@ fn a_receive_buffer_that_is_too_small_for_its_path_is_made_larger() {
 }
 
 #[test]
-fn a_send_buffer_that_is_too_small_for_its_path_is_made_larger() {
-    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
-    let mut original = original(ms(40), BitRate::mbit(200), upload(2_000_000));
-    original.ends[0].options.send_buffer_bytes = Some(65_536);
-    assert_eq!(best(&advised(captured(&original))), "a larger send buffer");
-}
-
-#[test]
 fn nothing_on_the_network_helps_a_program_that_thinks() {
     tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
     let client = (0..8).map(|i| step(i * 200, Nanos::ZERO, 100));

@@ -463,7 +463,7 @@ fn a_place_with_advice_alone_says_what_would_help() {
     };
     let run = advised(Effect::Helps, Some(-0.5));
     let said = said(root.path()).text;
-    assert!(said.contains("would help web-1 most: connections took 50\u{a0}% less time with it"), "{said}");
+    assert!(said.contains("would help web-1 most: connections took 50 % less time with it"), "{said}");
     assert!(said.contains("what became slower cannot be said"), "{said}");
 
     std::fs::remove_dir_all(run).expect("is removed");

@@ -29,9 +29,9 @@ pub struct Args {
     /// Run directories
     #[arg(required_unless_present = "fleet", conflicts_with = "fleet", value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Instead of single runs: over all runs below this directory or s3://BUCKET/PREFIX, what became
-    /// slower than the week before, by the histograms of `wirelapse agent`, and what would help, by
-    /// the runs of `wirelapse advise`. Needs the program wirelapse-query
+    /// Instead of single runs: over all runs below this directory or s3://BUCKET/PREFIX, what
+    /// became slower than the week before, by the histograms of `wirelapse agent`, and what would
+    /// help, by the runs of `wirelapse advise`. Needs the program wirelapse-query
     #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", conflicts_with = "json", help_heading = "Fleet")]
     fleet: Option<String>,
     /// With --runs: how much of the newest data to compare, in whole hours
