@@ -41,16 +41,12 @@ fn captured_at(original: &Twin, side: Side, at_most: Nanos) -> Conditions {
 /// The conditions of an original in which most of the time is this limit's: a machine that holds up
 /// the sender makes another of it.
 fn captured_limited_by(original: &Twin, limit: &str) -> Conditions {
-    let is_most = |c: &Conditions| c.limits.iter().max_by_key(|of| of.1).is_some_and(|most| most.0 == limit);
-    let mut last = captured(original);
-    for _ in 0..2 {
-        if is_most(&last) {
-            break;
-        }
-        last = captured(original);
-    }
-    assert!(is_most(&last), "{:?}", last.limits);
-    last
+    let mut seen = Vec::new();
+    let limited = (0..3).map(|_| captured(original)).find(|c| {
+        seen.push(c.limits.clone());
+        c.limits.iter().max_by_key(|of| of.1).is_some_and(|most| most.0 == limit)
+    });
+    limited.unwrap_or_else(|| panic!("{limit} never took most: {seen:?}"))
 }
 
 fn advised(c: Conditions) -> Advice {

@@ -94,19 +94,20 @@ pub fn document(fleet: &Fleet<'_>) -> Document {
     }
 }
 
-/// The page of a place where nothing can be compared, as no run has histograms: what would help,
-/// `best` most of all.
-pub fn advised(place: &str, best: &FleetRemedy, by_worth: &[FleetRemedy]) -> Document {
+/// The page of a place where nothing can be compared, as no run has histograms: what would help.
+/// `None` where nothing would.
+pub fn advised(place: &str, by_worth: &[FleetRemedy]) -> Option<Document> {
+    let best = by_worth.first()?;
     let unknown = Text::from("No run has histograms, as ")
         .and(Text::code("wirelapse agent"))
         .and(" keeps them, so what became slower cannot be said.");
-    Document {
+    Some(Document {
         title: title(place).into(),
         about: "what advice says would help, by worth".into(),
         verdict: vec![Clause::finding(would_help(best)), Clause::caveat(unknown)],
         sections: remedies(place, by_worth).into_iter().collect(),
         ..Document::default()
-    }
+    })
 }
 
 fn title(place: &str) -> String {
@@ -561,7 +562,7 @@ mod tests {
         );
         let section = page.sections.iter().find(|section| section.title == "What would help").unwrap();
         assert!(format!("{section:?}").contains("/runs/host=web-1/run=9"));
-        let alone = advised("/runs/", &remedy(1, 1), &[remedy(1, 1)]);
+        let alone = advised("/runs/", &[remedy(1, 1)]).expect("a page");
         assert!(
             alone.verdict[0].text.to_string().starts_with("TCP_NODELAY (the client's program) would help web-1 most")
         );

@@ -244,13 +244,11 @@ fn paced(summary: &TraceSummary) -> Text {
 
 /// What else takes part of a path's rate.
 fn beside(summary: &TraceSummary) -> String {
-    match summary.retransmissions() {
-        0 => "Nothing was retransmitted, so no loss takes part of it; others' traffic cannot be seen from here.".into(),
-        n => format!(
-            "{} retransmitted, so losses take part of it; others' traffic cannot be seen from here.",
-            were(n, "segment")
-        ),
-    }
+    let losses = match summary.retransmissions() {
+        0 => "Nothing was retransmitted, so no loss takes part".into(),
+        n => format!("{} retransmitted, so losses take part", were(n, "segment")),
+    };
+    format!("{losses} of it; others' traffic cannot be seen from here.")
 }
 
 /// Where the path takes longer than at rest, or may.

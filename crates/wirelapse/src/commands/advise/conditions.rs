@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::RunKind;
 
 use crate::commands::analyze::{Source, follow, seed};
-use crate::commands::trace::packets::IN_RUN;
+use crate::commands::trace::packets;
 use crate::exit::BadInput;
 use crate::output;
 
@@ -106,11 +106,12 @@ fn packets_of(run: &Path) -> anyhow::Result<Source> {
             return Err(BadInput(format!("{shown} is the run of {kind}: name that of a trace, or a capture")).into());
         }
     }
-    let file = run.join(IN_RUN);
+    let file = run.join(packets::IN_RUN);
     if !file.exists() {
         return Err(BadInput(format!(
-            "{shown} has no packets ({IN_RUN}), which a twin is made from: trace with `--packets -o RUN`, give the file \
-             of `--packets -w FILE`, or let `wirelapse advise` trace by itself (`-p PID`)"
+            "{shown} has no packets ({}), which a twin is made from: trace with `--packets -o RUN`, give the file \
+             of `--packets -w FILE`, or let `wirelapse advise` trace by itself (`-p PID`)",
+            packets::IN_RUN
         ))
         .into());
     }

@@ -121,13 +121,12 @@ pub fn document(runs: &str, when: When) -> anyhow::Result<Document> {
     let newest: Vec<FleetEnd> = query::weeks(runs, &["end".into()])?;
     let remedies: Vec<FleetRemedy> = query::weeks(runs, &["remedies".into()])?;
     let Some(newest) = newest.first().and_then(|end| end.hour) else {
-        let best = remedies.first().ok_or_else(|| {
+        return Ok(report::page::fleet::advised(runs, &remedies).ok_or_else(|| {
             BadInput(format!(
                 "{runs}: no run has histograms, as `wirelapse agent` keeps them, or advice that helps; \
                  a single run is shown by `wirelapse report RUN`"
             ))
-        })?;
-        return Ok(report::page::fleet::advised(runs, best, &remedies));
+        })?);
     };
     // The hour that the latest interval is in, to its end.
     let newest = newest + 1;
