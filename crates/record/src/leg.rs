@@ -54,6 +54,8 @@ pub enum LegName {
     PeerSend,
     /// From the first byte of a message to its last.
     Transfer,
+    /// In what the traced program asked others.
+    Upstream,
     /// The total of what has legs.
     Total,
     /// The total of a request.
@@ -63,7 +65,8 @@ pub enum LegName {
 words! {
     LegName: Call = "call", Tcp = "tcp", Udp = "udp", Qdisc = "qdisc", Nic = "nic", Network = "network", Softirq = "softirq", Socket = "socket",
     Wakeup = "wakeup", Gap = "gap", Connect = "connect", Application = "application", Kernel = "kernel", PeerReceive = "peer_receive",
-    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer", Total = "total", Whole = "whole";
+    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer", Upstream = "upstream",
+    Total = "total", Whole = "whole";
 }
 
 impl fmt::Display for LegName {

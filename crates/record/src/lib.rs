@@ -77,7 +77,7 @@ pub use prefix::IpPrefix;
 pub use provenance::{ClockReading, Fired, Observing, Provenance, Receiving, SamplingAsked, SamplingMethod};
 pub use question::Question;
 pub use receive::{Arrival, Receive, ReceiveLeg, ReceiveStage};
-pub use request::{Basis, Component, Components, Message, Moments, Peer, Request, Role};
+pub use request::{Basis, Component, Components, Join, Message, Moments, Peer, Request, Role, Upstream};
 pub use sampling::{Coverage, Ratio, Sampling};
 pub use send::{Congestion, Send, SenderState, Stamps, Unacknowledged};
 pub use sequence::{SeqNumber, StreamOffset};

@@ -251,6 +251,16 @@ impl Lost {
         ]
     }
 
+    /// What was missed that a request or its answer can have been in: while it grows, requests may
+    /// have been under way that are in no record.
+    pub fn missed_of_requests(&self) -> u64 {
+        let sent = self.unrecorded_sends().map(|(n, _)| n);
+        let received = [self.receive_ring_buffer, self.receive_slots_full, self.receive_connections_full];
+        let connections = [self.connections_full, self.connections_late, self.processes_full, self.connection_records];
+        let all = sent.into_iter().chain(received).chain(connections);
+        all.fold(self.receive_missed_bytes, |sum, n| sum.saturating_add(n))
+    }
+
     /// Everything that was watched and has no record, of all kinds.
     pub fn unrecorded(&self) -> u64 {
         let causes = self.unrecorded_by_kind().into_iter().flat_map(|(_, causes)| causes);
@@ -282,6 +292,8 @@ mod tests {
         };
         assert_eq!(missed.unrecorded(), 31);
         assert_eq!(Lost { ring_buffer: u64::MAX, ..missed }.unrecorded(), u64::MAX);
+        // Neither packets nor datagrams hold requests that are not in sends and receives.
+        assert_eq!((missed.missed_of_requests(), noted.missed_of_requests()), (3, 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A request and its answer on one connection, seen from one end, and where its time went.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use crate::table::{Cell, Value};
 use crate::{ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, WaitReason, Waits, columns, wait, words};
@@ -71,11 +72,15 @@ pub enum Component {
     /// From readable until the traced program has read: it was woken up, or was busy with something
     /// else.
     Wakeup,
+    /// At a server that asks others itself, such as a proxy: the time in which its program had a
+    /// request of its own under way for this one ([`Upstream`]).
+    Upstream,
 }
 
 words! {
     Component: Connect = "connect", Application = "application", Tcp = "tcp", Kernel = "kernel", Network = "network", PeerReceive = "peer_receive",
-    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer", Wakeup = "wakeup";
+    PeerApplication = "peer_application", PeerSend = "peer_send", Transfer = "transfer", Wakeup = "wakeup",
+    Upstream = "upstream";
 }
 
 impl fmt::Display for Component {
@@ -143,6 +148,9 @@ pub struct Components {
     pub transfer: Nanos,
     /// [`Component::Wakeup`]; `None` in runs that count it as the program's own.
     pub wakeup: Option<Nanos>,
+    /// [`Component::Upstream`]; `None` but at a server, in requests that were joined with what the
+    /// program asked for them. It is then no part of `application`.
+    pub upstream: Option<Nanos>,
 }
 
 impl Components {
@@ -159,6 +167,7 @@ impl Components {
             Component::PeerSend => self.peer.map(|p| p.send),
             Component::Transfer => Some(self.transfer),
             Component::Wakeup => self.wakeup,
+            Component::Upstream => self.upstream,
         }
     }
 
@@ -166,6 +175,45 @@ impl Components {
     pub fn sum(&self) -> Nanos {
         Component::ALL.into_iter().filter_map(|component| self.get(component)).sum()
     }
+}
+
+/// Whether it is known what a program asked others for the sake of a request that it answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Requests of its own are joined with this one: it was the only one that the program had open
+    /// when it asked.
+    Joined,
+    /// It asked something that may have been for this request or for another, or what it asked was
+    /// not seen to its end.
+    Withheld,
+    /// It was not seen to ask anything for it.
+    #[default]
+    Nothing,
+}
+
+words! { Join: Joined = "joined", Withheld = "withheld", Nothing = "nothing"; }
+
+/// What a program asked others while it worked on a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Upstream {
+    /// Whether that is known. All that follows is of requests that are joined.
+    pub join: Join,
+    /// How many requests of its own.
+    pub requests: u32,
+    /// Whom it asked; of several the one that took longest.
+    pub remote: Option<SocketAddr>,
+    /// Of [`Component::Upstream`], the time in the program that was asked
+    /// ([`Component::PeerApplication`] of those requests); `None` where one of them is not divided,
+    /// or where several were under way at the same time.
+    pub program: Option<Nanos>,
+    /// The same on the network: [`Component::Connect`], [`Component::Network`],
+    /// [`Component::PeerReceive`] and [`Component::PeerSend`].
+    pub network: Option<Nanos>,
+    /// Whether the other ends of all those connections were traced too. The two times are then
+    /// measured, unless a stamp of that end came later than this request was over; otherwise they
+    /// are separated as [`Basis`] says.
+    pub both_ends: bool,
 }
 
 /// One message of an exchange: a run of bytes in one direction.
@@ -212,6 +260,9 @@ pub struct Request {
     pub overlapping: Option<bool>,
     /// What was read of it, with `--http`.
     pub http: Http,
+    /// What the program asked others for it; `None` at a client, of programs that asked nothing at
+    /// all, and where not all of a program's connections were traced, so that nothing is joined.
+    pub upstream: Option<Upstream>,
 }
 
 impl Request {
@@ -264,6 +315,25 @@ impl Request {
             Some(components) => *place(components) = Cell::from_value(value)?,
             None if value == Value::Null => {}
             None => return Err("is there, and application_ns is null"),
+        }
+        Ok(())
+    }
+
+    /// What was asked for it, where it is joined.
+    pub fn joined(&self) -> Option<&Upstream> {
+        self.upstream.as_ref().filter(|upstream| upstream.join == Join::Joined)
+    }
+
+    /// Puts back a field of what was asked for it.
+    fn set_upstream<T: Cell + Default>(
+        &mut self,
+        value: Value<'_>,
+        place: fn(&mut Upstream) -> &mut T,
+    ) -> Result<(), &'static str> {
+        match &mut self.upstream {
+            Some(upstream) if value != Value::Null => *place(upstream) = T::from_value(value)?,
+            None if value != Value::Null => return Err("is there, and upstream_join is null"),
+            _ => {}
         }
         Ok(())
     }
@@ -322,6 +392,7 @@ columns! {
         basis: Basis::OwnAck,
         overlapping: None,
         http: Http::default(),
+        upstream: None,
     };
     connection_id = connection, "its connection";
     role = role, "the end that was traced";
@@ -398,5 +469,20 @@ columns! {
     path = http.path, null "as `method`", "path of the HTTP/1 request without its query; `%XX` stands for what is no visible character of ASCII";
     status = http.status, null "there is no `--http`, or the answer begins with no status line of HTTP/1", "status of the HTTP/1 answer";
     protocol = http.protocol, null "there is no `--http`, or nothing was recognised",
-        "what the request or its connection was seen to be; of `http2`, `upgraded` and `postgresql_pipeline` it is an exchange that may hold several requests, and of `tls_h2_offered` it may be one";
+        "what the request or its connection was seen to be; of `http2`, `upgraded` and `postgresql_pipeline` it is an exchange that may hold several requests, and of `tls_h2_offered` it may be one";    upstream_join = |r| r.upstream.map(|u| u.join), set |r, v| { r.upstream = Option::<Join>::from_value(v)?.map(|join| Upstream { join, ..Upstream::default() }); Ok(()) },
+        null "at a client; the program asked nothing at all; or not all of its connections were traced",
+        "whether the program's own requests to others are joined with this one that it answered";
+    upstream_ns = |r| r.component(Component::Upstream), set |r, v| r.set_optional(v, |c| &mut c.upstream),
+        null "as `application_ns`; and where nothing is joined", "the program waited for what it asked others for this request; no part of `application_ns`";
+    upstream_requests = |r| r.joined().map(|u| u.requests), set |r, v| r.set_upstream(v, |u| &mut u.requests),
+        null "nothing is joined", "requests of its own that are joined";
+    upstream_remote = |r| r.joined().and_then(|u| u.remote), set |r, v| r.set_upstream(v, |u| &mut u.remote),
+        null "nothing is joined", "whom it asked: address and port; of several the one that took longest";
+    upstream_program_ns = |r| r.joined().and_then(|u| u.program), set |r, v| r.set_upstream(v, |u| &mut u.program),
+        null "nothing is joined, one of those requests is not divided, or several were under way at the same time",
+        "of `upstream_ns`, the time in the program that was asked";
+    upstream_network_ns = |r| r.joined().and_then(|u| u.network), set |r, v| r.set_upstream(v, |u| &mut u.network),
+        null "as `upstream_program_ns`", "of `upstream_ns`, the time on the network to that program and back, setting up connections among it";
+    upstream_both_ends = |r| r.joined().map(|u| u.both_ends), set |r, v| r.set_upstream(v, |u| &mut u.both_ends),
+        null "nothing is joined", "the program that was asked was traced too";
 }

@@ -31,6 +31,7 @@ fn named(leg: LegName) -> Hue {
         LegName::Application => 8,
         LegName::Wakeup => 9,
         LegName::Connect => 10,
+        LegName::Upstream => 6,
         LegName::Total | LegName::Whole => return Hue::NEUTRAL,
     })
 }

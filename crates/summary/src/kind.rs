@@ -5,7 +5,7 @@
 use record::{Component, Leg, LegName, LegPlace, PacketLeg, ReceiveLeg, TimedLeg};
 
 /// The most legs that a kind of record has.
-pub const LEGS: usize = 11;
+pub const LEGS: usize = 12;
 
 /// A kind of record with times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,7 @@ const AT_CLIENT: &[TimedLeg] = &[
     TimedLeg::adds(LegName::Transfer, "from the first byte of the answer to its last"),
     TimedLeg::adds(LegName::Wakeup, "from readable until this program had read")
         .within(Component::Application as usize),
+    TimedLeg::adds(LegName::Upstream, "what this program asked others itself"),
     TimedLeg::total(LegName::Whole, "from the first write, or the SYN before it, to the last byte read"),
 ];
 
@@ -56,6 +57,8 @@ const AT_SERVER: &[TimedLeg] = &[
     TimedLeg::adds(LegName::PeerSend, "the peer's kernel, on its way out"),
     TimedLeg::adds(LegName::Transfer, "from the first byte of the request to its last"),
     TimedLeg::adds(LegName::Wakeup, "from readable until this program had read")
+        .within(Component::Application as usize),
+    TimedLeg::adds(LegName::Upstream, "this program waiting for what it asked others")
         .within(Component::Application as usize),
     TimedLeg::total(LegName::Whole, "from the first byte's arrival until the answer was with the driver"),
 ];

@@ -1,11 +1,11 @@
 //! The figures of a summary in the form that machines read (the line `summary` of `docs/json.md`).
 
-use record::{Component, DatagramLeg, Direction, Figures, Leg, Opening, Outcome, ReceiveLeg, Role, WaitReason};
+use record::{Component, DatagramLeg, Direction, Figures, Join, Leg, Opening, Outcome, ReceiveLeg, Role, WaitReason};
 use stats::{Distribution, Quantile};
 
 use crate::{
     BASES, ConnectFigures, DatagramFigures, Drops, LegFigures, NameFigures, PacketFigures, ReceiveFigures,
-    RequestFigures, TraceSummary,
+    RequestFigures, RoleFigures, TraceSummary,
 };
 
 impl TraceSummary {
@@ -141,20 +141,36 @@ fn requests(f: &mut Figures, requests: &RequestFigures) {
             f.number("request_bytes", of.request_bytes);
             f.number("answer_bytes", of.answer_bytes);
             f.group("bases", |f| BASES.iter().zip(of.bases).for_each(|(basis, n)| f.number(basis.name(), n)));
-            f.group("whole", |f| {
-                f.number("n", of.records.total().n());
-                times(f, of.records.total());
-            });
-            f.group("parts", |components| {
-                for component in Component::ALL {
-                    components.group(component.name(), |f| {
-                        f.number("n", of.component(component).n());
-                        times(f, of.component(component));
-                    });
-                }
-            });
+            parts(f, of);
         });
     }
+    let proxied = requests.proxied();
+    f.group("proxied", |f| {
+        f.number("requests", proxied.all());
+        f.number(Join::Joined.name(), proxied.joined());
+        f.number(Join::Withheld.name(), proxied.withheld);
+        f.number(Join::Nothing.name(), proxied.nothing);
+        f.number("both_ends", proxied.both_ends);
+        parts(f, &proxied.of);
+        for (key, of) in [("upstream_program", &proxied.program), ("upstream_network", &proxied.network)] {
+            f.group(key, |f| summed(f, of));
+        }
+    });
+}
+
+/// How long requests took, and their components.
+fn parts(f: &mut Figures, of: &RoleFigures) {
+    f.group("whole", |f| summed(f, of.records.total()));
+    f.group("parts", |components| {
+        for component in Component::ALL {
+            components.group(component.name(), |f| summed(f, of.component(component)));
+        }
+    });
+}
+
+fn summed(f: &mut Figures, of: &Distribution) {
+    f.number("n", of.n());
+    times(f, of);
 }
 
 fn drops(f: &mut Figures, drops: &Drops) {

@@ -23,6 +23,9 @@ pub struct Part {
     whole: u128,
     components: [u128; Component::ALL.len()],
     waits: Waits,
+    /// Those with a time in the program that was asked for them and on the network to it, and the
+    /// sums of both.
+    upstream: (u64, [u128; 2]),
 }
 
 /// The group of a time: larger ones have larger numbers.
@@ -43,6 +46,11 @@ impl Profile {
             *sum += components.get(component).map_or(0, |time| u128::from(time.0));
         }
         part.waits += components.tcp.unwrap_or_default();
+        if let Some((program, network)) = request.joined().and_then(|upstream| upstream.program.zip(upstream.network)) {
+            part.upstream.0 += 1;
+            part.upstream.1[0] += u128::from(program.0);
+            part.upstream.1[1] += u128::from(network.0);
+        }
     }
 
     /// The middle half: without the fastest and the slowest quarter, to within a group. `None` of
@@ -79,6 +87,8 @@ impl Part {
         self.whole += other.whole;
         self.components.iter_mut().zip(other.components).for_each(|(mine, theirs)| *mine += theirs);
         self.waits += other.waits;
+        self.upstream.0 += other.upstream.0;
+        self.upstream.1.iter_mut().zip(other.upstream.1).for_each(|(mine, theirs)| *mine += theirs);
     }
 
     /// How long one of them took, in the mean.
@@ -101,6 +111,13 @@ impl Part {
     pub fn mean_of(&self, component: Component) -> Nanos {
         let at = Component::ALL.into_iter().position(|each| each == component);
         self.mean(at.map_or(0, |at| self.components[at]))
+    }
+
+    /// Of [`Component::Upstream`], what one of them spent in the program that was asked and on the
+    /// network to it, in the mean; `None` where that is not known of each.
+    pub fn upstream(&self) -> Option<[Nanos; 2]> {
+        let (known, sums) = self.upstream;
+        (self.n > 0 && known == self.n).then(|| sums.map(|sum| self.mean(sum)))
     }
 
     /// What held them for the largest part of their waits for TCP.

@@ -9,6 +9,7 @@ use crate::attribution::Attribution;
 use crate::figures::TimedFigures;
 use crate::labels::LabelTable;
 use crate::profile::Profile;
+use crate::proxied::ProxiedFigures;
 use crate::sends::{WaitStats, by_time, count};
 
 /// The figures of the requests that were seen from one kind of end.
@@ -37,7 +38,7 @@ pub struct RoleFigures {
 pub const BASES: [Basis; 3] = [Basis::OwnAck, Basis::LeastRoundTrip, Basis::BothEnds];
 
 impl RoleFigures {
-    fn new(role: Role, limits: &Limits) -> Self {
+    pub(crate) fn new(role: Role, limits: &Limits) -> Self {
         let kind = match role {
             Role::Client => TimedKind::AtClient,
             Role::Server => TimedKind::AtServer,
@@ -56,7 +57,7 @@ impl RoleFigures {
         }
     }
 
-    fn add(&mut self, request: &Request, known: Attribution) {
+    pub(crate) fn add(&mut self, request: &Request, known: Attribution) {
         self.request_bytes = self.request_bytes.saturating_add(request.request.bytes);
         self.answer_bytes = self.answer_bytes.saturating_add(request.answer.bytes);
         if let Some(waits) = request.components.as_ref().and_then(|c| c.tcp) {
@@ -102,17 +103,24 @@ impl RoleFigures {
 #[derive(Clone, Debug)]
 pub struct RequestFigures {
     roles: [RoleFigures; 2],
+    proxied: ProxiedFigures,
 }
 
 impl RequestFigures {
     /// Nothing yet.
     pub fn new(limits: &Limits) -> Self {
-        Self { roles: Role::ALL.map(|role| RoleFigures::new(role, limits)) }
+        Self { roles: Role::ALL.map(|role| RoleFigures::new(role, limits)), proxied: ProxiedFigures::new(limits) }
     }
 
     /// Adds a request on a connection of which this is known.
     pub fn add(&mut self, request: &Request, known: Attribution) {
         self.roles[request.role as usize].add(request, known);
+        self.proxied.add(request, known);
+    }
+
+    /// Those that a program answered with what it asked others; they are among those at the server.
+    pub fn proxied(&self) -> &ProxiedFigures {
+        &self.proxied
     }
 
     /// Those that were seen from this end.

@@ -159,6 +159,7 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
                 peer: None,
                 transfer: Nanos(1_000),
                 wakeup: Some(Nanos(wakeup)),
+                upstream: None,
             };
             let whole = components.sum().0;
             let moments = match role {
@@ -179,6 +180,7 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
                 basis,
                 overlapping: Some(false),
                 http: record::Http::default(),
+                upstream: None,
             };
             events.push(Event::Request(Box::new(one)));
         }

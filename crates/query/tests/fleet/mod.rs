@@ -292,6 +292,7 @@ pub fn others(root: &Path, number: u64, hour: u64, n: u64) {
                 basis: Basis::OwnAck,
                 overlapping: Some(false),
                 http: Http::default(),
+                upstream: None,
             })))
             .unwrap();
         writer

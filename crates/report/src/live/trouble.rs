@@ -52,6 +52,7 @@ pub fn short(trouble: &Trouble) -> String {
             Component::PeerApplication => "peer's program",
             Component::Transfer => "transfer",
             Component::Wakeup => "own program's wake-up",
+            Component::Upstream => "what the program asked",
         }
         .into(),
     }

@@ -28,6 +28,7 @@ fn words(piece: Piece) -> &'static str {
             Component::PeerSend => "the server's kernel, sending",
             Component::Transfer => "the rest of the answer arriving",
             Component::Wakeup => "until the client's program read",
+            Component::Upstream => "what the client's program asked others",
         },
         Piece::There => "… client to server",
         Piece::Back => "… server to client",
@@ -93,6 +94,8 @@ fn next(hosts: &Hosts) -> Option<Text> {
         Component::Wakeup => {
             format!("the client's program reads late: look at its threads, and at how busy {client} is.").into()
         }
+        // Of what a client does, nothing is joined.
+        Component::Upstream => return None,
     })
 }
 

@@ -15,7 +15,7 @@ fn code(text: &str) -> Text {
 }
 
 /// A share of the time that is worth acting on.
-const MOST: f64 = 0.5;
+pub(super) const MOST: f64 = 0.5;
 
 /// A share that is worth acting on where nothing shortens the rest.
 const SOME: f64 = 0.1;
@@ -252,7 +252,7 @@ fn beside(summary: &TraceSummary) -> String {
 }
 
 /// Where the path takes longer than at rest, or may.
-fn on_the_path() -> Text {
+pub(super) fn on_the_path() -> Text {
     Text::from("trace the other end as well (")
         .and(code("wirelapse trace --receive"))
         .and(" there), or let ")
@@ -353,6 +353,8 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<Text> {
             "what came was readable, and this program had not read it yet: it was busy, or waited for a CPU. Look at its threads, and at how busy \
              this host is.".into()
         }
+        // What was asked for requests is said of those that are joined.
+        (Component::Upstream, _) => return None,
         // A server does not divide what its client does.
         (Component::PeerApplication, Role::Server) => return None,
         (Component::Kernel | Component::PeerReceive | Component::PeerSend, _) => return None,
@@ -510,6 +512,7 @@ mod tests {
                 basis,
                 overlapping: Some(false),
                 http: record::Http::default(),
+                upstream: None,
             })));
         }
     }

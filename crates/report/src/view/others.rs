@@ -97,7 +97,7 @@ fn took(summary: &TraceSummary, kind: TimedKind, of: &RoleFigures) -> Text {
 }
 
 /// `median 2.18 ms, p99 122 ms`.
-fn spread(times: &Distribution) -> String {
+pub(super) fn spread(times: &Distribution) -> String {
     let show = |ns: u64| quantity::whole(Nanos(ns));
     let most = || show(times.max().unwrap_or(0));
     match (times.quantile(Quantile::P50), times.quantile(Quantile::P99)) {

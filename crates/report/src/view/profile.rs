@@ -27,7 +27,7 @@ fn spent(part: &Part) -> String {
     format!("{} of {} {}", quantity::whole(time), quantity::whole(whole), place(component, part.reason()))
 }
 
-fn place(component: Component, reason: WaitReason) -> String {
+pub(super) fn place(component: Component, reason: WaitReason) -> String {
     match component {
         Component::Connect => "in setting up the connection".to_owned(),
         Component::Application => "in this program".to_owned(),
@@ -38,6 +38,7 @@ fn place(component: Component, reason: WaitReason) -> String {
         Component::PeerApplication => "in the peer's program".to_owned(),
         Component::Transfer => "from the first byte to the last".to_owned(),
         Component::Wakeup => "until this program had read".to_owned(),
+        Component::Upstream => "waiting for what this program asked others".to_owned(),
     }
 }
 

@@ -7,6 +7,7 @@ use stats::{Distribution, Quantile};
 use super::advice::{advice, is_by_loss};
 use super::connections::{Trouble, trouble};
 use super::others::{drops_of, requests_of, were, words_of};
+use super::proxied::{apart, proxied};
 use super::requests::multiplexed;
 use super::transfers::transfers;
 use super::waits::called;
@@ -48,11 +49,18 @@ fn of_what_was_sent(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
         TimedKind::Receives => !of_requests,
         _ => true,
     });
-    let mut said = Vec::new();
+    // What a proxy took comes before what its two sides took, which says less of where to look.
+    let mut said = proxied(summary);
+    let (is_joined, apart) = (said.iter().any(|clause| clause.next.is_some()), apart(summary));
     for (kind, clauses) in all {
         // What was found of it. What to do about sends is said where they come first, or alone.
         let mut found: Vec<Clause> = clauses.into_iter().take_while(|c| c.kind == ClauseKind::Finding).collect();
         if kind == TimedKind::Sends && !said.is_empty() {
+            found.iter_mut().for_each(|clause| clause.next = None);
+        }
+        // What a program asks others is traced already.
+        let asks = is_joined || (apart.is_some() && kind == TimedKind::AtServer);
+        if asks && requests_of(summary, kind).is_some() {
             found.iter_mut().for_each(|clause| clause.next = None);
         }
         said.append(&mut found);
@@ -60,6 +68,7 @@ fn of_what_was_sent(summary: &TraceSummary, facts: &Facts) -> Vec<Clause> {
         said.extend(requests_of(summary, kind).and_then(multiplexed).map(Clause::caveat));
         said.extend(drops_of(summary, kind).map(Clause::finding));
     }
+    said.extend(apart);
     said
 }
 

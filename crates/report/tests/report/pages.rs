@@ -360,6 +360,7 @@ fn request(i: u64, path: Option<&str>, takes: u64) -> Request {
         basis: Basis::LeastRoundTrip,
         overlapping: Some(false),
         http,
+        upstream: None,
     }
 }
 
@@ -526,6 +527,7 @@ fn neither_the_headline_nor_several_runs_blame_the_path_for_late_acks() {
             basis: Basis::LeastRoundTrip,
             overlapping: Some(false),
             http: record::Http::default(),
+            upstream: None,
         })
     };
     let side = |name: &str, network: u64, peer: u64| {

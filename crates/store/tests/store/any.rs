@@ -9,9 +9,9 @@ use record::table::Record as _;
 use record::{
     Again, Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId,
     ConnectionTotals, CopyInterface, CopyPlace, Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy,
-    Ending, FastOpen, Http, Instant, Judged, Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner,
+    Ending, FastOpen, Http, Instant, Join, Judged, Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner,
     Packet, PacketCopy, Peer, Protocol, Question, Receive, Request, Role, Send, SenderState, SeqNumber, SocketState,
-    Source, Stamps, TcpFlags, Timestamp, Unacknowledged, WaitReason, Waits,
+    Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Upstream, WaitReason, Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -155,8 +155,23 @@ fn components() -> impl Strategy<Value = Option<Components>> {
             peer,
             transfer,
             wakeup,
+            upstream: None,
         },
     ))
+}
+
+/// What was asked for a request with these components: where it is joined, its wait is one of them.
+fn upstream() -> impl Strategy<Value = Option<(Upstream, Nanos)>> {
+    let maybe = || prop::option::of(number().prop_map(Nanos));
+    let remote = prop::option::of((any::<[u8; 4]>(), any::<u16>()).prop_map(SocketAddr::from));
+    let joins = prop::sample::select(Join::ALL.to_vec());
+    let one = (joins, any::<u32>(), remote, maybe(), maybe(), any::<bool>(), number());
+    prop::option::of(one.prop_map(|(join, requests, remote, program, network, both_ends, waited)| {
+        let upstream = Upstream { join, requests, remote, program, network, both_ends };
+        // Of others nothing more is known.
+        let upstream = if join == Join::Joined { upstream } else { Upstream { join, ..Upstream::default() } };
+        (upstream, Nanos(waited))
+    }))
 }
 
 pub fn request() -> impl Strategy<Value = Request> {
@@ -172,32 +187,38 @@ pub fn request() -> impl Strategy<Value = Request> {
         components(),
         bases,
         prop::option::of(any::<bool>()),
-        http(),
+        (http(), upstream()),
     )
-        .prop_map(|(connection, role, owner, request, answer, t, components, basis, overlapping, http)| Request {
-            connection: ConnectionId(connection),
-            role,
-            owner,
-            request,
-            answer,
-            moments: Moments {
-                sent: t[0],
-                first_left: t[1],
-                written: t[2],
-                left: t[3],
-                acked: t[4],
-                arrived: t[5],
-                last_arrived: t[6],
-                ready: t[7],
-                read: t[8],
-                connecting: t[9],
-                connected: t[10],
+        .prop_map(
+            |(connection, role, owner, request, answer, t, components, basis, overlapping, (http, asked))| Request {
+                connection: ConnectionId(connection),
+                role,
+                owner,
+                request,
+                answer,
+                moments: Moments {
+                    sent: t[0],
+                    first_left: t[1],
+                    written: t[2],
+                    left: t[3],
+                    acked: t[4],
+                    arrived: t[5],
+                    last_arrived: t[6],
+                    ready: t[7],
+                    read: t[8],
+                    connecting: t[9],
+                    connected: t[10],
+                },
+                components: components.map(|components| Components {
+                    upstream: asked.filter(|asked| asked.0.join == Join::Joined).map(|asked| asked.1),
+                    ..components
+                }),
+                basis,
+                overlapping,
+                http,
+                upstream: asked.map(|asked| asked.0),
             },
-            components,
-            basis,
-            overlapping,
-            http,
-        })
+        )
 }
 
 fn http() -> impl Strategy<Value = Http> {

@@ -254,6 +254,7 @@ fn check_the_rest(reader: &str, modules: &str) {
             basis: Basis::OwnAck,
             overlapping: Some(i % 4 == 0),
             http: record::Http::default(),
+            upstream: None,
         };
         writer.event(&Event::Request(Box::new(request))).unwrap();
         let packet = Packet {

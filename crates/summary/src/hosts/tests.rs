@@ -35,6 +35,7 @@ fn request(connection: u64, role: Role, at: u32, moments: Moments) -> Request {
         basis: Basis::Server,
         overlapping: None,
         http: record::Http::default(),
+        upstream: None,
     }
 }
 
@@ -68,6 +69,7 @@ fn hosts(times: &[Times], client_at: &str, server: impl Fn(u64) -> u64) -> (Host
             kernel: Nanos(3_000 + 1_000),
             network: Some(Nanos(arrived - left)),
             wakeup: Some(Nanos(2_000)),
+            upstream: None,
             ..Components::default()
         };
         let number = i as u32 + 1;

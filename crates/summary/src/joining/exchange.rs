@@ -24,6 +24,8 @@ pub(super) struct Exchange {
     taken: Option<Moment>,
     /// When the first frame was readable.
     first_ready: Option<Moment>,
+    /// When the program had read the first of it.
+    pub first_read: Option<Moment>,
     /// It overlaps another exchange.
     overlapping: bool,
     /// Bytes among them without a report of their arrival.
@@ -124,6 +126,7 @@ impl Exchange {
         m.last_arrived = later(m.last_arrived, arrived);
         m.ready = later(m.ready, receive.stamps.ready);
         self.first_ready = earlier(self.first_ready, receive.stamps.ready);
+        self.first_read = earlier(self.first_read, receive.stamps.read);
         self.taken = later(self.taken, receive.stamps.tcp_rx);
         m.read = later(m.read, receive.stamps.read);
         if receive.reader.pid != 0 {

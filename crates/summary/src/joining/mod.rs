@@ -6,6 +6,9 @@
 //! the events, the two views of one exchange are joined by their addresses and by sequence numbers.
 //! Both ends of such a connection are on this host, so their stamps are on one `CLOCK_MONOTONIC`.
 //!
+//! A request that a program answers is joined with those that it made itself for it, where all that
+//! the program does is among the events ([`Requests::joining_programs`]).
+//!
 //! Labels come from elsewhere: what packets say at their beginning is an event, and is joined to
 //! the exchange that begins with that very byte.
 //!
@@ -18,17 +21,19 @@
 
 mod exchange;
 mod heads;
+mod upstream;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use record::{
-    Basis, Connection, ConnectionId, Event, Head, Instant, Lost, Moments, Monotonic, Nanos, Opening, Request, Role,
-    SeqNumber,
+    Basis, Components, Connection, ConnectionId, Event, Head, Instant, Join, Lost, Moments, Monotonic, Nanos, Opening,
+    Request, Role, SeqNumber, Upstream,
 };
 
 use exchange::Exchange;
 use heads::Heads;
+use upstream::{Asked, Division, Programs, Served};
 
 /// How long after the end of its connection an exchange is kept open: a program may still read.
 const AFTER_CLOSE: Nanos = Nanos::from_secs(1);
@@ -46,6 +51,10 @@ struct Side {
     /// `None`: not known, and what it sends and receives is no request.
     role: Option<Role>,
     least: Option<Nanos>,
+    /// When it was accepted, where that was seen.
+    accepted: Option<Instant<Monotonic>>,
+    /// It has ended.
+    closed: bool,
     /// When the SYN was sent and when the connection was established, until its first exchange has
     /// taken it.
     set_up: Option<(Instant<Monotonic>, Instant<Monotonic>)>,
@@ -75,6 +84,10 @@ pub struct Requests {
     order: VecDeque<ConnectionId>,
     /// Whether a request is to have a label.
     labels: bool,
+    /// Whose requests are joined with those that they make themselves, where any are.
+    programs: Option<Programs>,
+    /// Events that were missed up to now.
+    missed: u64,
     incomplete: u64,
     unsolicited: u64,
     unlabelled: u64,
@@ -105,6 +118,28 @@ impl Requests {
         Self { labels: true, ..Self::default() }
     }
 
+    /// The same, and joins those that a program answers with those that it makes itself for them.
+    /// All connections of each program have to be among the events, and all that it sends and
+    /// receives on them.
+    pub fn joining_programs(self) -> Self {
+        Self { programs: Some(Programs::default()), ..self }
+    }
+
+    /// Whether programs are joined.
+    pub fn joins_programs(&self) -> bool {
+        self.programs.is_some()
+    }
+
+    /// So much was missed up to now: where that is more than before, requests that a program had
+    /// open meanwhile are not joined with its own.
+    pub fn missed(&mut self, lost: &Lost, now: Instant<Monotonic>) {
+        let missed = lost.missed_of_requests();
+        if let Some(programs) = self.programs.as_mut().filter(|_| missed > self.missed) {
+            programs.missed(now);
+        }
+        self.missed = missed;
+    }
+
     /// Takes an event in; passes on the request that it ends, if it ends one.
     pub fn event(&mut self, event: &Event, each: &mut dyn FnMut(Request)) {
         match event {
@@ -118,7 +153,7 @@ impl Requests {
             Event::Send(send) => {
                 let Some((side, role)) = self.sides.get_mut(&send.connection).and_then(Side::known) else {
                     self.unsolicited += 1;
-                    return;
+                    return self.programs.iter_mut().for_each(|programs| programs.blind(send.owner.pid));
                 };
                 let began = send.stamps.call.unwrap_or(send.stamps.send);
                 let next = role == Role::Client
@@ -133,6 +168,7 @@ impl Requests {
                 if let Some(now) = exchange::round_trip(send) {
                     side.least = Some(side.least.map_or(now, |least| least.min(now)));
                 }
+                let accepted = side.accepted;
                 match (&mut side.open, role) {
                     (Some(open), _) => open.add_send(send),
                     (None, Role::Client) => {
@@ -142,13 +178,25 @@ impl Requests {
                             open.set_overlapping();
                         }
                     }
-                    (None, Role::Server) => self.unsolicited += 1,
+                    (None, Role::Server) => {
+                        self.unsolicited += 1;
+                        // The request came before the trace, or there is none.
+                        let (connection, ended) = (send.connection, Some(send.stamps.send));
+                        let unseen = Served { connection, began: accepted, read: None, ended };
+                        return self
+                            .programs
+                            .iter_mut()
+                            .for_each(|programs| programs.served_unseen(send.owner.pid, unseen));
+                    }
+                }
+                if let Some(programs) = &mut self.programs {
+                    programs.open(send.owner.pid, send.connection, role == Role::Client);
                 }
             }
             Event::Receive(receive) => {
                 let Some((side, role)) = self.sides.get_mut(&receive.connection).and_then(Side::known) else {
                     self.unsolicited += 1;
-                    return;
+                    return self.programs.iter_mut().for_each(|programs| programs.blind(receive.reader.pid));
                 };
                 let came = receive.stamps.arrived().or(receive.stamps.read);
                 let next = role == Role::Server
@@ -163,10 +211,18 @@ impl Requests {
                 match (&mut side.open, role) {
                     (Some(open), _) => open.add_receive(receive),
                     (None, Role::Server) => side.open.insert(Exchange::default()).add_receive(receive),
-                    (None, Role::Client) => self.unsolicited += 1,
+                    (None, Role::Client) => {
+                        self.unsolicited += 1;
+                        return;
+                    }
+                }
+                // What was not read is nothing that its program has open.
+                if let Some(programs) = self.programs.as_mut().filter(|_| receive.stamps.read.is_some()) {
+                    programs.open(receive.reader.pid, receive.connection, role == Role::Client);
                 }
             }
             Event::Closed { connection, .. } => {
+                self.sides.entry(*connection).and_modify(|side| side.closed = true);
                 self.closed.push_back((*connection, None));
                 if self.closed.len() > CLOSED {
                     self.forget(each);
@@ -237,7 +293,9 @@ impl Requests {
         let heads = self.unannounced.remove(&connection.id).unwrap_or_default();
         self.order.retain(|&id| id != connection.id);
         let role = role(connection);
-        let side = Side { ends, role, least: None, set_up: None, open: None, finished: VecDeque::new(), heads };
+        let accepted = (connection.opening == Opening::Accepted).then_some(connection.since);
+        let (least, set_up, open, finished) = (None, None, None, VecDeque::new());
+        let side = Side { ends, role, least, accepted, closed: false, set_up, open, finished, heads };
         self.by_ends.insert(ends, connection.id);
         self.sides.insert(connection.id, side);
     }
@@ -277,8 +335,16 @@ impl Requests {
             }
             Role::Client => self.other_end(ends, key),
         };
-        let found = exchange.components(role, least, peer.as_ref());
+        let mut found = exchange.components(role, least, peer.as_ref());
         self.incomplete += u64::from(found.is_none());
+        let upstream = match role {
+            Role::Client => {
+                let asked = self.asked(&exchange, ends, found.map(|found| found.0).as_ref());
+                self.programs.iter_mut().for_each(|programs| programs.asked(id, asked));
+                None
+            }
+            Role::Server => self.upstream(id, &exchange, found.as_mut().map(|found| &mut found.0)),
+        };
         let basis = match role {
             Role::Client => Basis::LeastRoundTrip,
             Role::Server => Basis::Server,
@@ -294,7 +360,61 @@ impl Requests {
             basis: found.map_or(basis, |f| f.1),
             components: found.map(|f| f.0),
             http,
+            upstream,
         });
+    }
+
+    /// What a program asked for an exchange that it has answered; the time that it waited for that
+    /// is then no more of its own work.
+    fn upstream(
+        &mut self,
+        id: ConnectionId,
+        exchange: &Exchange,
+        components: Option<&mut Components>,
+    ) -> Option<Upstream> {
+        let this = answered(id, exchange);
+        let (mut served, mut own) = (Vec::new(), Vec::new());
+        for other in self.programs.as_ref()?.open_of(exchange.owner.pid).filter(|other| *other != id) {
+            let Some((side, open)) = self.sides.get(&other).and_then(|side| Some((side, side.open.as_ref()?))) else {
+                continue;
+            };
+            match side.role {
+                Some(Role::Client) => {
+                    let key = (open.sent.end_seq(), open.received.end_seq());
+                    let found = open.components(Role::Client, side.least, self.other_end(side.ends, key).as_ref());
+                    own.push(self.asked(open, side.ends, found.map(|found| found.0).as_ref()));
+                }
+                _ => {
+                    let mut other = answered(other, open);
+                    // The program may go on with its answer until the connection ends, or another
+                    // request comes; but what it wrote last before this one began is over.
+                    other.ended = other.ended.filter(|ended| side.closed || Some(*ended) < this.began);
+                    served.push(other);
+                }
+            }
+        }
+        let application = components.as_ref().map(|components| components.application);
+        let (upstream, waited) = self.programs.as_mut()?.served(this, application, (&served, &own))?;
+        if let Some(components) = components.filter(|_| upstream.join == Join::Joined) {
+            components.application = components.application.saturating_sub(waited);
+            components.upstream = Some(waited);
+        }
+        Some(upstream)
+    }
+
+    /// An exchange that a program began, on a connection with these ends.
+    fn asked(&self, exchange: &Exchange, ends: (SocketAddr, SocketAddr), components: Option<&Components>) -> Asked {
+        let m = &exchange.moments;
+        Asked {
+            remote: ends.1,
+            began: m.connecting.or(m.sent),
+            written: m.written,
+            ready: m.ready,
+            ended: m.read,
+            overlapping: exchange.overlaps(Role::Client),
+            both_ends: self.by_ends.contains_key(&(ends.1, ends.0)),
+            division: components.map(Division::new),
+        }
     }
 
     /// The same exchange, seen from the other end.
@@ -304,6 +424,12 @@ impl Requests {
         let open = side.open.as_ref().filter(|e| of(e) == key).map(|e| e.moments);
         open.or_else(|| side.finished.iter().rev().find(|(ended, _)| *ended == key).map(|(_, moments)| *moments))
     }
+}
+
+/// An exchange that a program answers. As long as it has written nothing, the answer is to come.
+fn answered(connection: ConnectionId, exchange: &Exchange) -> Served {
+    let Moments { read, written, .. } = exchange.moments;
+    Served { connection, began: exchange.first_read, read, ended: written }
 }
 
 #[cfg(test)]

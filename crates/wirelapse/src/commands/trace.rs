@@ -118,7 +118,7 @@ pub struct Args {
     #[arg(long, help_heading = heading::WHAT)]
     receive: bool,
     /// Match requests with their answers, and show how their time divides between programs, kernels
-    /// and network; implies --receive
+    /// and network, and how long a proxy waited for what it asked others; implies --receive
     #[arg(long, help_heading = heading::WHAT)]
     requests: bool,
     /// Name requests by HTTP/1 method and path (without the query), and report connections with
@@ -322,7 +322,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (last, asked) = tracer.finish(&mut |event| outputs.event(&event));
     // Where the trace failed before, that is the cause.
     let failure = failure.or_else(|| asked.context("the end of the trace cannot be had").err());
-    outputs.end_requests();
+    outputs.end_requests(&last.lost);
     facts.lost = last.lost + outputs.lost();
     facts.coverage = last.coverage;
     drop(screen);

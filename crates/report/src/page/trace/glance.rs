@@ -15,6 +15,9 @@ const SEEN: f64 = 0.005;
 
 /// Of requests where there are any, else of transfers, else of sends; `None` without any of them.
 pub(super) fn glance(summary: &TraceSummary, facts: &Facts) -> Option<Glance> {
+    if let Some(proxied) = view::leading_proxied(summary) {
+        return Some(of_requests(&proxied.of, TimedKind::AtServer));
+    }
     let kinds = [(TimedKind::AtClient, Role::Client), (TimedKind::AtServer, Role::Server)];
     let asked = kinds.into_iter().max_by_key(|(kind, _)| summary.n(*kind)).filter(|(kind, _)| summary.n(*kind) > 0);
     if let Some((kind, role)) = asked {

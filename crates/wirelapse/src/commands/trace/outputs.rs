@@ -81,9 +81,12 @@ impl Outputs {
             summary: trace::figures(Instant::from_nanos(provenance.start_ns), request.slowest),
             provenance: provenance.clone(),
             outputs: if writes { asked(request, provenance, files)? } else { Vec::new() },
-            requests: request.requests.then(|| match request.config.http {
-                true => Requests::with_labels(),
-                false => Requests::default(),
+            requests: request.requests.then(|| {
+                let requests = match request.config.http {
+                    true => Requests::with_labels(),
+                    false => Requests::default(),
+                };
+                if request.traces_whole_programs() { requests.joining_programs() } else { requests }
             }),
             slow: request.min_latency.map(|least| Slow::new(least, provenance.clock, !request.json)),
             recorder,
@@ -105,10 +108,11 @@ impl Outputs {
         self.take_requests(ended);
     }
 
-    /// Ends the requests that are still open.
-    pub fn end_requests(&mut self) {
+    /// Ends the requests that are still open; `lost` is what was missed.
+    pub fn end_requests(&mut self, lost: &Lost) {
         let mut ended = Vec::new();
         if let Some(requests) = &mut self.requests {
+            requests.missed(lost, timestamping::now());
             requests.finish(&mut |request| ended.push(request));
         }
         self.take_requests(ended);
@@ -180,13 +184,16 @@ impl Outputs {
         lost: impl FnOnce() -> Lost,
     ) -> anyhow::Result<()> {
         let mut ended = Vec::new();
+        let is_asked = self.recorder.is_some() || self.requests.as_ref().is_some_and(Requests::joins_programs);
+        let lost = if is_asked { lost() } else { Lost::default() };
         if let Some(requests) = &mut self.requests {
+            requests.missed(&lost, now);
             requests.tick(now, &mut |request| ended.push(request));
         }
         self.take_requests(ended);
         match &mut self.recorder {
             Some(recorder) => {
-                recorder.turn(now, lost());
+                recorder.turn(now, lost);
                 self.replay(request, false)?;
             }
             None => self.tick(now),

@@ -72,6 +72,14 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether all that the traced programs send and receive is traced: then it is known what they
+    /// ask for the requests that they answer.
+    pub fn traces_whole_programs(&self) -> bool {
+        let Config { target, sampling, max_rate, cost, .. } = &self.config;
+        let by_connection = !target.ports.is_empty() || !target.peers.is_empty();
+        !by_connection && *sampling == Sampling::Every && max_rate.is_none() && cost.is_none()
+    }
+
     pub fn from_args(args: &Args) -> anyhow::Result<Self> {
         let Aimed { mut target, words } = match &args.as_agent {
             None => args.criteria.aim(args.all)?,
