@@ -23,6 +23,7 @@ mod trace_live;
 mod trace_load;
 mod trace_many;
 mod trace_packets;
+mod trace_proxied;
 mod trace_reasons;
 mod trace_recorder;
 mod trace_requests;
