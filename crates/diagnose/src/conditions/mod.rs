@@ -6,6 +6,7 @@
 
 mod path;
 mod programs;
+mod send_buffer;
 
 use std::net::SocketAddr;
 
@@ -103,6 +104,10 @@ pub struct Host {
     pub receive_window: Option<Known<u64>>,
     /// What its send buffer lets be in flight, bytes; `None` where that was never the limit.
     pub send_limit: Option<Known<u64>>,
+    /// What it has in flight when it goes on after its send buffer was full, bytes; `None` where no
+    /// such pause was seen.
+    #[serde(default)]
+    pub drains_to: Option<Known<u64>>,
     /// `TCP_NODELAY` is set on its socket.
     pub nodelay: Known<bool>,
     /// Its initial congestion window, segments.
@@ -127,6 +132,13 @@ pub struct Cause {
     pub saves_ns: Option<Nanos>,
     /// What was found, for people.
     pub text: String,
+}
+
+impl Cause {
+    /// Whether it is of this kind, on the data that go that way.
+    fn is(&self, kind: FindingKind, way: Way) -> bool {
+        self.kind == kind.name() && self.direction.as_deref() == Some(way.name())
+    }
 }
 
 /// The conditions of a connection.
@@ -189,6 +201,13 @@ impl Conditions {
             saves_ns: f.saves_ns,
             text: format!("{}: {}", f.kind.words(), f.text),
         });
+        let drained = Way::ALL.map(|way| send_buffer::drained(report, way));
+        let mut causes: Vec<Cause> = causes.collect();
+        for (way, drained) in Way::ALL.into_iter().zip(&drained) {
+            let is_found = causes.iter().any(|of| of.is(FindingKind::SendBuffer, way));
+            causes.extend(drained.as_ref().filter(|_| !is_found).map(|of| of.cause(way)));
+        }
+        causes.sort_by_key(|cause| std::cmp::Reverse(cause.cost_ns));
         let span_ns = programs.span;
         Self {
             connection: report.number,
@@ -204,10 +223,10 @@ impl Conditions {
                 idle.client_thinking_ns + idle.client_pausing_ns,
                 idle.server_thinking_ns + idle.server_pausing_ns,
             ],
-            causes: causes.collect(),
+            causes,
             round_trip: path::round_trip(report),
             lanes: Way::ALL.map(|way| path::lane(report, way, mtu.value)),
-            hosts: Way::ALL.map(|way| host(report, way, &programs)),
+            hosts: Way::ALL.map(|way| host(report, way, &programs, drained[way as usize].as_ref())),
             mtu,
             congestion_control: Known::assumed("cubic".into(), "no packet names it; cubic is the default of Linux"),
             missing: missing(report, &programs.script),
@@ -252,7 +271,7 @@ fn near(report: &Report) -> Side {
 }
 
 /// The host that sends the data of a direction.
-fn host(report: &Report, way: Way, programs: &programs::Programs) -> Host {
+fn host(report: &Report, way: Way, programs: &programs::Programs, drained: Option<&send_buffer::Drained>) -> Host {
     let own = report.of(way);
     let offers = |offered: Option<bool>| match offered {
         Some(on) => Known::seen(on, "its SYN"),
@@ -268,6 +287,14 @@ fn host(report: &Report, way: Way, programs: &programs::Programs) -> Host {
     let found = |kind: FindingKind, data: Way| {
         report.findings.iter().any(|f| f.kind == kind && f.direction.is_none_or(|of| of == data))
     };
+    let is_level = found(FindingKind::SendBuffer, way) || drained.is_some_and(|of| of.to_its_size);
+    let nodelay = match &programs.nodelay[way as usize] {
+        // What waits in the socket would make room for more than the buffer holds.
+        known if is_level && known.basis == Basis::Assumed => {
+            Known::assumed(true, "what is in flight stays at the send buffer's level, so nothing waits behind it")
+        }
+        known => known.clone(),
+    };
     Host {
         window_scaling: offers(left_out(&report.window_scaling)),
         sack: offers(left_out(&report.sack)),
@@ -276,12 +303,13 @@ fn host(report: &Report, way: Way, programs: &programs::Programs) -> Host {
             .then(|| Known::seen(own.max_window, "the largest window that it offered, which the peer filled")),
         send_limit: found(FindingKind::SendBuffer, way)
             .then(|| Known::seen(own.max_in_flight.into(), "the level at which what it had in flight stayed")),
-        nodelay: programs.nodelay[way as usize].clone(),
+        nodelay,
         initial_window: programs.initial_window[way as usize].clone(),
         delayed_ack: own.acknowledging.delayed.median_ns.map(|delay| {
             let n = quantity::counted(own.acknowledging.delayed.samples, "delayed ACK");
             Known::seen(delay, &format!("the median of {n}, beyond what the path takes"))
         }),
+        drains_to: drained.as_ref().map(|of| of.level.clone()),
         held_close: programs.held_close[way as usize],
     }
 }

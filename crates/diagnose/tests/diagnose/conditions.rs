@@ -141,6 +141,79 @@ fn without_a_handshake_or_a_direction_there_is_no_twin() {
     assert!(Conditions::of(&half.report()).missing.iter().any(|why| why.contains("one direction")));
 }
 
+/// Beside a client that fills what is in flight up to so many segments in each round, sends
+/// nothing until ACKs have drained it to so many, and goes on so long after the last of these.
+fn pausing(rounds: &[(u64, u64)], late: u64, mut at_end: impl FnMut(&mut Script, u64)) -> Script {
+    let mut s = Script::new();
+    let mut t = s.open(MS, 40 * MS);
+    let full = u32::from(s.client.mss) - 12;
+    let mut flight = 0;
+    for &(fills, drains) in rounds {
+        for _ in flight..fills {
+            t += 10_000;
+            s.send(t, By::Client, wire::Flags::ACK, full);
+        }
+        t += 40 * MS;
+        for left in (drains..fills).rev() {
+            t += 50_000;
+            s.server.expects = s.client.next - left * u64::from(full);
+            s.raw_ack(t, By::Server);
+        }
+        at_end(&mut s, t);
+        (t, flight) = (t + late, drains);
+    }
+    s
+}
+
+/// What is in flight when the client's send buffer lets it go on.
+fn drains_to(s: &Script) -> Option<diagnose::conditions::Known<u64>> {
+    Conditions::of(&s.report()).hosts[0].drains_to.clone()
+}
+
+const GROWING: [(u64, u64); 5] = [(20, 12), (40, 12), (80, 12), (160, 12), (200, 12)];
+
+#[test]
+fn pauses_that_end_at_one_level_however_much_was_in_flight_are_the_send_buffers() {
+    let s = pausing(&GROWING, 60_000, |_, _| {});
+    let c = Conditions::of(&s.report());
+    let level = c.hosts[0].drains_to.as_ref().expect("a level");
+    assert_eq!((level.value, level.within, level.basis), (12 * 1_448, Some((12 * 1_448, 12 * 1_448)), Basis::Seen));
+    assert!(!c.hosts[0].nodelay.value && c.hosts[1].drains_to.is_none(), "{:?}", c.hosts);
+    let cause = c.cause(record::conversation::FindingKind::SendBuffer).expect("a cause");
+    assert_eq!(cause.direction.as_deref(), Some(Way::ToServer.name()));
+    assert!((12 * MS..13 * MS).contains(&cause.cost_ns.0) && cause.text.contains("17,376 bytes"), "{cause:?}");
+}
+
+#[test]
+fn one_that_fills_to_its_size_each_time_is_taken_for_one_in_which_no_write_waits() {
+    let c = Conditions::of(&pausing(&[(18, 12); 8], 60_000, |_, _| {}).report());
+    let client = &c.hosts[0];
+    let level = client.drains_to.as_ref().expect("a level");
+    assert_eq!((level.value, level.basis), (12 * 1_448, Basis::Assumed));
+    assert_eq!((client.nodelay.value, client.nodelay.basis), (true, Basis::Assumed));
+}
+
+#[test]
+fn other_pauses_are_no_send_buffers() {
+    let other = [
+        ("levels", pausing(&[(20, 5), (40, 12), (80, 30), (160, 70), (200, 100)], 60_000, |_, _| {})),
+        ("a program that wakes up by itself", pausing(&GROWING, 5 * MS, |_, _| {})),
+        (
+            "a program that its peer tells to go on",
+            pausing(&GROWING, 60_000, |s, t| drop(s.data(t + 1_000, By::Server, 9))),
+        ),
+        ("too few", pausing(&GROWING[..3], 60_000, |_, _| {})),
+    ];
+    for (what, s) in other {
+        assert_eq!(drains_to(&s), None, "{what}");
+    }
+    // A receive window that is opened when a third of it has been read.
+    let mut s = pausing(&[(20, 12); 8], 60_000, |_, _| {});
+    let server = s.server.address;
+    s.segments.iter_mut().filter(|segment| segment.source == server).for_each(|segment| segment.window = 227);
+    assert_eq!(drains_to(&s), None);
+}
+
 #[test]
 fn conditions_read_back_from_their_json() {
     let c = Conditions::of(&exchange().report());

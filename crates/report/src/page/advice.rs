@@ -338,6 +338,13 @@ fn conditions(c: &Conditions) -> Section {
         if let Some(limit) = &host.send_limit {
             row(&format!("send buffer of the {of}"), bytes(limit.value), basis(limit));
         }
+        if let Some(level) = &host.drains_to {
+            row(
+                &format!("in flight when the full send buffer of the {of} lets it go on"),
+                bytes(level.value),
+                basis(level),
+            );
+        }
         let nodelay = if host.nodelay.value { "on" } else { "off" };
         row(&format!("TCP_NODELAY of the {of}"), nodelay.into(), basis(&host.nodelay));
         if let Some(delay) = &host.delayed_ack {
