@@ -154,9 +154,20 @@ fn other(c: &Conditions) -> Vec<(String, Change)> {
         };
         all.push((format!("a path that carries more to the {} than was seen", way.receiver()), Box::new(change)));
     }
-    if c.hosts[way as usize].nodelay.basis == Basis::Assumed {
-        let change = move |twin: &mut Twin| twin.sender(way).options.nodelay = Some(true);
-        all.push((format!("TCP_NODELAY at the {}", way.sender()), Box::new(change)));
+    if c.lanes[way as usize].rate.is_some() && c.lanes[way as usize].loss.value > 0.0 {
+        let change = move |twin: &mut Twin| twin.lane(way).loss = lab::Loss::None;
+        all.push((format!("losses to the {} by its queue alone", way.receiver()), Box::new(change)));
+    }
+    let sender = &c.hosts[way as usize];
+    if sender.nodelay.basis == Basis::Assumed {
+        let other = !sender.nodelay.value;
+        let change = move |twin: &mut Twin| twin.sender(way).options.nodelay = Some(other);
+        let word = if other { "" } else { "no " };
+        all.push((format!("{word}TCP_NODELAY at the {}", way.sender()), Box::new(change)));
+    }
+    if sender.send_limit.is_some() || sender.drains_to.as_ref().is_some_and(|level| level.basis == Basis::Assumed) {
+        let change = move |twin: &mut Twin| twin.sender(way).options.send_buffer_bytes = None;
+        all.push((format!("no small send buffer at the {}", way.sender()), Box::new(change)));
     }
     let receiver = (!way) as usize;
     if c.hosts[receiver].delayed_ack.is_some() {
@@ -213,8 +224,14 @@ fn aim(c: &Conditions, mut twin: Twin, seed: u64, tell: &mut dyn FnMut(&str)) ->
                     _ => scale(buffer, got.span_ns.0, c.span_ns.0),
                 };
             }
-            if let (Some(wanted), Some(buffer)) = (&host.send_limit, &mut options.send_buffer_bytes) {
-                again |= scale(buffer, wanted.value, figures.max_in_flight.into());
+            if let Some(buffer) = &mut options.send_buffer_bytes {
+                let drains = host.drains_to.as_ref().zip(got.hosts[way as usize].drains_to.as_ref());
+                let levels = match (drains, &host.send_limit) {
+                    (Some((wanted, gave)), _) => Some((wanted.value, gave.value)),
+                    (None, Some(wanted)) => Some((wanted.value, figures.max_in_flight.into())),
+                    (None, None) => None,
+                };
+                again |= levels.is_some_and(|(wanted, gave)| scale(buffer, wanted, gave));
             }
         }
         if !again {

@@ -91,6 +91,10 @@ impl Twin {
 }
 
 fn end(host: &Host, congestion: &str) -> End {
+    // The kernel takes twice what a program asks for, lets a writer go on when a third of that is
+    // free, and counts some more than the bytes.
+    let drains = host.drains_to.as_ref().map(|level| level.value / 6 * 5);
+    let send_buffer = drains.or(host.send_limit.as_ref().map(|limit| limit.value));
     let switch = |name: &str, on: bool| (format!("net.ipv4.tcp_{name}"), u8::from(on).to_string());
     End {
         sysctls: [
@@ -103,7 +107,7 @@ fn end(host: &Host, congestion: &str) -> End {
             nodelay: host.nodelay.value.then_some(true),
             congestion_control: Some(congestion.into()),
             receive_buffer_bytes: host.receive_window.as_ref().map(|w| u32::try_from(w.value).unwrap_or(u32::MAX / 2)),
-            send_buffer_bytes: host.send_limit.as_ref().map(|w| u32::try_from(w.value).unwrap_or(u32::MAX / 2)),
+            send_buffer_bytes: send_buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX / 2)),
             ..SocketOptions::default()
         },
         initial_window: Some(host.initial_window.value).filter(|n| *n != INITIAL_WINDOW),

@@ -256,9 +256,10 @@ impl<'a> End<'a> {
     fn write(&mut self, bytes: u64) -> io::Result<()> {
         let mut left = bytes;
         // The kernel lets a write fill a packet of 64 KiB, however small the buffer is; a program
-        // that is held up by its buffer writes less at a time.
+        // that is held up by its buffer writes less at a time, and powers of two: a whole number of
+        // segments would leave nothing behind to be filled up, so that the buffer held more up.
         let buffer = self.role.options.send_buffer_bytes.map_or(CHUNK, |buffer| buffer as usize / 4);
-        let most = buffer.clamp(1_024, CHUNK);
+        let most = 1 << buffer.clamp(1_024, CHUNK).ilog2();
         while left > 0 {
             self.look();
             let chunk = usize::try_from(left).map_or(most, |left| left.min(most));
