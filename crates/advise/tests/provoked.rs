@@ -1,8 +1,10 @@
 //! Causes provoked in a lab and captured there; then advised from the packets alone.
 
-use advise::{Advice, Effect, End, Goal, Limits, Trial, Twin};
+use advise::{Advice, Effect, End, Fit, Fitted, Goal, Limits, Trial, Twin};
 use diagnose::conditions::Conditions;
 use lab::{BitRate, Config, Direction, Side};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
 use record::Nanos;
 use record::conversation::FindingKind;
 use record::script::{Script, Step};
@@ -55,19 +57,33 @@ fn advised(c: Conditions) -> Advice {
 }
 
 fn advised_for(c: Conditions, goal: Goal) -> Advice {
+    let fitted = fitted(&c);
+    tried(c, &fitted, goal, Nanos::from_secs(90))
+}
+
+/// A twin that agrees.
+fn fitted(c: &Conditions) -> Fitted {
+    let mut fits = Vec::new();
+    agreeing(c, &mut fits).unwrap_or_else(|| panic!("no twin agrees: {:#?} {:#?}", c.limits, fits))
+}
+
+/// A twin that agrees, where there is one, and how well each did.
+fn agreeing(c: &Conditions, fits: &mut Vec<Fit>) -> Option<Fitted> {
     assert_eq!(c.missing, Vec::<String>::new());
     // A busy machine is no condition of the original's.
-    let mut fits = Vec::new();
-    let fitted = (1..=3).map(|seed| advise::fit(&c, seed, &mut |_| {}).unwrap()).find(|of| {
+    (1..=3).map(|seed| advise::fit(c, seed, &mut |_| {}).unwrap()).find(|of| {
         fits.push(of.fit.clone());
         of.fit.agrees()
-    });
-    let fitted = fitted.unwrap_or_else(|| panic!("no twin agrees: {:#?} {:#?}", c.limits, fits));
+    })
+}
+
+/// The advice of trials with it for so long.
+fn tried(c: Conditions, fitted: &Fitted, goal: Goal, budget: Nanos) -> Advice {
     let (candidates, not) = advise::candidates(&c, None);
-    let until = traffic::now().after(Nanos::from_secs(90));
+    let until = traffic::now().after(budget);
     let limits = Limits { until, seed: 1, goal };
-    let compared = advise::compare(&c, &fitted, &candidates, limits, &mut |_| {}, &|| true).unwrap();
-    Advice::of_trials(c, goal, &fitted, &compared, None, &not).unwrap()
+    let compared = advise::compare(&c, fitted, &candidates, limits, &mut |_| {}, &|| true).unwrap();
+    Advice::of_trials(c, goal, fitted, &compared, None, &not).unwrap()
 }
 
 fn best(advice: &Advice) -> &str {
@@ -118,6 +134,52 @@ fn a_receive_buffer_that_is_too_small_for_its_path_is_made_larger() {
     let mut original = original(ms(40), BitRate::mbit(200), upload(2_000_000));
     original.ends[1].options.receive_buffer_bytes = Some(65_536);
     assert_eq!(best(&advised(captured_limited_by(&original, "receive_window"))), "a larger receive buffer");
+}
+
+/// How long the original takes with a remedy, the median of several runs, ns.
+fn with(remedy: &str, original: &Twin, c: &Conditions) -> f64 {
+    let (candidates, _) = advise::candidates(c, None);
+    let candidate = candidates.iter().find(|candidate| candidate.remedy.name == remedy).unwrap();
+    let mut changed = original.clone();
+    candidate.remedy.apply(&mut changed, candidate.way);
+    let run = |seed| advise::run(&changed, seed, None, Nanos::from_secs(60)).unwrap().completion.0 as f64;
+    stats::median(&(1..=5).map(run).collect::<Vec<f64>>()).unwrap()
+}
+
+/// Whether a larger send buffer is the best for the original, and does to it what was promised.
+fn a_larger_send_buffer_keeps_its_promise(original: &Twin) -> bool {
+    let c = captured(original);
+    let level = c.hosts[0].drains_to.clone();
+    let Some(fitted) = agreeing(&c, &mut Vec::new()) else { return false };
+    let [had, has] = [&original.ends[0], &fitted.twin.ends[0]].map(|end| end.options.send_buffer_bytes);
+    let advice = tried(c, &fitted, Goal::Completion, Nanos::from_secs(25));
+    let Some(first) = advice.best() else { return false };
+    let promised = first.after_ns.unwrap().0 as f64;
+    let came = with(&first.remedy, original, &advice.conditions);
+    eprintln!("{had:?} as {has:?} by {level:?}: {} promised {promised:.0} ns, {came:.0} ns came", first.remedy);
+    first.remedy == "a larger send buffer" && (promised / came - 1.0).abs() <= 0.15
+}
+
+/// The same within a few captures: a machine that holds up the sender makes pauses of its own.
+fn is_made_larger(original: &Twin) {
+    let kept = (1..=4).any(|_| a_larger_send_buffer_keeps_its_promise(original));
+    assert!(kept, "{:?} {:?}", original.path.a_to_b.delay, original.ends[0].options);
+}
+
+#[test]
+fn a_send_buffer_that_is_too_small_for_its_path_is_made_larger() {
+    tier::needs!(Need::Root, Need::Path("/dev/net/tun"));
+    let mut draw = Pcg64Mcg::seed_from_u64(1);
+    for _ in 0..2 {
+        let (round_trip, buffer) = (draw.random_range(20..=80), draw.random_range(16..=96) * 1_024);
+        // What is in flight is about the buffer, so the transfer takes about so many round trips.
+        let script = upload(u64::from(buffer) * draw.random_range(24..=32));
+        let mut original = original(ms(round_trip), BitRate::mbit(200), script);
+        original.ends[0].options.send_buffer_bytes = Some(buffer);
+        // Each write leaves at once, so that the buffer holds no more than its size.
+        original.ends[0].options.nodelay = Some(true);
+        is_made_larger(&original);
+    }
 }
 
 #[test]
