@@ -200,7 +200,7 @@ fn other_pauses_are_no_send_buffers() {
         ("a program that wakes up by itself", pausing(&GROWING, 5 * MS, |_, _| {})),
         (
             "a program that its peer tells to go on",
-            pausing(&GROWING, 60_000, |s, t| drop(s.data(t + 1_000, By::Server, 9))),
+            pausing(&GROWING, 60_000, |s, t| _ = s.data(t + 1_000, By::Server, 9)),
         ),
         ("too few", pausing(&GROWING[..3], 60_000, |_, _| {})),
     ];
