@@ -13,6 +13,9 @@ pub(crate) struct Sent {
     pub(crate) number: u64,
     /// Bytes in flight when it left, itself among them.
     pub(crate) flight: u32,
+    /// How long before that the latest of the data before it had been acknowledged, ns; at most the
+    /// 4.3 s that fit.
+    pub(crate) since_ack: u32,
     /// How many segments stand in this entry: more than one where the list was full.
     pub(crate) segments: u16,
     /// How often it was retransmitted; nothing of it is measured after that (Karn's rule).
@@ -131,7 +134,16 @@ mod tests {
     use super::*;
 
     fn sent(n: u64) -> Sent {
-        Sent { start: n * 10, end: n * 10 + 10, at: n, number: n, flight: 10, segments: 1, retransmissions: 0 }
+        Sent {
+            start: n * 10,
+            end: n * 10 + 10,
+            at: n,
+            number: n,
+            flight: 10,
+            since_ack: 0,
+            segments: 1,
+            retransmissions: 0,
+        }
     }
 
     #[test]

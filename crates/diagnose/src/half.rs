@@ -456,18 +456,21 @@ impl Half {
             }
             self.rounds.sent(now, (bytes, full), flight, release);
         }
-        self.flight.push(Sent { start, end, at: now, number, flight, segments: 1, retransmissions: 0 });
+        let since_ack = (now - self.una_at.min(now)).min(u32::MAX.into()) as u32;
+        self.flight.push(Sent { start, end, at: now, number, flight, since_ack, segments: 1, retransmissions: 0 });
     }
 
     /// What let a segment go that is sent at `now`, where the sender is `lag` away. On a short path
     /// ACKs come all the time, so what is an eighth of the round trip later was let go by something
-    /// else.
+    /// else; but not where the sender had been silent for much longer until one came.
     #[inline(always)]
     fn release(&self, now: u64, lag: u64) -> Release {
         let since = now.saturating_sub(self.view.heard_at().saturating_add(lag));
         let pause = now - self.last_data_at.min(now);
         let eighth = self.rtt.base().unwrap_or(u64::MAX).saturating_add(lag) / 8;
-        let (prompted, follows) = (since <= PROMPT.min(eighth) + lag / 16, pause <= AT_ONCE.min(eighth));
+        let usual = self.rtt.smoothed().unwrap_or(0) / 8;
+        let prompted = since <= PROMPT.min(eighth.max(pause / 8)) + lag / 16;
+        let follows = pause <= AT_ONCE.min(eighth.max(usual));
         if prompted || follows { Release { prompted, follows } } else { self.late_release(since, pause, lag, eighth) }
     }
 

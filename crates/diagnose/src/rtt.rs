@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use record::Nanos;
 
 use crate::distribution::Distribution;
+use crate::flight::Sent;
 use crate::stall::Stall;
 
 /// Not known.
@@ -81,6 +82,38 @@ pub(crate) struct Detail {
     values: VecDeque<(u32, u64)>,
     /// A standstill of the path that late ACKs suggest.
     pub(crate) stall: Option<Stall>,
+    delivery: Delivery,
+}
+
+/// How fast data were delivered while much was in flight: what was out when a segment left was
+/// delivered between the ACK before and its own, as the delivery rate samples of BBR have it
+/// (draft-ietf-ccwg-bbr). A queue gives out what a path carries, no more and no less; answers that
+/// come late for another reason vary.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    /// Running mean, kB/s.
+    rate: u32,
+    /// The highest of the running and of the last block of samples, kB/s.
+    fastest: [u32; 2],
+}
+
+impl Delivery {
+    /// So many bytes were delivered in so many nanoseconds.
+    #[inline(always)]
+    fn take(&mut self, bytes: u32, took: u64) {
+        let rate = (f64::from(bytes) * 1e6 / took.max(1) as f64) as u32;
+        self.rate = if self.rate == 0 { rate } else { self.rate - self.rate / 4 + rate / 4 };
+        self.fastest[0] = self.fastest[0].max(rate);
+    }
+
+    fn end_block(&mut self) {
+        self.fastest = [0, self.fastest[0]];
+    }
+
+    /// Whether half of the highest rate of late was delivered all the time.
+    fn is_steady(&self) -> bool {
+        self.rate >= self.fastest[0].max(self.fastest[1]) / 2
+    }
 }
 
 const BLOCKS: usize = 64;
@@ -103,6 +136,9 @@ pub(crate) struct Rtt {
     /// often in a row it had been by about as much.
     rise: u16,
     rises: u8,
+    /// For how long the latest data have been acknowledged bit by bit, at least, in units of 2^17
+    /// ns.
+    answered_for: u8,
     last: u64,
     /// Smallest of the running and of the last block of samples.
     block_min: [u64; 2],
@@ -125,6 +161,7 @@ impl Default for Rtt {
             loaded: NONE,
             rise: 0,
             rises: 0,
+            answered_for: 0,
             samples: Distribution::default(),
             detail: None,
         }
@@ -175,6 +212,13 @@ impl Rtt {
         known(self.loaded)
     }
 
+    /// Whether longer round trips under load are those of a queue, as far as the rates show at
+    /// which data were delivered meanwhile.
+    #[inline(always)]
+    pub(crate) fn may_be_queued(&self) -> bool {
+        self.detail.as_ref().is_none_or(|d| d.delivery.is_steady())
+    }
+
     /// How much longer than at rest (`beyond` being the other part of the path's) the last answer
     /// took, where it and those before show a burst that drains from a queue: each is later than
     /// the one before by about as much (less at the burst's part-filled end), as a path's rate lets
@@ -186,6 +230,19 @@ impl Rtt {
         }
         let longer = self.last.saturating_sub(self.base);
         (longer > least_queue(self.base.saturating_add(beyond))).then_some(longer)
+    }
+
+    /// Data were acknowledged, for the first time after the latest data, or so many nanoseconds
+    /// after others of them.
+    #[inline(always)]
+    pub(crate) fn answered(&mut self, after_others: Option<u64>) {
+        let more = |after: u64| self.answered_for.saturating_add((after >> 17).min(u8::MAX.into()) as u8);
+        self.answered_for = after_others.map_or(0, more);
+    }
+
+    /// For how long the latest data have been acknowledged bit by bit, at least, ns.
+    pub(crate) fn answered_for(&self) -> u64 {
+        u64::from(self.answered_for) << 17
     }
 
     /// What an answer takes these days when nothing holds it back: the smallest of the last 16 to
@@ -214,7 +271,7 @@ impl Rtt {
     /// A data–ACK pair that Karn's rule allows; `loaded` where the sender had four or more segments
     /// in flight, `held_back` where the ACK was a delayed one.
     #[inline(always)]
-    pub(crate) fn take(&mut self, rtt: u64, at: u64, number: u64, flight: u32, loaded: bool, held_back: bool) {
+    pub(crate) fn take(&mut self, rtt: u64, at: u64, sent: &Sent, loaded: bool, held_back: bool) {
         self.samples.add(Nanos(rtt));
         let rise =
             if self.last == NONE { 0 } else { (rtt.saturating_sub(self.last) >> 14).min(u16::MAX.into()) as u16 };
@@ -235,20 +292,26 @@ impl Rtt {
         }
         if loaded {
             self.loaded = if self.loaded == NONE { rtt } else { self.loaded - self.loaded / 4 + rtt / 4 };
+            if let Some(d) = &mut self.detail {
+                d.delivery.take(sent.flight, rtt.saturating_add(sent.since_ack.into()));
+            }
         }
         self.block_min[0] = self.block_min[0].min(rtt);
         if self.samples.count().is_multiple_of(BLOCK.into()) {
             self.block_min = [NONE, self.block_min[0]];
-            if self.detail.is_none() {
-                // The first block was passed before there was a series.
-                let first = Block { at, number, min: self.block_min[1] };
-                self.detail.get_or_insert_default().blocks.push(first);
+            match &mut self.detail {
+                Some(d) => d.delivery.end_block(),
+                None => {
+                    // The first block was passed before there was a series.
+                    let first = Block { at, number: sent.number, min: self.block_min[1] };
+                    self.detail.get_or_insert_default().blocks.push(first);
+                }
             }
         }
         // An ACK that the receiver held back says nothing of queues, nor of the path.
         if let Some(d) = self.detail.as_mut().filter(|_| !held_back) {
-            d.with_flight.add(f64::from(flight), rtt as f64);
-            d.series(rtt, at, number);
+            d.with_flight.add(f64::from(sent.flight), rtt as f64);
+            d.series(rtt, at, sent.number);
         }
     }
 
@@ -328,11 +391,15 @@ impl Detail {
 mod tests {
     use super::*;
 
+    fn sent(number: u64) -> Sent {
+        Sent { start: 0, end: 1, at: 0, number, flight: 1, since_ack: 0, segments: 1, retransmissions: 0 }
+    }
+
     #[test]
     fn the_slow_series_is_bounded_and_keeps_the_minimum() {
         let mut rtt = Rtt::default();
         for n in 0..100_000u64 {
-            rtt.take(1_000_000 + (n * 7919) % 1_000, n, n, 1, false, false);
+            rtt.take(1_000_000 + (n * 7919) % 1_000, n, &sent(n), false, false);
         }
         let detail = rtt.detail.unwrap();
         assert!(detail.blocks.len() <= BLOCKS + 1);
@@ -344,7 +411,7 @@ mod tests {
     fn a_handshake_makes_a_late_first_ack_stand_out() {
         let mut rtt = Rtt::default();
         rtt.take_handshake(1_000);
-        rtt.take(40_000_000, 0, 1, 1, false, true);
+        rtt.take(40_000_000, 0, &sent(1), false, true);
         assert_eq!(rtt.recent(), Some(1_000));
     }
 }

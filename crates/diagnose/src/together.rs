@@ -25,8 +25,10 @@ const LEAST_TIME: u64 = 1 << 27;
 const LEAST_BYTES: f64 = 24_000.0;
 /// Bytes that a look at a link is to hold: some packets.
 const LOOK: f64 = 6_000.0;
-/// A rate that was exceeded by so much is no path's.
+/// A rate that was exceeded by so much is no path's; nor is the mean while a queue stood, in which
+/// others may have had a part, if it was exceeded by more.
 const EXCEEDED: f64 = 1.15;
+const EXCEEDED_WITH_A_QUEUE: f64 = 1.3;
 
 /// Sums over all connections up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -178,7 +180,9 @@ impl Together {
         let most = if queued >= other / 2 { fastest(&sums, stood) } else { 0.0 };
         // No path carries more than its rate, so what it has carried says whether it is that.
         let carried = fastest(&sums, |_| true);
-        let possible = |rate: f64| if carried > rate * EXCEEDED { 0.0 } else { rate };
+        let unless = |exceeded: f64, rate: f64| if carried > rate * exceeded { 0.0 } else { rate };
+        let possible = |rate: f64| unless(EXCEEDED, rate);
+        let most = unless(EXCEEDED_WITH_A_QUEUE, most);
         let mut together = Self { most, sums, divided: 0.0, link: possible(link) };
         if connections > 1 {
             let divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
@@ -252,11 +256,11 @@ impl Together {
     fn settle_piece(&self, all: &Sum, own: &Part, queue_drops: bool, budget: &mut Budget) {
         let time = all.at as f64;
         let in_use = self.link > 0.0 && all.bytes >= self.link * FULL * time;
-        let lost = if queue_drops || in_use { own.of(Limit::LossRecovery) } else { 0 };
+        let uses = |rate: f64| rate > 0.0 && all.bytes >= rate * FULL * time;
+        let lost = if queue_drops || in_use || uses(self.divided) { own.of(Limit::LossRecovery) } else { 0 };
         // What others saw: its own eyes have had their say.
         let queued = all.queued - own.of(Limit::PathRate) as f64;
         let others = all.bytes - own.bytes.max(0) as f64;
-        let uses = |rate: f64| rate > 0.0 && all.bytes >= rate * FULL * time;
         if queued < time / 2.0 && !uses(self.most) && !uses(self.divided) && !in_use {
             return;
         }
@@ -357,6 +361,36 @@ mod tests {
         let constant = series(&[70; 20], Limit::Unknown);
         assert_eq!(of_path(&[constant.clone(), constant.clone()]), 0);
         assert_eq!(of_path(&[series(&mine, Limit::Unknown), constant]), 0);
+    }
+
+    #[test]
+    fn repairs_at_a_rate_that_connections_divide_are_the_paths_time() {
+        let [mine, others]: [Vec<u64>; 2] =
+            [(0..20).map(|n| [45, 80, 50, 100][n % 4]).collect(), (0..20).map(|n| [105, 70, 100, 50][n % 4]).collect()];
+        let all = [series(&mine, Limit::LossRecovery), series(&others, Limit::LossRecovery)];
+        assert_eq!(of_path(&all), 20);
+        // One that neither divided anything nor saw a queue.
+        assert_eq!(of_path(&all[..1]), 0);
+    }
+
+    #[test]
+    fn a_rate_that_was_exceeded_is_not_what_a_path_carries() {
+        // A second in a queue at 100 kB each tenth, and one limited by the receive window.
+        let all = |later: u64| {
+            let mut series = series(&[100; 10], Limit::PathRate);
+            for tenth in 1..=10 {
+                let times = LIMITS.map(|l| match l {
+                    Limit::PathRate => 1_000 * MS.cast_signed(),
+                    Limit::LossRecovery => tenth * 100 * MS.cast_signed(),
+                    _ => 0,
+                });
+                let bytes = 1_000_000 + tenth * if tenth > 5 { later } else { 95_000 }.cast_signed();
+                series.tell((1_000 + tenth.cast_unsigned() * 100) * MS, &Part { bytes, times });
+            }
+            of_path(&[series])
+        };
+        assert_eq!(all(95_000), 20);
+        assert_eq!(all(200_000), 10);
     }
 
     #[test]

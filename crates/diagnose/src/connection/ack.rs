@@ -219,7 +219,7 @@ pub(super) fn advance(
                     });
                 }
             }
-            p.rtt.take(rtt, now, last.number, last.flight, loaded && !held_up, late.is_some() || held_up);
+            p.rtt.take(rtt, now, &last, loaded && !held_up, late.is_some() || held_up);
         }
     }
     if let Some(bursts) = &mut p.bursts {
@@ -232,6 +232,7 @@ pub(super) fn advance(
         }
     }
     p.space.acknowledge(ack);
+    p.rtt.answered((p.una_at > p.last_data_at).then(|| now - p.una_at.min(now)));
     p.una_at = now;
     p.sizes.acknowledged(advanced);
     p.scoreboard.advance(ack, advanced, p.sizes.largest());

@@ -141,9 +141,18 @@ impl Connection {
             _ if rounds.is_by_itself() => State::Unclear(Unclear::ByItself),
             _ if !beside && !self.shows_window(way) => State::Known(Limit::Unknown),
             _ if !beside && self.comes_evenly(way) => State::Unclear(Unclear::Pace),
+            _ if self.is_below_initial_window(way) => State::Waiting,
             _ if rounds.past_slow_start => State::Known(Limit::CongestionWindow),
             _ => State::Known(Limit::SlowStart),
         }
+    }
+
+    /// Whether less is out than the least that every congestion window begins with: two segments, a
+    /// third is let go (RFC 3390), and nothing has been lost since. What is held back then is less
+    /// than a segment, by Nagle's algorithm.
+    fn is_below_initial_window(&self, way: Way) -> bool {
+        let h = &self.halves[way];
+        h.in_flight() / 2 <= h.sizes.largest() && h.rounds.threshold == 0
     }
 
     /// Whether data of a sender that is away have come evenly through round trip after round trip:
@@ -166,7 +175,8 @@ impl Connection {
         let beyond_loaded = echoed.and_then(|s| s.loaded()).or(p.rtt.loaded()).unwrap_or(beyond);
         let there = h.rtt.base().unwrap_or(0);
         let rest = there.saturating_add(beyond);
-        let load = h.rtt.loaded().unwrap_or(there).saturating_add(beyond_loaded);
+        let there_loaded = h.rtt.loaded().filter(|_| h.rtt.may_be_queued()).unwrap_or(there);
+        let load = there_loaded.saturating_add(beyond_loaded);
         let longer = load.saturating_sub(rest);
         if longer <= least_queue(rest) {
             Queue::None
@@ -322,11 +332,18 @@ impl Connection {
                     && packets >= 4
                     && answers <= packets / 4
                     && h.count.payload_bytes == packets * u64::from(s.payload);
-                let waited = at_once && (h.sizes.is_full(s.payload) || !in_step && (full || !h.rounds.nagle_is_off()));
+                // A window has room as soon as the first of a flight is acknowledged: who let that
+                // pass, and had a full segment when all was, had none before.
+                let had_none = full && h.rtt.answered_for() >= PROMPT;
+                let waited = at_once
+                    && !had_none
+                    && (h.sizes.is_full(s.payload) || !in_step && (full || !h.rounds.nagle_is_off()));
                 // Nagle's algorithm holds back no full segment: one that follows the ACK of a whole
                 // flight had no room in the congestion window or the send buffer, and waited for
                 // the ACK's own delay only where that was late.
                 let no_room = waited && full && h.rounds.recent_peak() / 4 >= h.sizes.largest();
+                // Nor one behind another: so small a window is that of a stack before RFC 3390.
+                let small_window = waited && full && !no_room && h.sizes.is_full(h.sizes.previous());
                 let released = if facts.released { self.halves[way].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
                 let may_wait = way == of && new && knows_lag && !waited && !crossed && !full && handed_over >= LATE;
@@ -344,7 +361,11 @@ impl Connection {
                         };
                         budget.add(window, handed_over - late + elapsed);
                     }
-                    (true, false) => budget.add(Limit::AckWaiting, handed_over + elapsed),
+                    (true, false) => {
+                        let before = if small_window { handed_over + elapsed - late } else { 0 };
+                        budget.add(Limit::SlowStart, before);
+                        budget.add(Limit::AckWaiting, handed_over + elapsed - before);
+                    }
                     (false, _) if way == of => budget.add(silence, handed_over + elapsed),
                     (false, _) => {
                         // What is answered had to be there first, and came through a queue.

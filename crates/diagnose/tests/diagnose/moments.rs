@@ -288,3 +288,93 @@ fn a_window_that_comes_meanwhile_ends_no_pause() {
     let report = s.report();
     assert!(share(&report, Limit::Application) < 0.1, "{}", report.verdict);
 }
+
+#[test]
+fn what_waits_behind_two_segments_is_less_than_a_segment() {
+    // The client writes three times: one goes, the second fills a segment behind it, and the third
+    // is held until both are acknowledged.
+    let mut s = Script::new();
+    let mut t = s.open(0, 70 * MS);
+    for _ in 0..20 {
+        s.data(t, By::Client, 545);
+        s.data(t + 20 * US, By::Client, SIZE as u32);
+        t += 70 * MS;
+        s.ack(t, By::Server);
+        t += 20 * US;
+        s.data(t, By::Client, 173);
+        t += 70 * MS;
+        s.ack(t, By::Server);
+        t += 30 * MS;
+    }
+    let report = s.report();
+    assert_eq!(share(&report, Limit::SlowStart), 0.0, "{}", report.verdict);
+    assert!(share(&report, Limit::AckWaiting) > 0.35, "{}", report.verdict);
+}
+
+#[test]
+fn a_window_that_begins_with_one_segment_is_slow_start() {
+    // As stacks of before RFC 3390 do it, each ACK lets go what it acknowledged, twice.
+    let mut s = Script::new();
+    let mut t = s.open(0, 70 * MS);
+    for segments in [1, 2, 4, 8] {
+        for n in 0..segments {
+            s.data(t + n * 5 * US, By::Client, SIZE as u32);
+        }
+        t += 70 * MS;
+        s.ack(t, By::Server);
+        t += 20 * US;
+    }
+    let report = s.report();
+    assert!(share(&report, Limit::SlowStart) > 0.5, "{}", report.verdict);
+}
+
+/// Writes of nine segments and a half of the client over a round trip of 1 ms, seen beside it: each
+/// is acknowledged bit by bit over a while, and the next one leaves 300 µs after the last of that.
+fn writes(over: u64) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, MS);
+    for _ in 0..100 {
+        let before = s.client.next;
+        for n in 0..10 {
+            s.data(t + n * 5 * US, By::Client, if n < 9 { SIZE as u32 } else { SIZE as u32 / 2 });
+        }
+        for quarter in 1..=4 {
+            s.server.expects = before + quarter * (s.client.next - before) / 4;
+            s.raw_ack(t + MS + over * (quarter - 1) / 3, By::Server);
+        }
+        t += MS + over + 300 * US;
+    }
+    s.report()
+}
+
+#[test]
+fn who_lets_room_in_the_window_pass_has_nothing_to_send() {
+    let paced = writes(1_200 * US);
+    assert!(share(&paced, Limit::Application) > 0.8, "{}", paced.verdict);
+    // What comes that soon after all of it was acknowledged may have waited for that.
+    let filled = writes(60 * US);
+    assert!(share(&filled, Limit::CongestionWindow) > 0.8, "{}", filled.verdict);
+}
+
+/// Flights of fourteen segments of the client over a round trip of 200 µs, seen beside it. A reader
+/// that pauses holds the ACKs of two in three back, or a queue makes all of them as late.
+fn late_acks(held_back: bool) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, 200 * US);
+    for n in 0..300 {
+        for k in 0..14 {
+            s.data(t + k * 2 * US, By::Client, SIZE as u32);
+        }
+        t += if held_back && n % 3 == 0 { 230 * US } else { 12 * MS };
+        s.ack(t, By::Server);
+        t += 20 * US;
+    }
+    s.report()
+}
+
+#[test]
+fn a_queue_does_not_come_and_go_with_the_reader() {
+    let held_back = late_acks(true);
+    assert!(share(&held_back, Limit::PathRate) < 0.1, "{}", held_back.verdict);
+    assert!(share(&held_back, Limit::CongestionWindow) > 0.7, "{}", held_back.verdict);
+}
