@@ -363,7 +363,8 @@ impl Connection {
                     }
                     (true, false) => {
                         let before = if small_window { handed_over + elapsed - late } else { 0 };
-                        budget.add(Limit::SlowStart, before);
+                        let past = h.rounds.past_slow_start;
+                        budget.add(if past { Limit::CongestionWindow } else { Limit::SlowStart }, before);
                         budget.add(Limit::AckWaiting, handed_over + elapsed - before);
                     }
                     (false, _) if way == of => budget.add(silence, handed_over + elapsed),
