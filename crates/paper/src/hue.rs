@@ -11,7 +11,7 @@ pub struct Hue(pub u8);
 
 impl Hue {
     /// How many hues there are.
-    pub const COUNT: u8 = 11;
+    pub const COUNT: u8 = 12;
 
     /// Lines that are there to compare with: predictions, references, grids of blocks.
     pub const NEUTRAL: Self = Self(6);
@@ -35,6 +35,7 @@ impl Hue {
             8 => Some(12),
             9 => Some(14),
             10 => Some(10),
+            11 => Some(9),
             _ => None,
         }
     }

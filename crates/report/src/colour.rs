@@ -31,7 +31,7 @@ fn named(leg: LegName) -> Hue {
         LegName::Application => 8,
         LegName::Wakeup => 9,
         LegName::Connect => 10,
-        LegName::Upstream => 6,
+        LegName::Upstream => 11,
         LegName::Total | LegName::Whole => return Hue::NEUTRAL,
     })
 }

@@ -40,7 +40,7 @@ const TITLE: u32 = 64;
 const LETTER: f64 = 13.0;
 
 /// Okabe and Ito's colours as they read on white paper; the same as the page's.
-const PALETTE: [RGBColor; 11] = [
+const PALETTE: [RGBColor; 12] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x7a, 0x5a),
@@ -52,6 +52,7 @@ const PALETTE: [RGBColor; 11] = [
     RGBColor(0x2f, 0x4b, 0x9a),
     RGBColor(0x8c, 0x4a, 0x2f),
     RGBColor(0x6b, 0x7a, 0x00),
+    RGBColor(0xa3, 0x00, 0x2f),
 ];
 const FAINT: RGBColor = RGBColor(0x5b, 0x64, 0x70);
 const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
