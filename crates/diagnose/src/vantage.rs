@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use record::conversation::Way;
+use record::conversation::{Side, Way};
 use record::{Nanos, columns, inside, words};
 
 use crate::connection::Connection;
@@ -205,6 +205,15 @@ impl Vantage {
             without_acks: lacks_acks(c),
             is_subflow: c.halves.iter().any(|h| h.anomalies.multipath > 0),
             distance: Way::ALL.map(|way| c.distance(way)),
+        }
+    }
+
+    /// What the answers of a side take at least, from the capture there and back; `None` where the
+    /// capture does not show it.
+    pub fn to(&self, side: Side) -> Option<Nanos> {
+        match side {
+            Side::Server => self.to_server_ns,
+            Side::Client => self.to_client_ns,
         }
     }
 

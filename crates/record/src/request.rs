@@ -469,7 +469,8 @@ columns! {
     path = http.path, null "as `method`", "path of the HTTP/1 request without its query; `%XX` stands for what is no visible character of ASCII";
     status = http.status, null "there is no `--http`, or the answer begins with no status line of HTTP/1", "status of the HTTP/1 answer";
     protocol = http.protocol, null "there is no `--http`, or nothing was recognised",
-        "what the request or its connection was seen to be; of `http2`, `upgraded` and `postgresql_pipeline` it is an exchange that may hold several requests, and of `tls_h2_offered` it may be one";    upstream_join = |r| r.upstream.map(|u| u.join), set |r, v| { r.upstream = Option::<Join>::from_value(v)?.map(|join| Upstream { join, ..Upstream::default() }); Ok(()) },
+        "what the request or its connection was seen to be; of `http2`, `upgraded` and `postgresql_pipeline` it is an exchange that may hold several requests, and of `tls_h2_offered` it may be one";
+    upstream_join = |r| r.upstream.map(|u| u.join), set |r, v| { r.upstream = Option::<Join>::from_value(v)?.map(|join| Upstream { join, ..Upstream::default() }); Ok(()) },
         null "at a client; the program asked nothing at all; or not all of its connections were traced",
         "whether the program's own requests to others are joined with this one that it answered";
     upstream_ns = |r| r.component(Component::Upstream), set |r, v| r.set_optional(v, |c| &mut c.upstream),

@@ -11,7 +11,7 @@ mod send_buffer;
 use std::net::SocketAddr;
 
 use record::Nanos;
-use record::conversation::{FindingKind, Limit, Side, Way};
+use record::conversation::{Direction, FindingKind, Limit, Side, Way};
 use record::script::Script;
 use serde::{Deserialize, Serialize};
 
@@ -260,6 +260,12 @@ impl Conditions {
     }
 }
 
+/// What a full segment of a direction carries, bytes: what its handshake allows, else as on
+/// Ethernet with timestamps.
+fn full_segment(of: &Direction) -> u64 {
+    u64::from(of.segment_limit.unwrap_or(1_448)).max(1)
+}
+
 /// The host that the capture is nearer to.
 fn near(report: &Report) -> Side {
     let v = &report.vantage;
@@ -309,7 +315,7 @@ fn host(report: &Report, way: Way, programs: &programs::Programs, drained: Optio
             let n = quantity::counted(own.acknowledging.delayed.samples, "delayed ACK");
             Known::seen(delay, &format!("the median of {n}, beyond what the path takes"))
         }),
-        drains_to: drained.as_ref().map(|of| of.level.clone()),
+        drains_to: drained.map(|of| of.level.clone()),
         held_close: programs.held_close[way as usize],
     }
 }

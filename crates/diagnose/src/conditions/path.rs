@@ -90,7 +90,7 @@ pub(super) fn lane(report: &Report, way: Way, mtu: u32) -> Lane {
 
 /// Segments, however they were captured.
 fn segments(d: &Direction) -> u64 {
-    (d.unique_bytes / u64::from(d.segment_limit.unwrap_or(1_448)).max(1)).max(d.payload_packets).max(1)
+    (d.unique_bytes / super::full_segment(d)).max(d.payload_packets).max(1)
 }
 
 /// Segments that came later than others sent after them, by what was seen of them on both sides of
@@ -141,13 +141,10 @@ fn share(report: &Report, limit: Limit) -> f64 {
 /// where the capture is behind the bottleneck.
 fn rate(report: &Report, way: Way, mtu: u32, was_limit: bool) -> Option<Known<u64>> {
     let v = &report.vantage;
-    let (own, other) = match way {
-        Way::ToServer => (v.to_client_ns, v.to_server_ns),
-        Way::ToClient => (v.to_server_ns, v.to_client_ns),
-    };
+    let (own, other) = (v.to(way.sender()), v.to(way.receiver()));
     // Far from the sender, data themselves have crossed the bottleneck.
     let by_data = own.unwrap_or_default() > other.unwrap_or_default();
-    let full = u64::from(report.of(way).segment_limit.unwrap_or(1_448)).max(1);
+    let full = super::full_segment(report.of(way));
     let mut points: Vec<(u64, u64)> = Vec::new();
     for r in &report.records {
         let position = match by_data {

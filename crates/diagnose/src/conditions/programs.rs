@@ -69,7 +69,7 @@ pub(super) fn read(report: &Report) -> Programs {
     for (side, distance) in both.iter_mut().zip([v.to_client_ns, v.to_server_ns]) {
         side.distance = distance.unwrap_or_default().0;
     }
-    let full = Way::ALL.map(|way| u64::from(report.of(way).segment_limit.unwrap_or(1_448)).max(1));
+    let full = Way::ALL.map(|way| super::full_segment(report.of(way)));
     let stalls = Way::ALL
         .map(|way| report.findings.iter().any(|f| f.kind == FindingKind::NagleDelayedAck && f.direction == Some(way)));
     let mut until = report.start_ns;

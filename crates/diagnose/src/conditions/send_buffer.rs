@@ -124,13 +124,8 @@ fn on_level(pauses: &[Pause]) -> Vec<&Pause> {
 /// What the sender knew, in the order in which it did: away from it, an ACK reaches it half a round
 /// trip after it came by, and data came by as long after they had left.
 fn pauses(report: &Report, way: Way) -> Vec<Pause> {
-    let v = &report.vantage;
-    let distance = match way {
-        Way::ToServer => v.to_client_ns,
-        Way::ToClient => v.to_server_ns,
-    };
-    let distance = distance.unwrap_or_default().0;
-    let full = u64::from(report.of(way).segment_limit.unwrap_or(1_448)).max(1);
+    let distance = report.vantage.to(way.sender()).unwrap_or_default().0;
+    let full = super::full_segment(report.of(way));
     let mut events: Vec<_> = report.records.iter().collect();
     let at = |r: &Record| r.segment.at.as_nanos() + if r.way == way { 0 } else { distance };
     events.sort_by_key(|r| at(r));

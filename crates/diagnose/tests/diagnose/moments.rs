@@ -206,19 +206,23 @@ fn a_message_as_long_as_a_segment_is_one_of_a_dialogue() {
     assert!(share(&report, Limit::Application) > 0.9, "{}", report.verdict);
 }
 
+/// The client sends so many full segments at `t`, and 20 µs after their ACK, a round trip later, it
+/// may go on.
+fn flight(s: &mut Script, t: u64, segments: u64, rtt: u64) -> u64 {
+    for n in 0..segments {
+        s.data(t + n * 5 * US, By::Client, SIZE as u32);
+    }
+    s.ack(t + rtt, By::Server);
+    t + rtt + 20 * US
+}
+
 #[test]
 fn a_flight_on_one_level_has_left_slow_start() {
     // 45 segments and now and then a few less, as a program wakes up in time or late.
     let mut s = Script::new();
     let mut t = s.open(0, 3 * MS);
     for round in 0..30 {
-        let segments = if round % 2 == 0 { 45 } else { 42 };
-        for n in 0..segments {
-            s.data(t + n * 5 * US, By::Client, SIZE as u32);
-        }
-        t += 3 * MS;
-        s.ack(t, By::Server);
-        t += 20 * US;
+        t = flight(&mut s, t, if round % 2 == 0 { 45 } else { 42 }, 3 * MS);
     }
     let report = s.report();
     assert!(share(&report, Limit::CongestionWindow) > 0.7, "{}", report.verdict);
@@ -317,12 +321,7 @@ fn a_window_that_begins_with_one_segment_is_slow_start() {
     let mut s = Script::new();
     let mut t = s.open(0, 70 * MS);
     for segments in [1, 2, 4, 8] {
-        for n in 0..segments {
-            s.data(t + n * 5 * US, By::Client, SIZE as u32);
-        }
-        t += 70 * MS;
-        s.ack(t, By::Server);
-        t += 20 * US;
+        t = flight(&mut s, t, segments, 70 * MS);
     }
     let report = s.report();
     assert!(share(&report, Limit::SlowStart) > 0.5, "{}", report.verdict);
@@ -356,25 +355,16 @@ fn who_lets_room_in_the_window_pass_has_nothing_to_send() {
     assert!(share(&filled, Limit::CongestionWindow) > 0.8, "{}", filled.verdict);
 }
 
-/// Flights of fourteen segments of the client over a round trip of 200 µs, seen beside it. A reader
-/// that pauses holds the ACKs of two in three back, or a queue makes all of them as late.
-fn late_acks(held_back: bool) -> Report {
+#[test]
+fn a_queue_does_not_come_and_go_with_the_reader() {
+    // Over a round trip of 200 µs, seen beside the client: a reader that pauses holds the ACKs of
+    // two flights in three back.
     let mut s = Script::new();
     let mut t = s.open(0, 200 * US);
     for n in 0..300 {
-        for k in 0..14 {
-            s.data(t + k * 2 * US, By::Client, SIZE as u32);
-        }
-        t += if held_back && n % 3 == 0 { 230 * US } else { 12 * MS };
-        s.ack(t, By::Server);
-        t += 20 * US;
+        t = flight(&mut s, t, 14, if n % 3 == 0 { 230 * US } else { 12 * MS });
     }
-    s.report()
-}
-
-#[test]
-fn a_queue_does_not_come_and_go_with_the_reader() {
-    let held_back = late_acks(true);
+    let held_back = s.report();
     assert!(share(&held_back, Limit::PathRate) < 0.1, "{}", held_back.verdict);
     assert!(share(&held_back, Limit::CongestionWindow) > 0.7, "{}", held_back.verdict);
 }
