@@ -90,8 +90,7 @@ impl Processes {
         Ok(Self { pids: object::map(object, "pids")?, holders })
     }
 
-    /// Adds the processes that the target names; where it names none, all are its own. Then learns
-    /// which sockets they hold.
+    /// Adds the processes that the target names; where it names none, all are its own.
     pub(crate) fn begin(&self, target: &Target) -> Result<(), Error> {
         for &pid in &target.pids {
             self.include(pid)?;
@@ -105,13 +104,7 @@ impl Processes {
                 }
             }
         }
-        self.learn_sockets()
-    }
-
-    /// Adds a process, its descendants and their sockets.
-    pub(crate) fn add(&self, pid: u32) -> Result<(), Error> {
-        self.include(pid)?;
-        self.learn_sockets()
+        Ok(())
     }
 
     /// Whether any process of the target is still there. Those that end take themselves out while
@@ -120,7 +113,8 @@ impl Processes {
         self.pids.keys().next().is_some()
     }
 
-    fn include(&self, pid: u32) -> Result<(), Error> {
+    /// Adds a process and its descendants.
+    pub(crate) fn include(&self, pid: u32) -> Result<(), Error> {
         if !process::is_there(pid) {
             return Err(Error::NoSuchProcess { pid });
         }
@@ -132,7 +126,8 @@ impl Processes {
         Ok(())
     }
 
-    fn learn_sockets(&self) -> Result<(), Error> {
+    /// Learns which sockets they hold.
+    pub(crate) fn learn_sockets(&self) -> Result<(), Error> {
         self.holders.iter().try_for_each(|iterator| walk::through_own(iterator).map(drop))
     }
 }

@@ -143,7 +143,19 @@ impl Tracer {
         }
         self.passes.find_networks()?;
         self.processes.begin(&self.config.target)?;
-        self.follow()
+        self.pick_up()
+    }
+
+    /// Picks up what the processes of the target hold. What one of them accepts while that is
+    /// looked for was in no process before, and is behind no listener after: it is found in the
+    /// second round, as a connection that begins after the first is known by its listener.
+    fn pick_up(&mut self) -> Result<(), Error> {
+        let rounds = if self.passes.control.by_process == 1 || self.config.target.by_process() { 2 } else { 1 };
+        for _ in 0..rounds {
+            self.processes.learn_sockets()?;
+            self.follow()?;
+        }
+        Ok(())
     }
 
     /// Picks up the connections of the target that exist.
@@ -186,9 +198,9 @@ impl Tracer {
     pub fn follow_pid(&mut self, pid: u32) -> Result<(), Error> {
         self.passes.control.by_process = 1;
         self.passes.write()?;
-        self.processes.add(pid)?;
+        self.processes.include(pid)?;
         self.passes.find_networks()?;
-        self.follow()
+        self.pick_up()
     }
 
     /// Starts a second process for the work that needs privileges, so that this one can drop all of

@@ -6,6 +6,7 @@
 #include "untagged.h"
 #include "connects.h"
 #include "holders.h"
+#include "unaccepted.h"
 
 /* Sockets of other tracers' making or of a listener's inheritance have no row: nothing is done for
  * them. */
@@ -317,7 +318,9 @@ int pass(struct bpf_iter__tcp *ctx)
 			listens_at(sk);
 		if (info && info->row != NO_ROW)
 			return 0;
-		if (!may_be_followed(sk) || (by_process() && !info))
+		if (!may_be_followed(sk))
+			return 0;
+		if (by_process() && !info && (listener || !unaccepted_take(tp, &fresh)))
 			return 0;
 		if (!info)
 			info = bpf_sk_storage_get(&sockets, tp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
@@ -326,6 +329,8 @@ int pass(struct bpf_iter__tcp *ctx)
 			return 0;
 		}
 		if (listener) {
+			if (by_process())
+				unaccepted_note(view, info);
 			connect_listening(tp, sk);
 			return 0;
 		}

@@ -40,6 +40,7 @@ typedef _Bool bool;
 /* include/uapi/linux/bpf.h */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
@@ -294,8 +295,17 @@ struct tcp_congestion_ops {
 struct inet_sock {
 	struct sock sk;
 };
+struct request_sock {
+	struct sock_common __req_common;
+	struct request_sock *dl_next;
+	struct sock *sk;
+};
+struct request_sock_queue {
+	struct request_sock *rskq_accept_head;
+};
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	struct request_sock_queue icsk_accept_queue;
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5;
 };

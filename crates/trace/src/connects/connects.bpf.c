@@ -17,12 +17,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct request_sock {
-	struct sock_common __req_common;
-};
-#pragma clang attribute pop
-
 /* include/uapi/asm-generic/errno.h */
 enum { EADDRNOTAVAIL = 99 };
 

@@ -38,7 +38,6 @@ struct sk_buff___copies {
 
 /* include/linux/skbuff.h */
 enum { CHECKSUM_PARTIAL = 3 };
-enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -75,7 +75,6 @@ struct __sk_buff {
 };
 
 enum { BPF_SOCK_OPS_TIMEOUT_INIT = 1 };
-enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 /* include/linux/socket.h */
 enum { MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 /* include/linux/netdevice.h: the driver gives the packet back. */

@@ -1,9 +1,10 @@
 //! Who is followed, and who is left alone.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use libbpf_rs::query::MapInfoIter;
@@ -11,7 +12,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use machine::who::RuleKind;
 use record::{Event, Opening};
 use tier::Need;
-use trace::{Error, Target};
+use trace::{Config, Error, Target, Tracer};
 
 use crate::traffic::{self, BACKENDS, Trace, accept_one, config, on, pair, sends};
 
@@ -19,7 +20,7 @@ const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 
 /// The callbacks that the kernel has armed a socket for (`SK_BPF_CB_FLAGS` is for BPF alone, so the
 /// sends tell).
-fn exchange(pair: &mut (std::net::TcpStream, std::net::TcpStream)) {
+fn exchange(pair: &mut (TcpStream, TcpStream)) {
     for _ in 0..10 {
         pair.0.write_all(b"x").unwrap();
         pair.1.read_exact(&mut [0]).unwrap();
@@ -35,7 +36,7 @@ fn hierarchy(test: &str) -> Option<PathBuf> {
     mount
 }
 
-fn port_of(pair: &(std::net::TcpStream, std::net::TcpStream)) -> u16 {
+fn port_of(pair: &(TcpStream, TcpStream)) -> u16 {
     pair.1.local_addr().unwrap().port()
 }
 
@@ -65,7 +66,7 @@ fn existing_connected_and_accepted_connections_say_how_they_began() {
     let after = accept_one(&listener);
     trace.poll();
     let (events, _) = trace.finish();
-    let opening = |socket: &std::net::TcpStream| {
+    let opening = |socket: &TcpStream| {
         let ends = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
         events.iter().find_map(|e| match e {
             Event::Connection(c) if (c.local, c.remote) == ends => Some(c.opening),
@@ -208,6 +209,76 @@ fn a_running_process_is_picked_up_by_its_sockets() {
     let Some(Event::Connection(found)) = events.first() else { panic!("{events:?}") };
     assert_eq!((found.opening, found.owner.pid), (Opening::Found, child.id()));
     assert_eq!(sends(&events).len(), 1);
+}
+
+#[test]
+fn connections_that_wait_to_be_accepted_are_followed() {
+    tier::needs!(Need::Root, BTF);
+    for backend in BACKENDS {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let clients: Vec<_> = (0..20).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
+        let target = Target { pids: vec![std::process::id()], ..Target::default() };
+        let mut trace = Trace::start(&on(config(target), backend));
+        let mut servers: Vec<_> = clients.iter().map(|_| listener.accept().unwrap().0).collect();
+        servers.iter_mut().for_each(|server| server.write_all(b"hello").unwrap());
+        trace.until(servers.len());
+        let (events, summary) = trace.finish();
+        let port = listener.local_addr().unwrap().port();
+        let accepted = traffic::connections(&events).into_iter().filter(|ends| ends.0.port() == port).count();
+        assert_eq!((accepted, sends(&events).len()), (20, 20), "{backend}, {:?}", summary.lost);
+    }
+}
+
+#[test]
+fn no_connection_is_missed_that_is_accepted_while_the_trace_begins() {
+    tier::needs!(Need::Root, BTF);
+    for backend in BACKENDS {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let (over, begun) = (AtomicBool::new(false), &AtomicBool::new(false));
+        let (tracer, mut clients, mut servers) = std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| {
+                let mut clients = Vec::new();
+                while !over.load(Ordering::Relaxed) && clients.len() < 2_000 {
+                    clients.push(TcpStream::connect(at).unwrap());
+                    begun.store(true, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                clients
+            });
+            let accepting = scope.spawn(|| {
+                let mut servers = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    // It waits for a time that changes.
+                    std::thread::sleep(Duration::from_micros(100 * (servers.len() as u64 % 17)));
+                    servers.push(listener.accept().unwrap().0);
+                }
+                servers
+            });
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            let target = Target { pids: vec![std::process::id()], ..Target::default() };
+            let config = Config { max_connections: 8_192, ..on(config(target), backend) };
+            let tracer = Tracer::start(&config);
+            over.store(true, Ordering::Relaxed);
+            // Nobody waits for a connection that does not come.
+            let last = TcpStream::connect(at).unwrap();
+            let mut clients = connecting.join().unwrap();
+            clients.push(last);
+            (tracer, clients, accepting.join().unwrap())
+        });
+        let mut trace = Trace { tracer: tracer.unwrap(), events: Vec::new() };
+        servers.extend((servers.len()..clients.len()).map(|_| listener.accept().unwrap().0));
+        for socket in clients.iter_mut().chain(&mut servers) {
+            socket.write_all(b"hello").unwrap();
+        }
+        let expected = clients.len() + servers.len();
+        trace.until(expected);
+        let (events, summary) = trace.finish();
+        assert!(clients.len() > 20, "{}", clients.len());
+        assert_eq!(sends(&events).len(), expected, "{backend}, {:?}", summary.lost);
+    }
 }
 
 #[test]
@@ -506,7 +577,7 @@ fn the_hierarchy_of_cgroups_is_found_where_the_own_mounts_hide_it() {
         for fields in mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).filter(|f| f[2] == "cgroup2") {
             run("umount", &["-l", fields[1]]);
         }
-        trace::Tracer::start(&config(Target { ports: vec![1.into()], ..Target::default() })).unwrap();
+        Tracer::start(&config(Target { ports: vec![1.into()], ..Target::default() })).unwrap();
     })
     .join()
     .unwrap();
@@ -515,7 +586,7 @@ fn the_hierarchy_of_cgroups_is_found_where_the_own_mounts_hide_it() {
 #[test]
 fn wrong_targets_are_errors_that_say_so() {
     tier::needs!(Need::Root, BTF);
-    let start = |target| trace::Tracer::start(&config(target)).map(drop);
+    let start = |target| Tracer::start(&config(target)).map(drop);
     let missing = start(Target { pids: vec![u32::MAX - 1], ..Target::default() });
     assert!(matches!(missing, Err(Error::NoSuchProcess { .. })), "{missing:?}");
     let folder = start(Target { cgroups: vec!["/tmp".into()], ..Target::default() });
@@ -580,10 +651,10 @@ fn of_a_server_with_workers_exactly_the_named_one_is_followed() {
     let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
     let (port, worker) = (numbers[0] as u16, numbers[1]);
     let target = Target { pids: vec![worker], ..Target::default() };
-    let trace = Trace::start(&trace::Config { receive: true, ..config(target) });
+    let trace = Trace::start(&Config { receive: true, ..config(target) });
     let answers: Vec<u32> = (0..60)
         .map(|_| {
-            let mut client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
             client.write_all(b"hello").unwrap();
             let mut answer = String::new();
             client.read_to_string(&mut answer).unwrap();
