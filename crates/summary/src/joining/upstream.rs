@@ -63,6 +63,48 @@ pub(super) struct Division {
     network: Nanos,
 }
 
+/// What ends, and is kept for a while.
+trait Ends {
+    fn ended(&self) -> Option<Moment>;
+}
+
+impl Ends for Served {
+    fn ended(&self) -> Option<Moment> {
+        self.ended
+    }
+}
+
+impl Ends for Asked {
+    fn ended(&self) -> Option<Moment> {
+        self.ended
+    }
+}
+
+/// In the order of their ends; where that is not known, last.
+#[derive(Debug)]
+struct ByEnd<T>(VecDeque<T>);
+
+impl<T> Default for ByEnd<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: Ends> ByEnd<T> {
+    /// Gives the one that is kept no more.
+    fn keep(&mut self, one: T) -> Option<T> {
+        let key = |one: &T| (one.ended().is_none(), one.ended());
+        let later = self.0.iter().rev().take_while(|other| key(other) > key(&one)).count();
+        self.0.insert(self.0.len() - later, one);
+        if self.0.len() > KEPT { self.0.pop_front() } else { None }
+    }
+
+    /// Those that had not ended before, from the last.
+    fn since(&self, from: Moment) -> impl Iterator<Item = &T> {
+        self.0.iter().rev().take_while(move |one| one.ended().is_none_or(|ended| ended >= from))
+    }
+}
+
 impl Division {
     pub fn new(components: &Components) -> Self {
         let sum = |all: &[Component]| all.iter().filter_map(|component| components.get(*component)).sum();
@@ -146,8 +188,8 @@ fn waited(served: &Served, own: &[&Asked], within: Nanos) -> (Upstream, Nanos) {
 struct Program {
     /// Connections with a request that is not over.
     open: HashSet<ConnectionId>,
-    served: VecDeque<Served>,
-    asked: VecDeque<Asked>,
+    served: ByEnd<Served>,
+    asked: ByEnd<Asked>,
     /// Up to when it may have had requests open that are kept no more.
     forgotten: Option<Moment>,
     /// It has asked something.
@@ -218,13 +260,10 @@ impl Programs {
 
     /// The request on this connection is over.
     pub fn asked(&mut self, connection: ConnectionId, asked: Asked) {
-        if let Some(program) = self.over(connection) {
-            program.asked.push_back(asked);
-            if program.asked.len() > KEPT
-                && let Some(oldest) = program.asked.pop_front()
-            {
-                program.forget(oldest.ended);
-            }
+        if let Some(program) = self.over(connection)
+            && let Some(oldest) = program.asked.keep(asked)
+        {
+            program.forget(oldest.ended);
         }
     }
 
@@ -250,9 +289,9 @@ impl Programs {
         let Some(application) = application.filter(|_| is_known) else { return Some(withheld) };
         // Only those that were open meanwhile can be others.
         let (from, to) = served.began.zip(served.ended)?;
-        let others = program.served.iter().chain(open.0).filter(|other| other.may_be_open(from, to));
+        let others = program.served.since(from).chain(open.0).filter(|other| other.may_be_open(from, to));
         let others: Vec<Served> = others.copied().collect();
-        Some(match asked_for(&served, &others, program.asked.iter().chain(open.1)) {
+        Some(match asked_for(&served, &others, program.asked.since(from).chain(open.1)) {
             None => withheld,
             Some(own) if own.is_empty() => (Upstream::default(), Nanos::ZERO),
             Some(own) => waited(&served, &own, application),
@@ -269,10 +308,7 @@ impl Programs {
 
 impl Program {
     fn keep_served(&mut self, served: Served) {
-        self.served.push_back(served);
-        if self.served.len() > KEPT
-            && let Some(oldest) = self.served.pop_front()
-        {
+        if let Some(oldest) = self.served.keep(served) {
             self.forget(oldest.ended);
         }
     }
