@@ -21,7 +21,7 @@ use super::{
 };
 use crate::capture::{Frame, LinkType};
 use crate::payload::{Payload, is_stream};
-use crate::segment::{Integrity, Network, Segment};
+use crate::segment::{Flags, Integrity, Network, Segment};
 use crate::shard::Shard;
 
 /// How many tunnels within each other are opened, and how many tags and PPPoE headers within each
@@ -175,15 +175,31 @@ impl Carried<'_> {
         segment.flags = tcp.flags;
         segment.window = tcp.window;
         segment.header_bytes = tcp.header_bytes;
-        segment.payload = self.tcp.wire - u32::from(tcp.header_bytes);
+        let carried = unpadded(frame, self.tcp, &tcp);
+        segment.payload = carried.wire - u32::from(tcp.header_bytes);
         segment.network = self.network;
-        segment.integrity = if self.summed && self.tcp.data.len() == self.tcp.wire as usize {
-            tcp_integrity(self.source, self.destination, self.tcp.data)
+        segment.integrity = if self.summed && carried.data.len() == carried.wire as usize {
+            tcp_integrity(self.source, self.destination, carried.data)
         } else {
             Integrity::NotChecked
         };
         options.read_into(&mut segment.options);
     }
+}
+
+/// A segment without the padding of a frame of the least length, with or without a VLAN tag, where
+/// IP's length counts it, as some gear has it. Padding is zero, as far as it was captured, and its
+/// sender does not say by PSH that this is all it had.
+#[inline(always)]
+fn unpadded<'a>(frame: &Frame<'_>, tcp: Span<'a>, header: &Tcp) -> Span<'a> {
+    /// Ethernet's least frame, without its checksum.
+    const LEAST: u32 = 60;
+    if frame.original_length != LEAST || !matches!(tcp.wire, 22 | 26) || header.flags.contains(Flags::PSH) {
+        return tcp;
+    }
+    let length = u32::from(header.header_bytes);
+    let rest = tcp.data.get(length as usize..).unwrap_or_default();
+    if rest.iter().all(|byte| *byte == 0) { tcp.limit(length) } else { tcp }
 }
 
 /// A frame on its way down, with what it may need there.

@@ -359,6 +359,35 @@ fn the_segment_is_the_same_through_every_wrapping() {
 
 /// The frames are what they say: tshark finds the same segment in them.
 #[test]
+fn padding_that_ips_length_counts_is_no_payload() {
+    let frame = |flags: Flags, rest: &[u8], tagged: bool| {
+        let mut segment = Vec::new();
+        let (seq, ack) = (SeqNumber(7), SeqNumber(8));
+        Tcp { source_port: 999, destination_port: 80, seq, ack, flags, window: 500, header_bytes: 20 }
+            .emit(&[], &mut segment);
+        let packet = ipv4(ip_protocol::TCP, &[&segment[..], rest].concat());
+        let mut tag = Vec::new();
+        VlanTag { control: 5, ether_type: ether_type::IPV4 }.emit(&mut tag);
+        if tagged { ethernet(ether_type::VLAN, &[tag, packet].concat()) } else { ethernet(ether_type::IPV4, &packet) }
+    };
+    let payload = |frame: &[u8], captured: usize| match read(LinkType::ETHERNET, &frame[..captured], frame.len()) {
+        Ok(Packet::Tcp(segment)) => segment.payload,
+        other => panic!("{other:?}"),
+    };
+    let padded = frame(Flags::ACK, &[0; 6], false);
+    assert_eq!((padded.len(), payload(&padded, 60), payload(&padded, 54)), (60, 0, 0));
+    assert_eq!(payload(&frame(Flags::ACK | Flags::FIN, &[0; 2], true), 60), 0);
+    // Data: their sender said that they are all it had, or they are not zero, or the frame is not
+    // the least.
+    assert_eq!(payload(&frame(Flags::ACK | Flags::PSH, &[0; 6], false), 60), 6);
+    assert_eq!(payload(&frame(Flags::ACK, &[0, 0, 0, 0, 0, 1], false), 60), 6);
+    assert_eq!(payload(&frame(Flags::ACK, &[0; 7], false), 61), 7);
+    // A keep-alive with a byte, which IP's length does not count the padding of.
+    let keep_alive = [frame(Flags::ACK, &[0], false), vec![0; 5]].concat();
+    assert_eq!(payload(&keep_alive, 60), 1);
+}
+
+#[test]
 fn tshark_opens_the_same_wrappings() {
     tier::needs!(tier::Need::Program("tshark"));
     let frames = wrapped();
