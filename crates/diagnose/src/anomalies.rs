@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use wire::{Ecn, Flags, Segment};
 
 use crate::checksums::Damage;
+use crate::gathering::Gathering;
 use crate::half::made;
 use crate::lockstep::Lockstep;
 use crate::repairing::Repairing;
@@ -26,6 +27,8 @@ pub(crate) struct Counters {
     /// DSACKs that name nothing that was seen to be retransmitted.
     pub(crate) needless_unmatched: u32,
     pub(crate) unseen_original: u32,
+    /// Of those, what had been acknowledged before it came.
+    pub(crate) behind_ack: u32,
     /// Packets that were lost before the capture, as those show that came late for it.
     pub(crate) lost_before: u32,
     pub(crate) out_of_order: u32,
@@ -87,6 +90,7 @@ static NOTHING: Counters = Counters {
     recoveries: (0, 0),
     needless_unmatched: 0,
     unseen_original: 0,
+    behind_ack: 0,
     lost_before: 0,
     out_of_order: 0,
     reorder_extent: 0,
@@ -130,6 +134,7 @@ pub(crate) struct Anomalies(Option<Box<Beside>>);
 #[derive(Clone, Debug, Default)]
 struct Beside {
     unclear: Times,
+    gathering: Option<Box<Gathering>>,
     counters: Option<Box<Counters>>,
 }
 
@@ -165,6 +170,24 @@ impl Anomalies {
         }
         if s.flags.contains(Flags::CWR) && !s.flags.contains(Flags::SYN) {
             self.cwr += 1;
+        }
+    }
+
+    /// Part-filled segments that followed data of their own direction, if there are any.
+    pub(crate) fn gathering(&self) -> Option<&Gathering> {
+        self.0.as_ref()?.gathering.as_deref()
+    }
+
+    /// The same, to be added to.
+    pub(crate) fn gather(&mut self) -> &mut Gathering {
+        made(&mut self.0.get_or_insert_default().gathering)
+    }
+
+    /// The peer sent data.
+    #[inline(always)]
+    pub(crate) fn end_gathering(&mut self) {
+        if let Some(gathering) = self.0.as_mut().and_then(|beside| beside.gathering.as_mut()) {
+            gathering.end();
         }
     }
 

@@ -18,7 +18,7 @@ use wire::{Flags, Integrity, Segment};
 
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
-use crate::half::{AWAY, Data, Half};
+use crate::half::{AWAY, Data, Half, KERNEL};
 use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
 use crate::key::Key;
@@ -287,6 +287,11 @@ impl Connection {
     fn take_any(&mut self, way: Way, s: &Segment) {
         let at = s.at.as_nanos();
         if at < self.last_at {
+            if self.is_of_a_second_reading(way, s) {
+                self.steps.get_or_insert_default().again = true;
+                self.halves[way].anomalies.capture_copies += 1;
+                return;
+            }
             self.steps.get_or_insert_default().went_back(self.last_at - at);
         }
         let now = at.max(self.last_at);
@@ -390,9 +395,41 @@ impl Connection {
         }
         self.halves[way].take_stamp(s, now);
         if s.payload > 0 {
+            if facts.data == Data::New {
+                self.gather(way, s, lag, waited);
+            }
             (self.last_data, self.last_data_of) = (s.number, way);
         }
         self.last_at = now;
+    }
+
+    /// New data came, before which so much looked like the application's time: what that was may
+    /// show in whether they follow the ACK of those before.
+    #[inline(always)]
+    fn gather(&mut self, way: Way, s: &Segment, lag: u64, waited: u64) {
+        let full = s.payload >= self.halves[way].sizes.full();
+        if self.last_data_of == way && !(full && waited == 0) {
+            self.gather_after_own(way, s, lag, (full, waited));
+        } else if self.last_data_of != way && self.last_data > 0 {
+            self.halves[!way].anomalies.end_gathering();
+        }
+    }
+
+    #[inline(never)]
+    fn gather_after_own(&mut self, way: Way, s: &Segment, lag: u64, (full, waited): (bool, u64)) {
+        let h = &mut self.halves[way];
+        let after = s.at.as_nanos().saturating_sub(h.una_at);
+        let prompt = lag + lag / 8 + KERNEL;
+        if full {
+            let known = if after > prompt { h.space.una() } else { 0 };
+            return h.anomalies.gather().take_full(waited, known);
+        }
+        // All that is out beside it are full segments: the last part-filled one is acknowledged.
+        let beside = h.space.out().saturating_sub(s.payload.into());
+        let only_full = beside.is_multiple_of(h.sizes.full().max(1).into());
+        let prompted = only_full && (lag - lag / 8..=prompt).contains(&after);
+        let end = h.space.next();
+        h.anomalies.gather().take_part_filled((s.payload, end), waited, prompted);
     }
 
     /// What limits direction `of` from this packet on.
@@ -436,6 +473,22 @@ impl Connection {
             !s.flags.contains(Flags::RST) && asked(p) && !h.offered.seen && p.space.place(s.ack) != START + 1;
         let answer = s.flags.contains(Flags::RST) && asked(h) && !p.offered.seen && h.space.place(s.seq) != START + 1;
         challenge || answer && p.count.packets > 0
+    }
+
+    /// Whether a packet whose time lies long before that of the latest, and after the first, brings
+    /// nothing that was not there: the file holds the same packets twice, one after the other.
+    #[cold]
+    fn is_of_a_second_reading(&self, way: Way, s: &Segment) -> bool {
+        const LONG: u64 = 100_000_000;
+        let (h, p, at) = (&self.halves[way], &self.halves[!way], s.at.as_nanos());
+        let is_again = self.steps.as_ref().is_some_and(|steps| steps.again);
+        let before = if is_again { self.last_at } else { self.last_at.saturating_sub(LONG) };
+        let is_amid = (self.first_at..before).contains(&at);
+        let (seq, ack) = (h.space.place(s.seq), p.space.place(s.ack));
+        is_amid
+            && h.space.is_begun()
+            && seq.saturating_add(s.sequence_length().into()) <= h.space.next()
+            && (!s.flags.contains(Flags::ACK) || ack <= p.space.una())
     }
 
     /// What the timestamps of a segment show of the way to its sender, where that is away; true

@@ -48,6 +48,9 @@ pub(crate) const SHORTEST_TIMEOUT: u64 = 200_000_000;
 /// first.
 pub(crate) const PROMPT: u64 = 500_000;
 
+/// What the kernel itself lets go at an ACK leaves within this time, ns.
+pub(crate) const KERNEL: u64 = 150_000;
+
 /// Segments that follow one another within this time were let go together, ns: what offload and
 /// scheduling put between them.
 const AT_ONCE: u64 = 1_000_000;

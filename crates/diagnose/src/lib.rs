@@ -34,6 +34,7 @@ mod flight;
 mod follower;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
+mod gathering;
 mod half;
 mod handshake;
 mod idle;

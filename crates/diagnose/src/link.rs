@@ -111,16 +111,22 @@ impl Link {
 /// it.
 pub(crate) fn rate<'a>(seen: impl Iterator<Item = &'a Link>) -> f64 {
     let mut rates: Vec<f32> = seen.flat_map(|link| link.rates.iter().copied()).collect();
-    rates.sort_unstable_by(|a, b| b.total_cmp(a));
-    let fewest = FEWEST.max(rates.len() / SHARE);
-    let mut highest = rates.windows(fewest).take(rates.len() / HIGHER + 1);
-    if let Some(same) = highest.find(|some| some[fewest - 1] >= some[0] * SAME) {
-        return f64::from(same[fewest / 2]) / 1e3;
+    if let Some(rate) = highest(&mut rates) {
+        return f64::from(rate) / 1e3;
     }
     // Delays that vary spread them around the link's rate.
     let usual = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
     let near = rates.iter().filter(|rate| (**rate - usual).abs() <= usual * AROUND).count();
     if rates.len() >= MANY && near * 4 >= rates.len() * 3 { f64::from(usual) / 1e3 } else { 0.0 }
+}
+
+/// The highest of the rates that was seen time and again. They are left in order, the highest
+/// first.
+pub(crate) fn highest(rates: &mut [f32]) -> Option<f32> {
+    rates.sort_unstable_by(|a, b| b.total_cmp(a));
+    let fewest = FEWEST.max(rates.len() / SHARE);
+    let mut highest = rates.windows(fewest).take(rates.len() / HIGHER + 1);
+    highest.find(|some| some[fewest - 1] >= some[0] * SAME).map(|same| same[fewest / 2])
 }
 
 #[cfg(test)]

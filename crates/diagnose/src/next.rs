@@ -101,6 +101,10 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
     if case.vantage.only_direction.is_some() {
         return "capture both directions".into();
     }
+    if case.vantage.out_of_step {
+        return "shift the times of one direction (editcap -t on a file of its own), or capture both with one clock"
+            .into();
+    }
     if case.vantage.without_acks {
         return "save the capture without a display filter: its ACKs are missing".into();
     }

@@ -6,6 +6,7 @@
 //! rounds in which one stood, or in deliveries that come as evenly as a bottleneck gives them out
 //! which never rests.
 
+use crate::link;
 use crate::rtt::least_queue;
 
 /// Deliveries in a piece at least, so that one silence among them stands out.
@@ -52,6 +53,9 @@ struct Piece {
     all_lost: u64,
     /// It was below the path's rate, as far as that had been seen.
     below: bool,
+    /// Over in less than a round trip, while more was out: a window lets no more through in one
+    /// round trip than in another, but not evenly in the course of it.
+    within: bool,
 }
 
 impl Piece {
@@ -65,6 +69,7 @@ impl Piece {
             took,
             all_lost: self.all_lost + next.all_lost,
             below: self.below && next.below,
+            within: self.within && next.within,
         }
     }
 
@@ -260,8 +265,9 @@ impl Repairing {
                 self.waiting.chunks(2).map(|two| two.iter().copied().reduce(Piece::and).unwrap_or(two[0])).collect();
         }
         if all_lost > 0 {
+            let within = path.several && reported && all_took < path.rest;
             let rate = bytes as f64 * 1e6 / time.max(1) as f64;
-            self.waiting.push(Piece { rate, lost, bytes: all_bytes, took: all_took, all_lost, below: false });
+            self.waiting.push(Piece { rate, lost, bytes: all_bytes, took: all_took, all_lost, below: false, within });
         }
         if path.rate == 0 {
             return 0;
@@ -276,6 +282,7 @@ impl Repairing {
     /// queue stood, kB/s, and whose slowest link has this rate, bytes a nanosecond; 0 where one of
     /// them was not seen.
     pub(crate) fn at_paths_rate(&self, path: u32, link: f64) -> u64 {
+        let link = if link > 0.0 { link } else { self.link() };
         if link > 0.0 {
             return self.waiting.iter().map(|p| p.divided(link)).sum();
         }
@@ -287,6 +294,16 @@ impl Repairing {
         let used = |p: &Piece| (p.bytes as f64 * 1e6 / (bound * p.took.max(1) as f64)).min(1.0);
         let divided = |p: &Piece| if bound > 0.0 { (p.all_lost as f64 * used(p)) as u64 } else { 0 };
         self.waiting.iter().map(divided).sum()
+    }
+}
+
+impl Repairing {
+    /// The rate of the slowest link on the way, as pieces show it that were as fast time and again,
+    /// and none faster: bytes a nanosecond, 0 where they do not.
+    fn link(&self) -> f64 {
+        let within = self.waiting.iter().filter(|p| p.within);
+        let mut rates: Vec<f32> = within.map(|p| p.bytes as f32 * 1e3 / p.took.max(1) as f32).collect();
+        link::highest(&mut rates).map_or(0.0, |rate| f64::from(rate) / 1e3)
     }
 }
 

@@ -86,6 +86,8 @@ pub(crate) struct Series {
     /// The number of the first piece: its beginning divided by its length.
     first: u64,
     pieces: Vec<Piece>,
+    /// A bit for each piece: what is in it was spread over several, and came at some moment.
+    spread: u64,
     /// What is in the pieces, up to which moment.
     told: Part,
     until: u64,
@@ -95,7 +97,7 @@ impl Series {
     /// One of direction `way`, which begins at `at`.
     pub(crate) fn new(way: Way, at: u64) -> Self {
         let (told, pieces) = (Part::default(), vec![Piece::default()]);
-        Self { way, shift: SHORTEST, first: at >> SHORTEST, pieces, told, until: at }
+        Self { way, shift: SHORTEST, first: at >> SHORTEST, pieces, spread: 0, told, until: at }
     }
 
     /// Takes what the direction has done up to `now`, since its beginning. What is new of it is
@@ -118,7 +120,11 @@ impl Series {
         let (shift, first) = (self.shift, self.first);
         let whole = (to - from).max(1) as f64;
         let mut given = Part::default();
-        for place in (from >> shift) - first..=last {
+        let begins = (from >> shift) - first;
+        if last - begins > 1 {
+            self.spread |= (u64::MAX >> (MOST as u64 - 1 - last)) & (u64::MAX << begins);
+        }
+        for place in begins..=last {
             // The last one gets what rounding has left.
             let end = if place == last { to } else { (first + place + 1) << shift };
             let share = if place == last { 1.0 } else { (end - from) as f64 / whole };
@@ -141,9 +147,13 @@ impl Series {
 
     /// Doubles the length of pieces.
     fn join(&mut self) {
+        let mut spread = u128::from(self.spread);
         if self.first % 2 == 1 {
             self.pieces.insert(0, Piece::default());
+            spread <<= 1;
         }
+        let is_spread = |place: usize| spread >> (2 * place) & 0b11 != 0;
+        self.spread = (0..MOST / 2 + 1).map(|place| u64::from(is_spread(place)) << place).sum();
         for place in 0..self.pieces.len().div_ceil(2) {
             let second = self.pieces.get(2 * place + 1).map(Piece::part);
             self.pieces[place] = self.pieces[2 * place];
@@ -151,6 +161,11 @@ impl Series {
         }
         self.pieces.truncate(self.pieces.len().div_ceil(2));
         (self.shift, self.first) = (self.shift + 1, self.first / 2);
+    }
+
+    /// Whether it is not known when in several pieces, this one among them, its part came.
+    pub(crate) fn is_spread(&self, piece: usize) -> bool {
+        self.spread >> piece & 1 == 1
     }
 
     /// Each piece with when it begins and ends, ns; the last ends where the series does.
@@ -194,5 +209,12 @@ mod tests {
         series.tell(268_435_456, &part(400));
         let bytes: Vec<i64> = series.pieces().map(|(.., p)| p.bytes).collect();
         assert_eq!(bytes, [100, 100, 100, 100, 0]);
+        series.tell(300_000_000, &part(450));
+        series.tell(380_000_000, &part(500));
+        let spread: Vec<bool> = (0..6).map(|piece| series.is_spread(piece)).collect();
+        assert_eq!(spread, [true, true, true, true, true, false]);
+        series.tell(64 << SHORTEST, &part(501));
+        series.tell(128 << SHORTEST, &part(502));
+        assert!((0..MOST).all(|piece| series.is_spread(piece)) && series.pieces.len() <= MOST);
     }
 }

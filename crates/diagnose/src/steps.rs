@@ -15,6 +15,8 @@ pub(crate) struct Steps {
     pub(crate) back: u32,
     /// The clock was set forward.
     pub(crate) forward: bool,
+    /// The file holds the same packets a second time, behind the first.
+    pub(crate) again: bool,
     /// The latest time without a packet, ns, as long as it may have been a step; 0 otherwise.
     gap: u64,
     /// Of which directions a packet has come since, and whether it was late.

@@ -15,6 +15,7 @@ use record::conversation::{Budget, Limit, Way};
 use crate::connection::Connection;
 use crate::link;
 use crate::series::{Part, Series};
+use crate::unclear::{Times, Unclear};
 
 /// A path is in use where so much of what it carries at most goes over it.
 const FULL: f64 = 0.85;
@@ -37,6 +38,8 @@ struct Sum {
     at: u64,
     /// Bytes that were delivered.
     bytes: f64,
+    /// Those of them of which it is known when.
+    dated: f64,
     /// For how long a queue stood, ns, as each connection saw it.
     queued: f64,
     /// For how long something was delivered, ns, of each connection.
@@ -48,6 +51,7 @@ impl Sum {
         Self {
             at: self.at - before.at,
             bytes: self.bytes - before.bytes,
+            dated: self.dated - before.dated,
             queued: self.queued - before.queued,
             sending: self.sending - before.sending,
         }
@@ -59,6 +63,7 @@ impl Sum {
         Self {
             at: self.at,
             bytes: between(self.bytes, next.bytes),
+            dated: between(self.dated, next.dated),
             queued: between(self.queued, next.queued),
             sending: between(self.sending, next.sending),
         }
@@ -76,6 +81,8 @@ pub(crate) struct Together {
     divided: f64,
     /// The rate of its slowest link, likewise.
     link: f64,
+    /// The highest rate that it has carried for a while.
+    carried: f64,
 }
 
 /// From which host data go to which.
@@ -90,6 +97,12 @@ fn hosts(c: &Connection, way: Way) -> Hosts {
 /// not shown.
 fn link(of: &[&Connection]) -> f64 {
     link::rate(of.iter().filter_map(|c| c.halves[c.transfer()?].link()))
+}
+
+/// What limited both directions of a connection, beside the others over its path.
+pub(crate) struct Settled {
+    pub(crate) budgets: [Budget; 2],
+    pub(crate) unclear: [Times; 2],
 }
 
 /// The paths of a capture that several connections transfer something over. Those of one alone
@@ -113,23 +126,20 @@ impl Paths {
         Self(several.map(|(hosts, of)| (hosts, together(of))).collect())
     }
 
-    /// The settled budgets of a connection, in which the time in which its path was full is the
-    /// path's.
-    pub(crate) fn settled(&self, c: &Connection) -> [Budget; 2] {
+    /// What limited a connection, where the time in which its path was full is the path's.
+    pub(crate) fn settled(&self, c: &Connection) -> Settled {
         let path = c.transfer().and_then(|way| self.0.get(&hosts(c, way)));
         let link = path.map_or_else(|| link(&[c]), |path| path.link);
-        let mut budgets = c.settled(link);
-        self.settle(c, &mut budgets, link);
-        budgets
-    }
-
-    fn settle(&self, c: &Connection, budgets: &mut [Budget; 2], link: f64) {
-        let Some(series) = c.series(budgets) else { return };
-        let budget = &mut budgets[series.way];
-        match self.0.get(&hosts(c, series.way)) {
-            Some(path) => path.settle(&series, budget),
-            None => Together::of(|| std::iter::once(&series), link).settle(&series, budget),
+        let mut settled = Settled {
+            budgets: c.settled(link),
+            unclear: [Way::ToServer, Way::ToClient].map(|way| c.halves[way].anomalies.unclear()),
+        };
+        let Some(series) = c.series(&settled.budgets) else { return settled };
+        let alone = path.is_none().then(|| Together::of(|| std::iter::once(&series), link));
+        if let Some(path) = path.or(alone.as_ref()) {
+            path.settle(&series, &mut settled);
         }
+        settled
     }
 }
 
@@ -139,15 +149,16 @@ impl Together {
     fn of<S: Borrow<Series>, All: Iterator<Item = S>>(all: impl Fn() -> All, link: f64) -> Self {
         // What begins and ends at a time adds so much in a nanosecond. Pieces of connections begin
         // and end together, so that these are few.
-        let mut steps: HashMap<u64, [f64; 3]> = HashMap::new();
+        let mut steps: HashMap<u64, [f64; 4]> = HashMap::new();
         let (mut queued, mut other, mut connections) = (0, 0, 0);
         for own in all() {
             let own = own.borrow();
-            for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
+            for (piece, (from, to, part)) in own.pieces().enumerate().filter(|(_, (from, to, _))| from < to) {
                 let length = (to - from) as f64;
                 let bytes = part.bytes.max(0) as f64 / length;
+                let dated = if own.is_spread(piece) { 0.0 } else { bytes };
                 let in_queue = (part.of(Limit::PathRate) as f64 / length).min(1.0);
-                let rates = [bytes, in_queue, f64::from(u8::from(part.bytes > 0))];
+                let rates = [bytes, in_queue, f64::from(u8::from(part.bytes > 0)), dated];
                 for (at, sign) in [(from, 1.0), (to, -1.0)] {
                     let step = steps.entry(at).or_default();
                     step.iter_mut().zip(rates).for_each(|(step, rate)| *step += sign * rate);
@@ -161,7 +172,7 @@ impl Together {
         let mut steps: Vec<_> = steps.into_iter().collect();
         steps.sort_unstable_by_key(|step| step.0);
         let mut sums: Vec<Sum> = Vec::with_capacity(steps.len());
-        let mut rates = [0.0; 3];
+        let mut rates = [0.0; 4];
         for (at, change) in steps {
             let before = sums.last().copied().unwrap_or(Sum { at, ..Sum::default() });
             let time = (at - before.at) as f64;
@@ -170,6 +181,7 @@ impl Together {
                 bytes: before.bytes + rates[0] * time,
                 queued: before.queued + rates[1] * time,
                 sending: before.sending + rates[2] * time,
+                dated: before.dated + rates[3] * time,
             });
             rates.iter_mut().zip(change).for_each(|(rate, change)| *rate += change);
         }
@@ -183,7 +195,7 @@ impl Together {
         let unless = |exceeded: f64, rate: f64| if carried > rate * exceeded { 0.0 } else { rate };
         let possible = |rate: f64| unless(EXCEEDED, rate);
         let most = unless(EXCEEDED_WITH_A_QUEUE, most);
-        let mut together = Self { most, sums, divided: 0.0, link: possible(link) };
+        let mut together = Self { most, sums, divided: 0.0, link: possible(link), carried };
         if connections > 1 {
             let divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
             together.divided = possible(divided);
@@ -234,7 +246,33 @@ impl Together {
         }
     }
 
-    fn settle(&self, own: &Series, budget: &mut Budget) {
+    /// Where all together carried much less than the path has at another time, a queue did not fill
+    /// it: for how long one was taken to, ns.
+    fn exceeded(&self, own: &Series) -> u64 {
+        /// A path that is full carries so much of what it carried at most, at least.
+        const FULL: f64 = 0.6;
+        let least = if self.carried > 0.0 { (LEAST_BYTES / self.carried) as u64 } else { return 0 };
+        let (mut look, mut exceeded) = (None, 0);
+        for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
+            let (from, before) = look.take().unwrap_or((from, 0));
+            let queued = before + part.of(Limit::PathRate);
+            if to - from < least && to < own.until() {
+                look = Some((from, queued));
+                continue;
+            }
+            // Time that was taken for another limit's at first comes all at once.
+            let meanwhile = queued.min(to - from) as f64;
+            if self.until(to).less(&self.until(from)).bytes < self.carried * FULL * meanwhile {
+                exceeded += queued;
+            }
+        }
+        exceeded
+    }
+
+    fn settle(&self, own: &Series, settled: &mut Settled) {
+        let budget = &mut settled.budgets[own.way];
+        let exceeded = budget.shift(Limit::PathRate, Limit::Unknown, self.exceeded(own));
+        settled.unclear[own.way].add(Unclear::Exceeded, exceeded);
         // What a full queue drops was in a queue that stood before, so a transfer that saw one for
         // less than a third as long as it repaired has lost by something else as well.
         let queue_drops = own.time(Limit::PathRate) >= own.time(Limit::LossRecovery) / 3;
@@ -294,14 +332,14 @@ fn fastest(sums: &[Sum], is_meant: impl Fn(&Sum) -> bool) -> f64 {
     let mut most = 0.0;
     let mut ends = sums.iter().peekable();
     for from in sums {
-        let long = |end: &Sum| end.at - from.at >= LEAST_TIME && end.bytes - from.bytes >= LEAST_BYTES;
+        let long = |end: &Sum| end.at - from.at >= LEAST_TIME && end.dated - from.dated >= LEAST_BYTES;
         while ends.peek().is_some_and(|end| end.at < from.at || !long(end)) {
             ends.next();
         }
         let Some(end) = ends.peek() else { break };
         let held = end.less(from);
         if is_meant(&held) {
-            most = f64::max(most, held.bytes / held.at as f64);
+            most = f64::max(most, held.dated / held.at as f64);
         }
     }
     most
@@ -327,14 +365,20 @@ mod tests {
         series
     }
 
-    /// How much of the time of the first of them is the path's beside the others, tenths of a
-    /// second.
-    fn of_path(all: &[Series]) -> u64 {
-        let mut budget = Budget::default();
+    /// How much of the time of the first of them is the path's beside the others, whose slowest
+    /// link has this rate, bytes a nanosecond, and how much is not known, tenths of a second.
+    fn parts(all: &[Series], link: f64) -> [u64; 2] {
+        let mut settled = Settled { budgets: [Budget::default(); 2], unclear: [Times::NONE; 2] };
+        let budget = &mut settled.budgets[Way::ToServer];
         let own = all[0].pieces().map(|(.., part)| part);
         own.for_each(|part| LIMITS.into_iter().for_each(|limit| budget.add(limit, part.of(limit))));
-        Together::of(|| all.iter(), 0.0).settle(&all[0], &mut budget);
-        (budget.of(Limit::PathRate).0 + 50 * MS) / (100 * MS)
+        Together::of(|| all.iter(), link).settle(&all[0], &mut settled);
+        [Limit::PathRate, Limit::Unknown]
+            .map(|limit| (settled.budgets[Way::ToServer].of(limit).0 + 50 * MS) / (100 * MS))
+    }
+
+    fn of_path(all: &[Series]) -> u64 {
+        parts(all, 0.0)[0]
     }
 
     #[test]
@@ -397,17 +441,31 @@ mod tests {
     fn a_link_that_is_in_use_is_the_paths_rate_whatever_the_connection_looks_like() {
         // 100 kB in each tenth of a second, on links of 1.1 and 1.5 MB/s.
         for limit in [Limit::SlowStart, Limit::CongestionWindow, Limit::ReceiveWindow, Limit::LossRecovery] {
-            let of_path = |link: f64| {
-                let own = series(&[100; 20], limit);
-                let mut budget = Budget::default();
-                own.pieces().for_each(|(.., part)| budget.add(limit, part.of(limit)));
-                Together::of(|| std::iter::once(&own), link).settle(&own, &mut budget);
-                (budget.of(Limit::PathRate).0 + 50 * MS) / (100 * MS)
-            };
+            let of_path = |link: f64| parts(&[series(&[100; 20], limit)], link)[0];
             assert_eq!(of_path(1.1e-3), 20, "{limit:?}");
             assert_eq!(of_path(1.5e-3), 0, "{limit:?}");
             assert_eq!(of_path(0.8e-3), 0, "{limit:?}: it was exceeded");
         }
+    }
+
+    #[test]
+    fn a_queue_at_a_rate_that_the_path_exceeds_by_far_is_none() {
+        let rates = |early: u64| [[early; 10], [100; 10]].concat();
+        let alone = |early: u64| parts(&[series(&rates(early), Limit::PathRate)], 0.0);
+        assert_eq!(alone(70), [20, 0]);
+        assert_eq!(alone(40), [10, 10]);
+        // Another connection had the rest of it.
+        let other = series(&rates(60), Limit::ReceiveWindow);
+        assert_eq!(parts(&[series(&rates(40), Limit::PathRate), other], 0.0), [20, 0]);
+    }
+
+    #[test]
+    fn what_comes_at_once_after_a_silence_shows_no_rate() {
+        // 100 kB each tenth in a queue; after a second without anything 500 kB are acknowledged.
+        let busy = series(&[100; 20], Limit::PathRate);
+        let mut other = series(&[0; 5], Limit::Unknown);
+        other.tell(1_500 * MS, &Part { bytes: 500_000, times: [0; LIMITS.len()] });
+        assert_eq!(of_path(&[busy.clone(), other]), 20);
     }
 
     #[test]

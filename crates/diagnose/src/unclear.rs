@@ -12,10 +12,12 @@ pub enum Unclear {
     ByItself,
     /// Round trips are longer than at rest, by no more than ACKs that come in bunches make them.
     Bunches,
+    /// Round trips were those of a queue, and the path carried much more at another time.
+    Exceeded,
 }
 
 impl Unclear {
-    pub(crate) const ALL: [Self; 3] = [Self::Pace, Self::ByItself, Self::Bunches];
+    pub(crate) const ALL: [Self; 4] = [Self::Pace, Self::ByItself, Self::Bunches, Self::Exceeded];
 
     /// For people: what was seen, and what looks the same.
     pub const fn reason(self) -> &'static str {
@@ -29,6 +31,9 @@ impl Unclear {
             Self::Bunches => {
                 "ACKs came in bunches, which makes round trips longer as a queue does: the path's rate and the congestion window or the send buffer look the same"
             }
+            Self::Exceeded => {
+                "round trips were as long as a queue makes them, and yet the path carried much more at another time: a path whose rate changes, traffic of others on it, and a window on a path that has become longer look the same"
+            }
         }
     }
 
@@ -38,7 +43,7 @@ impl Unclear {
             Self::Pace | Self::ByItself => {
                 "trace the sending host (wirelapse trace): it shows whether the application, pacing or the qdisc held the data"
             }
-            Self::Bunches => {
+            Self::Bunches | Self::Exceeded => {
                 "capture next to the receiver: data that arrive without a pause show a path that is in use"
             }
         }
@@ -47,10 +52,10 @@ impl Unclear {
 
 /// How long it was unclear, by why, ns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Times(pub(crate) [u64; 3]);
+pub(crate) struct Times(pub(crate) [u64; 4]);
 
 impl Times {
-    pub(crate) const NONE: Self = Self([0; 3]);
+    pub(crate) const NONE: Self = Self([0; 4]);
 
     pub(crate) fn add(&mut self, why: Unclear, time: u64) {
         let of = &mut self.0[why as usize];

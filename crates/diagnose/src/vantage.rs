@@ -11,6 +11,7 @@ use record::{Nanos, columns, inside, words};
 use crate::connection::Connection;
 use crate::distance::Distance;
 use crate::event::Event;
+use crate::half::Half;
 
 /// A place on the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct Vantage {
     /// It holds no ACK without data although there must have been some: it was saved through a
     /// filter.
     pub(crate) without_acks: bool,
+    /// ACKs stand before the data that they acknowledge.
+    pub(crate) out_of_step: bool,
     /// It is a subflow of MPTCP, perhaps the only one.
     pub(crate) is_subflow: bool,
     /// How the distance to the sender of each direction's data is known, to the server and to the
@@ -145,6 +148,17 @@ const UNKNOWN_MOST: u64 = 200;
 const FILTERED: &str =
     "the capture holds no ACK without data, although there must have been some: it was saved through a filter";
 
+/// Why nothing that goes by the order of packets is known.
+const OUT_OF_STEP: &str =
+    "ACKs stand before the data that they acknowledge: the times of the two directions are of clocks that differ";
+
+/// Whether most data of a direction stand behind their ACKs, and were never seen before.
+fn is_out_of_step(h: &Half) -> bool {
+    const FEWEST: u64 = 8;
+    let packets = h.count.payload_packets;
+    packets >= FEWEST && u64::from(h.anomalies.behind_ack) > packets / 2
+}
+
 /// Whether no ACK without data is in the capture although there must have been some. A side that
 /// sends little has nothing to put its ACKs on: one is due for every second segment (RFC 5681,
 /// section 4.2). And a client acknowledges the SYN-ACK before it has something to send, mostly.
@@ -203,6 +217,7 @@ impl Vantage {
             whole_bytes: whole,
             unknown_permille: 0,
             without_acks: lacks_acks(c),
+            out_of_step: c.halves.iter().any(is_out_of_step),
             is_subflow: c.halves.iter().any(|h| h.anomalies.multipath > 0),
             distance: Way::ALL.map(|way| c.distance(way)),
         }
@@ -229,12 +244,15 @@ impl Vantage {
 
     /// Whether times between packets say anything of what limited the connection.
     pub(crate) fn shows_time(&self) -> bool {
-        self.only_direction.is_none() && !self.without_acks && self.missed_share() <= MISSED_MOST
+        self.only_direction.is_none() && !self.without_acks && !self.out_of_step && self.missed_share() <= MISSED_MOST
     }
 
     /// Why `view` is not to be had on the data of direction `way`; `None` where it is.
     pub(crate) fn lacks(&self, c: &Connection, way: Way, view: View) -> Option<&'static str> {
         let held = |way: Way| self.only_direction.is_none_or(|only| only == way);
+        if self.out_of_step {
+            return Some(OUT_OF_STEP);
+        }
         let lacks = match view {
             View::BothDirections => {
                 let one = self.only_direction.map(|_| "the capture holds one direction only");
@@ -331,6 +349,9 @@ impl Vantage {
         }
         if self.without_acks {
             text.push_str("; it holds no ACK without data, as after a display filter");
+        }
+        if self.out_of_step {
+            text.push_str("; its ACKs stand before the data that they acknowledge, so the times of its two directions do not agree");
         }
         if self.missed_bytes > 0 {
             text.push_str(&format!(

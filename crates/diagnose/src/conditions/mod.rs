@@ -347,6 +347,10 @@ pub fn obstacles(report: &Report) -> Vec<String> {
         report.vantage.missed_share() > 0.02,
         "packets are missing from the capture: capture again with a larger buffer",
     );
+    need(
+        report.vantage.out_of_step,
+        "ACKs stand before the data that they acknowledge: capture both directions with one clock",
+    );
     need(report.vantage.without_acks, "ACKs without data are missing: capture without a display filter");
     need(report.vantage.is_subflow, "it is a subflow of MPTCP, of which the other subflows are not part");
     need(report.backwards > 0, "the clock of the capture stepped backwards");

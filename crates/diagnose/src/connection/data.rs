@@ -198,6 +198,7 @@ impl Connection {
                 return Data::OutOfOrder;
             }
             h.anomalies.unseen_original += 1;
+            h.anomalies.behind_ack += u32::from(end <= h.space.una());
         }
         self.take_retransmission(way, &old, hole)
     }

@@ -5,7 +5,7 @@ use wire::{Flags, Segment};
 use super::Connection;
 use crate::acks::LATE;
 use crate::distance::Distance;
-use crate::half::{AWAY, Data, Late, PROMPT};
+use crate::half::{AWAY, Data, KERNEL, Late, PROMPT};
 use crate::kept::Facts;
 use crate::ranges::START;
 use crate::repairing::{Path, Progress};
@@ -13,9 +13,6 @@ use crate::retransmission::Class;
 use crate::rtt::least_queue;
 use crate::unclear::Unclear;
 use record::conversation::{Budget, Limit, Way};
-
-/// What the kernel itself lets go at an ACK leaves within this time, ns.
-const KERNEL: u64 = 150_000;
 
 /// The state between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +111,9 @@ impl Connection {
         // is looked at first.
         let known = undisturbed || p.window.scale_is_known();
         let at_edge = known && h.view.edge() > START && h.view.edge() < h.space.next() + u64::from(size);
-        if at_edge && h.in_flight() > size && (undisturbed || h.fin.is_none()) {
+        // One segment at a time may be all that a program has, unless not a byte more has room.
+        let is_full = h.in_flight() > size || h.view.edge() == h.space.next();
+        if at_edge && is_full && (undisturbed || h.fin.is_none()) {
             // Where a queue stands before a reader that keeps up, a larger window makes a longer
             // queue; one that an answer of late has not found does not stand.
             let keeps_up = h.anomalies.full_shrunk == 0 && p.anomalies.zero_windows == 0;
@@ -296,11 +295,20 @@ impl Connection {
                 // for it, or a segment was lost.
                 self.held = elapsed.saturating_add(handed_over);
                 let h = &self.halves[of];
+                let from_the_middle = self.halves.iter().all(|h| !h.offered.seen);
+                if from_the_middle && h.fin.is_some() && facts.advanced > 0 && h.space.out() > 0 {
+                    // Who has closed makes no pause: what was sent before is still on its way.
+                    self.budgets[of].add(Limit::Unknown, std::mem::take(&mut self.held));
+                }
                 let suspect = facts.advanced == 0 && h.scoreboard.is_disordered();
                 self.held_for = (of, suspect);
             }
             State::Waiting => {
-                let limit = if way == of { self.silence(way, s, facts) } else { Limit::Application };
+                let (limit, of) = match (way == of, facts.lost_before) {
+                    (true, _) => (self.silence(way, s, facts), of),
+                    (false, true) => (Limit::LossRecovery, way),
+                    (false, false) => (Limit::Application, of),
+                };
                 self.budgets[of].add(limit, elapsed.saturating_add(handed_over));
             }
             State::Answered => {
@@ -368,6 +376,10 @@ impl Connection {
                         budget.add(Limit::AckWaiting, handed_over + elapsed - before);
                     }
                     (false, _) if way == of => budget.add(silence, handed_over + elapsed),
+                    (false, _) if facts.lost_before => {
+                        budget.add(Limit::Application, handed_over);
+                        self.budgets[way].add(Limit::LossRecovery, elapsed);
+                    }
                     (false, _) => {
                         // What is answered had to be there first, and came through a queue.
                         let least = least_queue(h.rtt.base().unwrap_or(0).saturating_add(beyond));
@@ -469,23 +481,30 @@ impl Connection {
 
     /// Whether new data come so late because they, or what went before them, were lost before the
     /// capture and the retransmission timer had to act: their sender has sent so many packets that
-    /// the capture has not. None of those was the ACK of something, and the timer, which doubles
-    /// (RFC 6298, section 5.5), explains the time. Only the handshake shows how many packets a
-    /// frame stands for that offload left whole.
+    /// the capture has not. The timer, which doubles (RFC 6298, section 5.5), explains the time,
+    /// and none of them was the ACK of something; or, where one may have been, it is the timer's
+    /// time, and other answers take next to none. Only the handshake shows how many packets a frame
+    /// stands for that offload left whole.
     #[inline(always)]
     pub(super) fn was_lost_before(&self, way: Way, s: &Segment, facts: &Facts) -> bool {
         const DOUBLED: u16 = 8;
+        const LONGER: u64 = 4;
         if facts.ids_skipped == 0 || facts.data != Data::New || s.payload == 0 {
             return false;
         }
         let (h, away) = (&self.halves[way], self.distance(way) != Distance::Near || self.is_farther(way));
         let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
-        let timers = (1u64 << facts.ids_skipped.min(DOUBLED)) - 1;
+        let doubled = (1u64 << facts.ids_skipped.min(DOUBLED)) - 1;
+        let timers = doubled.saturating_mul(h.timeout(self.lag(way)));
+        let turns = self.turns[way];
+        let is_timers = self.last_data_of != way
+            && (timers - timers / 16..timers.saturating_add(timers / 2)).contains(&elapsed)
+            && elapsed / LONGER >= turns.total / u64::from(turns.count.max(1));
         away && self.halves.iter().all(|h| h.offered.seen)
-            && facts.advanced == 0
+            && (facts.advanced == 0 || is_timers)
             && !facts.opens_hole
             && self.halves[!way].space.out() == 0
-            && elapsed < timers.saturating_mul(2 * h.timeout(self.lag(way)))
+            && elapsed < timers.saturating_mul(2)
     }
 
     /// Whether the sender of direction `way` is by far the farther one: on a path that is so short
@@ -617,7 +636,8 @@ impl Connection {
         for (budget, h) in budgets.iter_mut().zip(&self.halves) {
             let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate(), link));
             budget.shift(Limit::LossRecovery, Limit::PathRate, full);
-            let waited = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
+            let in_lockstep = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
+            let waited = h.anomalies.gathering().map_or(0, |g| g.waited()).max(in_lockstep);
             budget.shift(Limit::Application, Limit::AckWaiting, waited);
         }
         budgets

@@ -13,8 +13,8 @@ use crate::event::Occurrences;
 use crate::half::Half;
 use crate::idle::Idle;
 use crate::ranges::START;
-use crate::together::Paths;
-use crate::unclear::Unclear;
+use crate::together::{Paths, Settled};
+use crate::unclear::{Times, Unclear};
 use crate::vantage::{Vantage, View};
 
 mod bufferbloat;
@@ -115,6 +115,8 @@ impl Drawn {
 pub(crate) struct Case<'a> {
     pub(crate) c: &'a Connection,
     pub(crate) budgets: [Budget; 2],
+    /// For how long it was unclear what limited a direction, and why.
+    unclear: [Times; 2],
     pub(crate) idle: Idle,
     pub(crate) duration: Nanos,
     pub(crate) vantage: Vantage,
@@ -124,8 +126,8 @@ pub(crate) struct Case<'a> {
 impl<'a> Case<'a> {
     /// The connection beside the others over its path.
     pub(crate) fn new(c: &'a Connection, paths: &Paths) -> Self {
-        let (mut budgets, mut idle, mut vantage) =
-            (paths.settled(c), c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
+        let Settled { mut budgets, unclear } = paths.settled(c);
+        let (mut idle, mut vantage) = (c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
         let unexplained = c.unexplained_end();
         if unexplained > 0 {
             idle.take_pauses(unexplained, c.ended_by());
@@ -156,7 +158,7 @@ impl<'a> Case<'a> {
         let duration = Nanos(c.last_at - c.first_at);
         let unknown = budgets[0].of(Limit::Unknown) + budgets[1].of(Limit::Unknown);
         vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
-        Self { c, budgets, idle, duration, vantage, claims: Claims::default() }
+        Self { c, budgets, unclear, idle, duration, vantage, claims: Claims::default() }
     }
 
     fn sender(&self, way: Way) -> &'a Half {
@@ -192,14 +194,13 @@ impl<'a> Case<'a> {
     /// Why most of the time that is not known is not known, where several causes look the same.
     pub(crate) fn unclear(&self) -> Option<Unclear> {
         let unknown = self.budgets[0].of(Limit::Unknown) + self.budgets[1].of(Limit::Unknown);
-        let [server, client] = &self.c.halves;
-        server.anomalies.unclear().plus(&client.anomalies.unclear()).most(unknown)
+        self.unclear[0].plus(&self.unclear[1]).most(unknown)
     }
 
     /// How long it was unclear what limited a direction, because several causes look the same. A
     /// window that is named for less time than that may have been none.
     fn unclear_time(&self, way: Way) -> Nanos {
-        self.sender(way).anomalies.unclear().total()
+        self.unclear[way].total()
     }
 
     fn time(&self, way: Way, limit: Limit) -> Nanos {

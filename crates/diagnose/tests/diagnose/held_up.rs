@@ -378,3 +378,32 @@ fn a_question_that_waits_for_the_end_of_an_answer_is_no_pause() {
     let at_once = bursts(4 * US, 40 * MS);
     assert!(at_once.limits.of(Limit::PathRate) < Nanos(MS), "{:?}", at_once.limits);
 }
+
+/// A dialogue of answers that come at once, but for some that come `late` after `skipped` packets
+/// that the client has not, on their question's ACK, too.
+fn late_answers(late: u64, skipped: u16) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, PATH);
+    for n in 0..100 {
+        s.data(t, By::Client, 100);
+        let is_late = n % 10 == 9;
+        t += PATH + if is_late { late } else { 0 };
+        s.server.id += if is_late { skipped } else { 0 };
+        s.server.expects = s.client.next;
+        s.data(t, By::Server, 400);
+        t += 20 * US;
+        s.ack(t, By::Client);
+    }
+    s.report()
+}
+
+#[test]
+fn an_answer_that_the_timer_repeated_was_lost_where_others_come_at_once() {
+    let lost = late_answers(220 * MS, 1);
+    assert!(lost.limits.of(Limit::LossRecovery) >= Nanos(9 * 200 * MS), "{:?}", lost.limits);
+    assert!(has(&lost, "loss").is_some(), "{:?}", lost.findings);
+    for (late, skipped) in [(220 * MS, 0), (120 * MS, 1), (600 * MS, 1)] {
+        let thought = late_answers(late, skipped);
+        assert_eq!(thought.limits.of(Limit::LossRecovery), Nanos::ZERO, "{late} {skipped}");
+    }
+}

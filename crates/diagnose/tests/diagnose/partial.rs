@@ -2,8 +2,9 @@
 //! in the middle, an end in mid-recovery.
 
 use crate::bytes::{header, ipv4};
-use crate::conversation::{Bulk, By, MS, SIZE, Script, check, has};
+use crate::conversation::{Bulk, By, MS, SIZE, Script, US, check, has};
 use diagnose::{Follower, Limit, Options, Report, Way};
+use record::{Instant, Realtime};
 use wire::{Flags, Frame, LinkType, Packet, Reassembly, Segment, dissect};
 
 fn download() -> Script {
@@ -163,4 +164,66 @@ fn a_recovery_that_the_capture_does_not_see_the_end_of_is_said() {
     let loss = has(&report, "loss").unwrap();
     assert!(loss.text.contains("was not finished: nothing more came from the client"), "{}", loss.text);
     assert_eq!(report.limits.largest(), Limit::LossRecovery);
+}
+
+/// A file that was appended to itself, or two files of the same packets merged one after the other.
+#[test]
+fn the_same_packets_a_second_time_change_nothing() {
+    let script = download();
+    let once = report(script.segments.iter());
+    let mut twice = script.segments.clone();
+    twice.extend(script.segments.iter().copied());
+    (1..).zip(&mut twice).for_each(|(number, segment)| segment.number = number);
+    let twice = report(twice.iter());
+    assert_eq!((twice.duration_ns, twice.limits, twice.backwards), (once.duration_ns, once.limits, 0));
+    assert_eq!(twice.verdict.to_string(), once.verdict.to_string());
+    let copies = twice.to_server.capture_copies + twice.to_client.capture_copies;
+    assert_eq!(copies, script.segments.len() as u64);
+}
+
+/// Two interfaces, or a tap of each direction, whose clocks differ.
+#[test]
+fn acks_that_stand_before_their_data_show_no_order() {
+    let script = download();
+    let mut segments = script.segments.clone();
+    let is_data = |s: &Segment| s.payload > 0;
+    let later = |at: Instant<Realtime>| Instant::from_nanos(at.as_nanos() + 50 * MS);
+    segments.iter_mut().filter(|s| is_data(s)).for_each(|s| s.at = later(s.at));
+    segments.sort_by_key(|s| s.at);
+    let late = report(segments.iter());
+    assert_eq!(late.limits.largest(), Limit::Unknown, "{}", late.verdict);
+    assert!(late.findings.is_empty(), "{:?}", late.findings);
+    assert!(late.verdict.to_string().contains("ACKs stand before the data"), "{}", late.verdict);
+}
+
+/// Embedded stacks: each segment fills the whole window.
+#[test]
+fn a_window_of_one_segment_is_the_limit() {
+    let mut script = Script::new();
+    (script.client.scale, script.server.scale, script.client.window) = (None, None, 1_448);
+    let mut at = script.open(0, 100 * MS) + 100 * MS;
+    for _ in 0..20 {
+        script.data(at, By::Server, 1_448);
+        script.ack(at + 10 * US, By::Client);
+        at += 100 * MS;
+    }
+    let report = script.report();
+    assert_eq!(report.limits.largest(), Limit::ReceiveWindow, "{}", report.verdict);
+    assert!(has(&report, "receive_window").is_some(), "{:?}", report.findings);
+}
+
+/// The last file of a rotated capture: a queue of what was sent before drains.
+#[test]
+fn who_has_closed_makes_no_pause_while_earlier_data_are_acknowledged() {
+    let mut script = Script::new();
+    let sent = 100 * 1_448;
+    script.server.next = sent;
+    script.raw(0, By::Server, Flags::ACK, sent - 2 * 1_448, 1_448);
+    script.raw(MS, By::Server, Flags::ACK | Flags::PSH | Flags::FIN, sent - 1_448, 1_000);
+    for n in 1..=98 {
+        script.client.expects = n * 1_448;
+        script.raw_ack(MS + n * 10 * MS, By::Client);
+    }
+    let report = script.report();
+    assert!(report.limits.of(Limit::Application).0 < report.duration_ns.0 / 10, "{}", report.verdict);
 }
