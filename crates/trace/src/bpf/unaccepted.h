@@ -18,7 +18,7 @@ struct listens {
  * later. Where the connection ends in between, the oldest make room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 4096);
 	__type(key, __u64);
 	__type(value, struct listens);
 } unaccepted SEC(".maps");

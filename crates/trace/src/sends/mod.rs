@@ -107,7 +107,8 @@ impl Sends {
             Memory::of_table::<u64, RawSetupRetries>(4096, asked(4096, connects)),
         ];
         let series = config.histograms.as_ref().map_or(Memory::default(), |of| histograms::memory(of, sizes));
-        let fixed = Memory::fixed(SMALL) + Memory::of_ring(sizes.ring) + sizes.memory() + series;
+        let unaccepted = Memory::of_whole_table(4096, 8, 24);
+        let fixed = Memory::fixed(SMALL) + Memory::of_ring(sizes.ring) + sizes.memory() + series + unaccepted;
         tables.into_iter().fold(fixed, Memory::add)
     }
 
