@@ -43,7 +43,8 @@ impl Gathering {
     pub(crate) fn take_part_filled(&mut self, (size, end): (u32, u64), waited: u64, prompted: bool) {
         let waited = std::mem::take(&mut self.since).saturating_add(waited);
         self.end = end;
-        if prompted && !std::mem::take(&mut self.late) {
+        let is_late = std::mem::take(&mut self.late);
+        if prompted && !is_late {
             self.prompted = self.prompted.saturating_add(1);
             self.changed = self.changed.saturating_add((size != self.size).into());
             self.time = self.time.saturating_add(waited);
@@ -55,7 +56,7 @@ impl Gathering {
 
     /// The peer sent data: what comes next may be an answer to them.
     pub(crate) fn end(&mut self) {
-        self.since = 0;
+        (self.since, self.late) = (0, false);
     }
 
     /// How much of the time ACKs were waited for, ns.

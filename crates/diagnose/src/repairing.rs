@@ -295,9 +295,7 @@ impl Repairing {
         let divided = |p: &Piece| if bound > 0.0 { (p.all_lost as f64 * used(p)) as u64 } else { 0 };
         self.waiting.iter().map(divided).sum()
     }
-}
 
-impl Repairing {
     /// The rate of the slowest link on the way, as pieces show it that were as fast time and again,
     /// and none faster: bytes a nanosecond, 0 where they do not.
     fn link(&self) -> f64 {

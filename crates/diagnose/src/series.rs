@@ -63,6 +63,8 @@ impl Part {
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
     bytes: f32,
+    /// Of these, those that were spread over several pieces, and came at some moment.
+    spread: f32,
     times: [f32; LIMITS.len()],
 }
 
@@ -86,8 +88,6 @@ pub(crate) struct Series {
     /// The number of the first piece: its beginning divided by its length.
     first: u64,
     pieces: Vec<Piece>,
-    /// A bit for each piece: what is in it was spread over several, and came at some moment.
-    spread: u64,
     /// What is in the pieces, up to which moment.
     told: Part,
     until: u64,
@@ -97,7 +97,7 @@ impl Series {
     /// One of direction `way`, which begins at `at`.
     pub(crate) fn new(way: Way, at: u64) -> Self {
         let (told, pieces) = (Part::default(), vec![Piece::default()]);
-        Self { way, shift: SHORTEST, first: at >> SHORTEST, pieces, spread: 0, told, until: at }
+        Self { way, shift: SHORTEST, first: at >> SHORTEST, pieces, told, until: at }
     }
 
     /// Takes what the direction has done up to `now`, since its beginning. What is new of it is
@@ -121,16 +121,17 @@ impl Series {
         let whole = (to - from).max(1) as f64;
         let mut given = Part::default();
         let begins = (from >> shift) - first;
-        if last - begins > 1 {
-            self.spread |= (u64::MAX >> (MOST as u64 - 1 - last)) & (u64::MAX << begins);
-        }
         for place in begins..=last {
             // The last one gets what rounding has left.
             let end = if place == last { to } else { (first + place + 1) << shift };
             let share = if place == last { 1.0 } else { (end - from) as f64 / whole };
             let by_then = new.combine(&new, |new, _| (new as f64 * share) as i64);
             let more = by_then.combine(&given, |by_then, given| by_then - given);
-            self.pieces[place as usize].add(&more);
+            let piece = &mut self.pieces[place as usize];
+            piece.add(&more);
+            if last - begins > 1 {
+                piece.spread += more.bytes as f32;
+            }
             given = by_then;
         }
     }
@@ -147,25 +148,23 @@ impl Series {
 
     /// Doubles the length of pieces.
     fn join(&mut self) {
-        let mut spread = u128::from(self.spread);
         if self.first % 2 == 1 {
             self.pieces.insert(0, Piece::default());
-            spread <<= 1;
         }
-        let is_spread = |place: usize| spread >> (2 * place) & 0b11 != 0;
-        self.spread = (0..MOST / 2 + 1).map(|place| u64::from(is_spread(place)) << place).sum();
         for place in 0..self.pieces.len().div_ceil(2) {
-            let second = self.pieces.get(2 * place + 1).map(Piece::part);
+            let second = self.pieces.get(2 * place + 1).copied().unwrap_or_default();
             self.pieces[place] = self.pieces[2 * place];
-            self.pieces[place].add(&second.unwrap_or_default());
+            self.pieces[place].add(&second.part());
+            self.pieces[place].spread += second.spread;
         }
         self.pieces.truncate(self.pieces.len().div_ceil(2));
         (self.shift, self.first) = (self.shift + 1, self.first / 2);
     }
 
-    /// Whether it is not known when in several pieces, this one among them, its part came.
-    pub(crate) fn is_spread(&self, piece: usize) -> bool {
-        self.spread >> piece & 1 == 1
+    /// The bytes of a piece that may have been delivered in another one: they came after a silence,
+    /// or before anything was told.
+    pub(crate) fn spread(&self, piece: usize) -> f64 {
+        self.pieces[piece].spread.into()
     }
 
     /// Each piece with when it begins and ends, ns; the last ends where the series does.
@@ -211,10 +210,10 @@ mod tests {
         assert_eq!(bytes, [100, 100, 100, 100, 0]);
         series.tell(300_000_000, &part(450));
         series.tell(380_000_000, &part(500));
-        let spread: Vec<bool> = (0..6).map(|piece| series.is_spread(piece)).collect();
-        assert_eq!(spread, [true, true, true, true, true, false]);
-        series.tell(64 << SHORTEST, &part(501));
+        let spread: Vec<f64> = (0..6).map(|piece| series.spread(piece)).collect();
+        assert_eq!(spread, [100.0, 100.0, 100.0, 100.0, 0.0, 0.0]);
         series.tell(128 << SHORTEST, &part(502));
-        assert!((0..MOST).all(|piece| series.is_spread(piece)) && series.pieces.len() <= MOST);
+        assert!(series.pieces.len() <= MOST);
+        assert!(((0..series.pieces.len()).map(|piece| series.spread(piece)).sum::<f64>() - 402.0).abs() < 0.1);
     }
 }

@@ -130,10 +130,8 @@ impl Paths {
     pub(crate) fn settled(&self, c: &Connection) -> Settled {
         let path = c.transfer().and_then(|way| self.0.get(&hosts(c, way)));
         let link = path.map_or_else(|| link(&[c]), |path| path.link);
-        let mut settled = Settled {
-            budgets: c.settled(link),
-            unclear: [Way::ToServer, Way::ToClient].map(|way| c.halves[way].anomalies.unclear()),
-        };
+        let mut settled =
+            Settled { budgets: c.settled(link), unclear: Way::ALL.map(|way| c.halves[way].anomalies.unclear()) };
         let Some(series) = c.series(&settled.budgets) else { return settled };
         let alone = path.is_none().then(|| Together::of(|| std::iter::once(&series), link));
         if let Some(path) = path.or(alone.as_ref()) {
@@ -156,7 +154,7 @@ impl Together {
             for (piece, (from, to, part)) in own.pieces().enumerate().filter(|(_, (from, to, _))| from < to) {
                 let length = (to - from) as f64;
                 let bytes = part.bytes.max(0) as f64 / length;
-                let dated = if own.is_spread(piece) { 0.0 } else { bytes };
+                let dated = (bytes - own.spread(piece) / length).max(0.0);
                 let in_queue = (part.of(Limit::PathRate) as f64 / length).min(1.0);
                 let rates = [bytes, in_queue, f64::from(u8::from(part.bytes > 0)), dated];
                 for (at, sign) in [(from, 1.0), (to, -1.0)] {

@@ -296,7 +296,7 @@ impl Connection {
                 self.held = elapsed.saturating_add(handed_over);
                 let h = &self.halves[of];
                 let from_the_middle = self.halves.iter().all(|h| !h.offered.seen);
-                if from_the_middle && h.fin.is_some() && facts.advanced > 0 && h.space.out() > 0 {
+                if from_the_middle && h.fin.is_some() && h.space.out() > 0 {
                     // Who has closed makes no pause: what was sent before is still on its way.
                     self.budgets[of].add(Limit::Unknown, std::mem::take(&mut self.held));
                 }
