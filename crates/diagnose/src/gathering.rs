@@ -33,10 +33,10 @@ pub(crate) struct Gathering {
 
 impl Gathering {
     /// A full segment was sent, before which so much looked like the application's time, ns; its
-    /// sender had long known that everything up to a position was acknowledged.
+    /// sender had long known that everything up to a position was acknowledged; 0 where it had not.
     pub(crate) fn take_full(&mut self, waited: u64, known: u64) {
         self.since = self.since.saturating_add(waited);
-        self.late |= known >= self.end;
+        self.late |= known >= self.end.max(1);
     }
 
     /// A part-filled one of so many bytes, which ends at a position, was, just after an ACK or not.
