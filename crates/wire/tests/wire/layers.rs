@@ -357,7 +357,6 @@ fn the_segment_is_the_same_through_every_wrapping() {
     }
 }
 
-/// The frames are what they say: tshark finds the same segment in them.
 #[test]
 fn padding_that_ips_length_counts_is_no_payload() {
     let frame = |flags: Flags, rest: &[u8], tagged: bool| {
@@ -387,6 +386,7 @@ fn padding_that_ips_length_counts_is_no_payload() {
     assert_eq!(payload(&keep_alive, 60), 1);
 }
 
+/// The frames are what they say: tshark finds the same segment in them.
 #[test]
 fn tshark_opens_the_same_wrappings() {
     tier::needs!(tier::Need::Program("tshark"));
