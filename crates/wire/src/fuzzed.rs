@@ -12,6 +12,7 @@ use crate::{Capture, Frame, LinkType, PacketReader, Reassembly, TextReader, diss
 pub fn capture(bytes: &[u8]) {
     if let Ok(mut packets) = PacketReader::from_bytes(bytes) {
         while let Ok(Some(_)) = packets.next_packet() {}
+        assert!(packets.processes().values().all(|process| process.pid != 0 && process.name.len() <= 65_535));
     }
     if let Ok(mut capture) = Capture::from_bytes(bytes) {
         while let Ok(Some(frame)) = capture.next_frame() {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+mod commented;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 pub mod generate;

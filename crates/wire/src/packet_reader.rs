@@ -1,6 +1,7 @@
 //! Packets of whatever it is that is read: a capture in any format, compressed or not, or tcpdump's
 //! text.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl<'a> PacketReader<'a> {
     pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         while let Source::Capture(capture) = &mut self.source {
             let Some(frame) = capture.next_frame()? else { return Ok(None) };
-            let described = frame.process().map(|process| (process, frame.flags(), frame.context()));
+            let (at, said) = (frame.at, frame.said());
             let found = match plain_segment(&frame, &mut self.segment, &self.shard, &self.payload) {
                 Some(Plain::Written) => Some(Packet::Tcp(())),
                 Some(Plain::OfOtherShard) => None,
@@ -110,8 +111,8 @@ impl<'a> PacketReader<'a> {
                 }
             };
             if let Some(found) = found {
-                if let (Packet::Tcp(()), Some((process, flags, context))) = (&found, described) {
-                    self.processes.add((self.segment.source, self.segment.destination), process.0, flags, context);
+                if let Packet::Tcp(()) = found {
+                    self.processes.take(&self.segment, at, said, capture.process_blocks());
                 }
                 return Ok(Some(found.with_segment(&self.segment)));
             }
@@ -120,8 +121,11 @@ impl<'a> PacketReader<'a> {
     }
 
     /// The processes that the capture names, by their ends of TCP connections.
-    pub fn processes(&self) -> impl Iterator<Item = (SocketAddr, &Process)> {
-        self.processes.iter()
+    pub fn processes(&self) -> BTreeMap<SocketAddr, Process> {
+        match &self.source {
+            Source::Capture(capture) => self.processes.all(capture.process_blocks()),
+            Source::Text(_) => BTreeMap::new(),
+        }
     }
 
     /// Writes the next segments into `room`, as long as they are held and of the commonest form,

@@ -6,6 +6,7 @@ use record::{Instant, Realtime};
 
 use super::context::{self, Context};
 use super::pcapng_option::next_option;
+use super::said::Said;
 
 /// The longest frame that is believed: BIG TCP's largest is 512 KiB, a USB capture's some MiB.
 pub(super) const LONGEST_FRAME: u32 = 8 << 20;
@@ -212,7 +213,7 @@ impl<'a> Frame<'a> {
 
     /// What pcapng calls its flags (`epb_flags`), of [`super::flag`]; 0 where there are none.
     pub fn flags(&self) -> u32 {
-        self.option(2).and_then(|value| self.word(value, 0)).unwrap_or(0)
+        self.number(2).unwrap_or(0)
     }
 
     /// How many packets of its interface were lost since the one before it (`epb_dropcount`); 0
@@ -228,6 +229,16 @@ impl<'a> Frame<'a> {
     /// What a trace by Wirelapse knows of it.
     pub fn context(&self) -> Option<Context> {
         Context::parse(self.option(context::CODE)?, self.big_endian)
+    }
+
+    /// What its options say of its processes; `None` where it has none, as in most formats.
+    pub(crate) fn said(&self) -> Option<Said> {
+        (!self.options.is_empty()).then(|| Said::of(self))
+    }
+
+    /// The number in its first option with this code.
+    pub(super) fn number(&self, code: u16) -> Option<u32> {
+        self.word(self.option(code)?, 0)
     }
 
     fn word(&self, value: &[u8], at: usize) -> Option<u32> {

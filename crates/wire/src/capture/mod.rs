@@ -13,6 +13,9 @@ mod pcap;
 mod pcapng;
 mod pcapng_option;
 mod pcapng_writer;
+mod process_block;
+mod process_comment;
+mod said;
 mod snoop;
 mod window;
 
@@ -26,6 +29,9 @@ pub use window::Compression;
 use std::io::{self, Read};
 
 use frame::Record;
+pub(crate) use process_block::ProcessBlocks;
+pub(crate) use process_comment::{Opened, ProcessComment, Whose};
+pub(crate) use said::Said;
 pub(crate) use window::Window;
 
 use crate::tally::{Place, Tally};
@@ -89,6 +95,8 @@ enum Parser {
 /// What all formats keep while they are read.
 struct Progress {
     interfaces: Vec<Interface>,
+    /// What pcapng has of processes.
+    processes: ProcessBlocks,
     problems: Tally<Problem>,
     /// Number of the latest packet.
     number: u64,
@@ -146,7 +154,8 @@ impl<'a> Capture<'a> {
     }
 
     pub(crate) fn open((mut window, compression): (Window<'a>, Compression)) -> Result<Self, CaptureError> {
-        let mut progress = Progress { interfaces: Vec::new(), problems: Tally::default(), number: 0, over: false };
+        let (interfaces, processes, problems) = (Vec::new(), ProcessBlocks::default(), Tally::default());
+        let mut progress = Progress { interfaces, processes, problems, number: 0, over: false };
         // The shortest header of all has 16 bytes.
         if !window.has(8)? {
             return Err(CaptureError::NoCapture { offset: 0, have: window.held().len() });
@@ -186,6 +195,11 @@ impl<'a> Capture<'a> {
     /// The interfaces met so far, over all sections; [`Frame::interface`] is an index into it.
     pub fn interfaces(&self) -> &[Interface] {
         &self.progress.interfaces
+    }
+
+    /// The processes that blocks have described so far.
+    pub(crate) fn process_blocks(&self) -> &ProcessBlocks {
+        &self.progress.processes
     }
 
     /// What was wrong so far, by kind, with packet numbers and byte offsets.

@@ -6,6 +6,7 @@ use super::error::{CaptureError, Problem};
 use super::frame::{Interface, LONGEST_FRAME, LinkType, Record, Resolution};
 use super::pcapng_option::next_option;
 use super::pcapng_writer::WIRESHARK;
+use super::process_block::PROCESS_EVENT;
 use super::window::Window;
 use super::{Progress, word, zeros};
 
@@ -20,6 +21,8 @@ const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 /// A custom block, which begins with the number of an enterprise.
 pub(super) const CUSTOM: u32 = 0xbad;
+/// The same of what is not to be copied to another file.
+const CUSTOM_UNCOPIED: u32 = 0x4000_0bad;
 
 const BYTE_ORDER: [u8; 4] = 0x1a2b_3c4d_u32.to_be_bytes();
 const LONGEST_BLOCK: u32 = LONGEST_FRAME + (1 << 20);
@@ -79,6 +82,7 @@ impl Pcapng {
         self.passed_over = major != 1;
         self.first_interface = progress.interfaces.len();
         self.unkept = 0;
+        progress.processes.begin_section();
         if self.passed_over {
             progress.problem(Problem::UnknownVersion(major), offset);
         }
@@ -112,7 +116,7 @@ impl Pcapng {
                 PACKET | ENHANCED_PACKET => 32,
                 SIMPLE_PACKET => 16,
                 STATISTICS => 24,
-                CUSTOM => 16,
+                CUSTOM | CUSTOM_UNCOPIED | PROCESS_EVENT => 16,
                 _ => 12,
             };
             if length < shortest || !length.is_multiple_of(4) || length > LONGEST_BLOCK {
@@ -157,8 +161,16 @@ impl Pcapng {
                     self.statistics(block, offset, progress);
                     None
                 }
-                // Of each packet its own options say as much.
-                CUSTOM if word(block, 8, self.big_endian) == WIRESHARK => None,
+                CUSTOM | CUSTOM_UNCOPIED if word(block, 8, self.big_endian) == WIRESHARK => {
+                    let taken = progress.processes.add_numbered(block);
+                    taken.unwrap_or_else(|problem| progress.problem(problem, offset));
+                    None
+                }
+                PROCESS_EVENT => {
+                    let taken = progress.processes.add_placed(block, self.big_endian);
+                    taken.unwrap_or_else(|problem| progress.problem(problem, offset));
+                    None
+                }
                 _ => {
                     progress.problem(Problem::UnknownBlock(kind), offset);
                     None
@@ -177,6 +189,7 @@ impl Pcapng {
     fn resynchronise(&self, window: &mut Window<'_>, progress: &mut Progress, problem: Problem) -> io::Result<bool> {
         progress.stop_at_next(problem, window.offset());
         progress.over = false;
+        progress.processes.skipped_bytes();
         window.advance(4);
         while window.has(12)? {
             let barren = self.barren(window.held());

@@ -4,12 +4,9 @@
 use crate::samples;
 use std::io::{self, Read, Write as _};
 
-use crate::samples::{Kept, Order, frames, read, rounded};
+use crate::samples::{BIG, Kept, LITTLE, frames, read, rounded};
 use wire::capture::{Compression, Format, PcapVariant, Problem};
 use wire::{Capture, CaptureError, Packet, PacketReader};
-
-const LITTLE: Order = Order { big: false };
-const BIG: Order = Order { big: true };
 
 fn variants() -> impl Iterator<Item = PcapVariant> {
     [(false, false), (true, false), (false, true)].into_iter().flat_map(|(nanoseconds, modified)| {

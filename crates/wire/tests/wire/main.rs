@@ -3,6 +3,7 @@
 mod damage;
 mod formats;
 mod layers;
+mod processes;
 mod real_captures;
 mod samples;
 mod streams;

@@ -40,6 +40,11 @@ pub struct Order {
     pub big: bool,
 }
 
+/// Least significant byte first.
+pub const LITTLE: Order = Order { big: false };
+/// Most significant byte first.
+pub const BIG: Order = Order { big: true };
+
 impl Order {
     pub fn two(self, n: u16) -> [u8; 2] {
         if self.big { n.to_be_bytes() } else { n.to_le_bytes() }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use wire::capture::{Particulars, PcapngWriter, Process, flag};
 
 /// Beside the checkout, or one level up for a work tree itself.
 fn find(folder: &str, file: &str) -> Option<PathBuf> {
@@ -535,6 +536,34 @@ fn tables_as_comma_separated_values() {
     assert!(one.starts_with("# ") && one.contains(','), "{one}");
     let between = csv(&["compare", file, other, "--csv"]);
     assert!(between.starts_with("# Packets\n") && between.contains("here they diverge"), "{between}");
+}
+
+/// A capture in which one program describes the server's process, and a comment of another names
+/// the client's.
+#[test]
+fn processes_that_other_programs_name_stand_beside_their_ends() {
+    let bytes = std::fs::read(recorded("loss.pcap")).unwrap();
+    let mut capture = wire::Capture::from_bytes(&bytes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("named.pcapng");
+    let mut writer = PcapngWriter::new(std::fs::File::create(&path).unwrap(), "test").unwrap();
+    writer.interfaces(capture.interfaces()).unwrap();
+    writer.process(&Process { pid: 77, name: "nginx", since: None }).unwrap();
+    let comment = "rustnet process=curl\u{1b}[31m pid=1234 attr=exact-tuple direction=outgoing app=HTTP";
+    while let Some(frame) = capture.next_frame().unwrap() {
+        // The source port, behind Ethernet and IPv4.
+        let of = match frame.data[34..36] == 9_001_u16.to_be_bytes() {
+            true => Particulars { process: Some((77, 0)), flags: flag::OUTBOUND, ..Particulars::default() },
+            false => Particulars { comments: &[comment], ..Particulars::default() },
+        };
+        writer.packet(&frame, &of).unwrap();
+    }
+    writer.finish().unwrap();
+    for threads in ["1", "3"] {
+        let said = text(&run(&["analyze", path.to_str().unwrap(), "--threads", threads]));
+        let [client, server] = [" curl\u{fffd}[31m[1234] → ", ":9001 nginx[77]"].map(|end| said.contains(end));
+        assert!(client && server, "{said}");
+    }
 }
 
 #[test]

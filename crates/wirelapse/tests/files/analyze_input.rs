@@ -8,10 +8,10 @@ use std::process::{Child, Command, Output, Stdio};
 
 use record::{Instant, SeqNumber};
 use serde_json::Value;
-use wire::capture::{write_pcap_header, write_pcap_record};
+use wire::capture::{Particulars, PcapngWriter, write_pcap_header, write_pcap_record};
 use wire::generate::{Pattern, Traffic, write_traffic};
 use wire::packet::{Ethernet, Ipv4, Tcp, ether_type, ip_protocol};
-use wire::{Flags, LinkType};
+use wire::{Capture, Flags, LinkType};
 
 fn capture(pattern: Pattern, packets: u64, connections: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -52,6 +52,39 @@ fn any_number_of_threads_says_the_same() {
     };
     assert!(rows("1").contains("490 more rows"), "500 of 724 are kept");
     assert_eq!(rows("1"), rows("3"));
+}
+
+/// Each thread meets only the processes of its own connections, and all of them the server's.
+#[test]
+fn any_number_of_threads_names_the_same_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("named.pcapng");
+    let bytes = capture(Pattern::Mixed, 12_000, 60);
+    let mut frames = Capture::from_bytes(&bytes).unwrap();
+    let mut writer = PcapngWriter::new(fs::File::create(&path).unwrap(), "test").unwrap();
+    writer.interfaces(frames.interfaces()).unwrap();
+    while let Some(frame) = frames.next_frame().unwrap() {
+        // The ports, behind Ethernet and IPv4.
+        let [from, to] = [34, 36].map(|at| u16::from_be_bytes([frame.data[at], frame.data[at + 1]]));
+        let comment = format!("rustnet process=program pid={from} direction=outgoing");
+        let of = match from > to {
+            true => Particulars { comments: &[&comment], ..Particulars::default() },
+            false => Particulars { process: Some((to.into(), 0)), ..Particulars::default() },
+        };
+        writer.packet(&frame, &of).unwrap();
+    }
+    writer.finish().unwrap();
+    assert!(fs::metadata(&path).unwrap().len() > 1 << 20, "a smaller file is read by one thread");
+    let shown = |threads| {
+        let text =
+            String::from_utf8(wirelapse(&["--full", "--threads", threads, path.to_str().unwrap()]).stdout).unwrap();
+        text.split_once("# Environment").unwrap().0.to_owned()
+    };
+    let one = shown("1");
+    assert!(one.matches(" program[").count() >= 60, "{one}");
+    for threads in ["2", "3"] {
+        assert_eq!(shown(threads), one, "{threads} threads");
+    }
 }
 
 /// A capture of so many connections that stay open, each of which sent these bytes to this port.

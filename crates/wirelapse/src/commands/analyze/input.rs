@@ -1,6 +1,7 @@
 //! Where packets come from: a file or standard input, read to segments, with everything that was
 //! not understood.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek as _};
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use record::Instant;
 use report::page::capture::{Names, host_names};
 use rustix::event::{PollFd, PollFlags};
 use wire::capture::{Compression, Format, Interface};
-use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Segment, Shard, Tally};
+use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Process, Segment, Shard, Tally};
 
 use super::Beside;
 use super::pieces::{Pieces, Reader};
@@ -120,7 +121,9 @@ pub struct Reading {
     unread: Tally<NotDecoded>,
     /// The interfaces that the capture describes.
     pub interfaces: Vec<Interface>,
-    /// Names of the hosts in a text dump, by the addresses that stand for them.
+    /// Processes by their ends, until what all threads found is put together.
+    processes: BTreeMap<SocketAddr, Process>,
+    /// What the capture calls hosts and processes.
     pub names: Names,
 }
 
@@ -161,7 +164,7 @@ fn follow_alone(
 ) -> anyhow::Result<(Follower, Reading)> {
     let mut follower = Follower::new(options);
     let reading = read_packets(source, packets.map_err(|e| source.bad(&e))?, &mut follower)?;
-    Ok((follower, reading))
+    Ok((follower, reading.named()))
 }
 
 /// Whether several threads can read it: decompressing it, or reading it as text, would be most of
@@ -222,11 +225,16 @@ fn shared(
                     let place = Place { packet: before.packets.min(reading.packets), offset: 0 };
                     before.problems.push(("the file changed while it was read".into(), place, 1));
                 }
+                for (end, process) in reading.processes {
+                    if before.processes.get(&end).is_none_or(|known| process.is_known_better_than(known)) {
+                        before.processes.insert(end, process);
+                    }
+                }
                 (joined.join(follower), before)
             }
         });
     }
-    Ok(all)
+    Ok(all.map(|(follower, reading)| (follower, reading.named())))
 }
 
 /// Segments on their way to the follower: put together by connection while many connections take
@@ -353,8 +361,7 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
         reading.problems.push((error.to_string(), place, 1));
     }
     reading.packets = packets.packets();
-    let named = packets.processes().map(|(end, process)| (end, format!("{}[{}]", process.name, process.pid)));
-    reading.names.processes = named.collect();
+    reading.processes = packets.processes();
     if let Some(text) = packets.text_counts() {
         reading.other = text.other_packets;
         if text.beyond_limits > 0 {
@@ -390,6 +397,13 @@ impl Reading {
     /// For a live capture that has not begun.
     pub fn live(name: &str) -> Self {
         Self { name: name.into(), format: "live".into(), ..Self::default() }
+    }
+
+    /// With the processes in words.
+    fn named(mut self) -> Self {
+        let processes = std::mem::take(&mut self.processes).into_iter();
+        self.names.processes = processes.map(|(end, process)| (end, process.to_string())).collect();
+        self
     }
 
     /// Takes a packet of a live capture that is no TCP segment.
