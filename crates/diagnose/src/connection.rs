@@ -383,9 +383,12 @@ impl Connection {
     /// Gives the time up to this packet to what limited the connection.
     #[inline(always)]
     fn conclude(&mut self, way: Way, s: &Segment, now: u64, lag: u64, facts: &Facts) {
-        let before = self.application();
+        let (before, (state, of)) = (self.application(), self.state);
         self.share_out(way, s, now - self.last_at, lag, facts);
         let waited = self.application().saturating_sub(before);
+        if waited > 0 && state == State::Waiting && facts.advanced == 0 {
+            self.note_unanswered(of, waited);
+        }
         let ends = s.payload > 0 || s.flags.intersects(Flags::FIN | Flags::RST);
         if waited > 0 || ends && self.idle.as_ref().is_some_and(|i| i.is_open()) {
             self.idle_until(way, s, waited);
@@ -401,6 +404,17 @@ impl Connection {
             (self.last_data, self.last_data_of) = (s.number, way);
         }
         self.last_at = now;
+    }
+
+    /// `waited` looked like an application's time while data of direction `of` were out: where it
+    /// is more than a round trip, whether these are retransmitted shows what it was.
+    #[inline(never)]
+    fn note_unanswered(&mut self, of: Way, waited: u64) {
+        let h = &self.halves[of];
+        if h.rtt.base().is_some_and(|rtt| waited > rtt.saturating_add(self.lag(of))) && h.outstanding() {
+            let una = h.space.una();
+            self.idle.get_or_insert_default().unanswered((of, una), waited, self.last_data);
+        }
     }
 
     /// New data came, before which so much looked like the application's time: what that was may

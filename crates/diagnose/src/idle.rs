@@ -26,10 +26,20 @@ pub struct Idle {
     paces: [(u64, Nanos); 4],
     /// Waited for, up to an ACK or a window: the next data show who was waited for.
     open: u64,
+    /// Waits of more than a round trip while data of a direction were out, up to which all was
+    /// acknowledged then: their times in all, and the packet before the first.
+    unanswered: Option<Unanswered>,
     /// The first times that the direction of the data turned.
     pub(crate) turns: FirstTurns,
     /// The longest pauses.
     pub longest: Longest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unanswered {
+    of: (Way, u64),
+    time: u64,
+    since: u64,
 }
 
 /// The first times that one side sent data after the other had, on the capture's clock.
@@ -190,6 +200,24 @@ impl Idle {
         let time = time.min(self.open);
         self.open -= time;
         time
+    }
+
+    /// `time` went by since packet `since` while data of a direction were out: `of` says which, and
+    /// what is acknowledged of it.
+    #[cold]
+    pub(crate) fn unanswered(&mut self, of: (Way, u64), time: u64, since: u64) {
+        match &mut self.unanswered {
+            Some(so_far) if so_far.of == of => so_far.time = so_far.time.saturating_add(time),
+            other => *other = Some(Unanswered { of, time, since }),
+        }
+    }
+
+    /// Those data were retransmitted: what was waited for was no application. Says for how long.
+    #[cold]
+    pub(crate) fn retransmitted(&mut self, of: (Way, u64)) -> u64 {
+        let Some(waited) = self.unanswered.take_if(|waited| waited.of == of) else { return 0 };
+        self.longest.remove(|p| p.from_packet >= waited.since);
+        waited.time
     }
 
     /// Whether such a time is to be given to a side by the next data.

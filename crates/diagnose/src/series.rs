@@ -7,14 +7,15 @@ const SHORTEST: u32 = 26;
 /// Pieces at most; when there are more, neighbours are joined and the length doubles.
 const MOST: usize = 64;
 
-/// The limits that the others on the path say something of.
-pub(crate) const LIMITS: [Limit; 6] = [
+/// The limits that the others on the path say something of, and the application.
+pub(crate) const LIMITS: [Limit; 7] = [
     Limit::SlowStart,
     Limit::CongestionWindow,
     Limit::ReceiveWindow,
     Limit::LossRecovery,
     Limit::Unknown,
     Limit::PathRate,
+    Limit::Application,
 ];
 
 /// The shortest piece that a time, ns, lies in. Numbers of two pieces that differ by 2^32 are 9
@@ -53,9 +54,9 @@ impl Part {
         place.map_or(0, |i| self.times[i].max(0).cast_unsigned())
     }
 
-    /// How long any of them was, ns.
+    /// How long any of them was but the application, ns.
     pub(crate) fn busy(&self) -> u64 {
-        LIMITS.into_iter().map(|limit| self.of(limit)).sum()
+        LIMITS.into_iter().filter(|limit| *limit != Limit::Application).map(|limit| self.of(limit)).sum()
     }
 }
 

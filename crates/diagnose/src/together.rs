@@ -21,6 +21,8 @@ use crate::unclear::{Times, Unclear};
 const FULL: f64 = 0.85;
 /// A transfer to which its application gives data all the time is busy for so much of it.
 const BUSY: f64 = 0.8;
+/// And one to which it gives them at its own pace is not, for so much.
+const PACED: f64 = 0.9;
 /// What a path carries at most is read from as much time, ns, and as many bytes as this.
 const LEAST_TIME: u64 = 1 << 27;
 const LEAST_BYTES: f64 = 24_000.0;
@@ -44,6 +46,8 @@ struct Sum {
     queued: f64,
     /// For how long something was delivered, ns, of each connection.
     sending: f64,
+    /// For how much of that applications gave them no more.
+    paced: f64,
 }
 
 impl Sum {
@@ -54,6 +58,7 @@ impl Sum {
             dated: self.dated - before.dated,
             queued: self.queued - before.queued,
             sending: self.sending - before.sending,
+            paced: self.paced - before.paced,
         }
     }
 
@@ -66,6 +71,7 @@ impl Sum {
             dated: between(self.dated, next.dated),
             queued: between(self.queued, next.queued),
             sending: between(self.sending, next.sending),
+            paced: between(self.paced, next.paced),
         }
     }
 }
@@ -83,6 +89,8 @@ pub(crate) struct Together {
     link: f64,
     /// The highest rate that it has carried for a while.
     carried: f64,
+    /// The highest that it has while applications gave its connections no more, and no queue stood.
+    paced: f64,
 }
 
 /// From which host data go to which.
@@ -147,7 +155,7 @@ impl Together {
     fn of<S: Borrow<Series>, All: Iterator<Item = S>>(all: impl Fn() -> All, link: f64) -> Self {
         // What begins and ends at a time adds so much in a nanosecond. Pieces of connections begin
         // and end together, so that these are few.
-        let mut steps: HashMap<u64, [f64; 4]> = HashMap::new();
+        let mut steps: HashMap<u64, [f64; 5]> = HashMap::new();
         let (mut queued, mut other, mut connections) = (0, 0, 0);
         for own in all() {
             let own = own.borrow();
@@ -156,7 +164,9 @@ impl Together {
                 let bytes = part.bytes.max(0) as f64 / length;
                 let dated = (bytes - own.spread(piece) / length).max(0.0);
                 let in_queue = (part.of(Limit::PathRate) as f64 / length).min(1.0);
-                let rates = [bytes, in_queue, f64::from(u8::from(part.bytes > 0)), dated];
+                let sending = f64::from(u8::from(part.bytes > 0));
+                let paced = sending * (part.of(Limit::Application) as f64 / length).min(1.0);
+                let rates = [bytes, in_queue, sending, dated, paced];
                 for (at, sign) in [(from, 1.0), (to, -1.0)] {
                     let step = steps.entry(at).or_default();
                     step.iter_mut().zip(rates).for_each(|(step, rate)| *step += sign * rate);
@@ -170,7 +180,7 @@ impl Together {
         let mut steps: Vec<_> = steps.into_iter().collect();
         steps.sort_unstable_by_key(|step| step.0);
         let mut sums: Vec<Sum> = Vec::with_capacity(steps.len());
-        let mut rates = [0.0; 4];
+        let mut rates = [0.0; 5];
         for (at, change) in steps {
             let before = sums.last().copied().unwrap_or(Sum { at, ..Sum::default() });
             let time = (at - before.at) as f64;
@@ -180,6 +190,7 @@ impl Together {
                 queued: before.queued + rates[1] * time,
                 sending: before.sending + rates[2] * time,
                 dated: before.dated + rates[3] * time,
+                paced: before.paced + rates[4] * time,
             });
             rates.iter_mut().zip(change).for_each(|(rate, change)| *rate += change);
         }
@@ -190,10 +201,11 @@ impl Together {
         let most = if queued >= other / 2 { fastest(&sums, stood) } else { 0.0 };
         // No path carries more than its rate, so what it has carried says whether it is that.
         let carried = fastest(&sums, |_| true);
+        let paced = fastest(&sums, |held| held.paced >= held.sending * PACED);
         let unless = |exceeded: f64, rate: f64| if carried > rate * exceeded { 0.0 } else { rate };
         let possible = |rate: f64| unless(EXCEEDED, rate);
         let most = unless(EXCEEDED_WITH_A_QUEUE, most);
-        let mut together = Self { most, sums, divided: 0.0, link: possible(link), carried };
+        let mut together = Self { most, sums, divided: 0.0, link: possible(link), carried, paced };
         if connections > 1 {
             let divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
             together.divided = possible(divided);
@@ -244,11 +256,14 @@ impl Together {
         }
     }
 
-    /// Where all together carried much less than the path has at another time, a queue did not fill
-    /// it: for how long one was taken to, ns.
+    /// Where all together carried much less than the path has at another time, or just what their
+    /// applications gave them while no queue stood, a queue did not fill it: for how long one was
+    /// taken to, ns.
     fn exceeded(&self, own: &Series) -> u64 {
         /// A path that is full carries so much of what it carried at most, at least.
         const FULL: f64 = 0.6;
+        /// A pace is the same that differs by no more than this.
+        const SAME: f64 = 0.1;
         let least = if self.carried > 0.0 { (LEAST_BYTES / self.carried) as u64 } else { return 0 };
         let (mut look, mut exceeded) = (None, 0);
         for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
@@ -260,7 +275,10 @@ impl Together {
             }
             // Time that was taken for another limit's at first comes all at once.
             let meanwhile = queued.min(to - from) as f64;
-            if self.until(to).less(&self.until(from)).bytes < self.carried * FULL * meanwhile {
+            let bytes = self.until(to).less(&self.until(from)).bytes;
+            let pace = self.paced * (to - from) as f64;
+            let at_pace = meanwhile >= BUSY * (to - from) as f64 && (bytes - pace).abs() < pace * SAME;
+            if bytes < self.carried * FULL * meanwhile || at_pace {
                 exceeded += queued;
             }
         }
@@ -457,6 +475,28 @@ mod tests {
         // Another connection had the rest of it.
         let other = series(&rates(60), Limit::ReceiveWindow);
         assert_eq!(parts(&[series(&rates(40), Limit::PathRate), other], 0.0), [20, 0]);
+    }
+
+    #[test]
+    fn a_queue_at_the_pace_that_the_applications_have_without_one_is_none() {
+        // 100 kB in each tenth of a second, for a second, as much as the application gives.
+        let paced = |later: u64| {
+            let mut series = series(&[100; 10], Limit::Application);
+            for tenth in 1..=10 {
+                let times = LIMITS.map(|l| match l {
+                    Limit::Application => 1_000 * MS.cast_signed(),
+                    Limit::PathRate => tenth * 100 * MS.cast_signed(),
+                    _ => 0,
+                });
+                let bytes = 1_000_000 + tenth * later.cast_signed();
+                series.tell((1_000 + tenth.cast_unsigned() * 100) * MS, &Part { bytes, times });
+            }
+            parts(&[series], 0.0)
+        };
+        assert_eq!(paced(100_000), [0, 10]);
+        // Another rate is not the application's, and may be the path's.
+        assert_eq!(paced(130_000), [10, 0]);
+        assert_eq!(paced(75_000), [10, 0]);
     }
 
     #[test]

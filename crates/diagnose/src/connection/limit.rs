@@ -223,6 +223,10 @@ impl Connection {
         if let Some(&Late { excess, charged: Some((limit, time)), .. }) = released {
             self.budgets[way].shift(limit, Limit::AckWaiting, excess.min(time));
         }
+        if retransmitted && let Some(idle) = &mut self.idle {
+            let waited = idle.retransmitted((way, self.halves[way].space.una()));
+            self.budgets[way].shift(Limit::Application, Limit::LossRecovery, waited);
+        }
         if retransmitted && way == of {
             self.budgets[of].add(Limit::LossRecovery, elapsed.saturating_add(handed_over));
             return;
@@ -655,8 +659,11 @@ impl Connection {
     /// peace: away from a side, data of its that were lost before the capture look the same.
     pub(crate) fn unexplained_end(&self) -> u64 {
         let closed = self.halves.iter().all(|h| h.fin.is_some() && h.anomalies.reset.is_none());
+        // A FIN that was retransmitted, and never acknowledged, shows that packets are lost at this
+        // time.
+        let unanswered = self.halves.iter().any(|h| h.fin.is_some() && h.recovery.is_some() && h.space.out() > 0);
         let beside_both = Way::ALL.iter().all(|way| self.distance(*way) == Distance::Near);
-        if closed || beside_both { 0 } else { self.closing_wait }
+        if closed || beside_both && !unanswered { 0 } else { self.closing_wait }
     }
 
     /// Held time needs a state that asks the next packet about it; where there is none, it is

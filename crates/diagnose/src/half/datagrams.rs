@@ -12,6 +12,8 @@ const TWO_SECONDS: u32 = 2_000_000_000 / 65_536;
 
 /// So many packets in step show that a sender counts its identification up.
 const IN_STEP: u8 = 3;
+/// From here on, a step of the identification is one back: by less than 4,096.
+const OVERTAKEN: u16 = 0xf000;
 
 /// What a packet is recognised by: IPv4 identification and TCP header in one digest, when it came,
 /// in units of 2^16 ns (of which 2^32 are 78 hours), and its TTL.
@@ -251,6 +253,12 @@ impl Datagrams {
             (self.next_id, self.ids_in_step) = (id.wrapping_add(1), self.ids_in_step.saturating_add(1));
             return 0;
         }
+        let counts_up = self.ids_in_step >= IN_STEP && self.ids_in_step / 2 >= self.ids_skipped;
+        // One that was overtaken was sent before those that it comes behind.
+        if counts_up && step >= OVERTAKEN {
+            self.ids_skipped = self.ids_skipped.saturating_add(1);
+            return 0;
+        }
         // A frame that offload left whole counts for each of its segments.
         let segments = if s.payload > limit && limit > 0 { s.payload.div_ceil(limit) } else { 1 };
         self.next_id = id.wrapping_add(segments as u16);
@@ -263,7 +271,6 @@ impl Datagrams {
             self.ids_in_step /= 2;
             self.ids_skipped /= 2;
         }
-        let counts_up = self.ids_in_step >= IN_STEP && self.ids_in_step / 2 >= self.ids_skipped;
         self.ids_skipped += 1;
         if counts_up && step < 0x4000 { step } else { 0 }
     }

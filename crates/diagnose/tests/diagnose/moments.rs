@@ -368,3 +368,110 @@ fn a_queue_does_not_come_and_go_with_the_reader() {
     assert!(share(&held_back, Limit::PathRate) < 0.1, "{}", held_back.verdict);
     assert!(share(&held_back, Limit::CongestionWindow) > 0.7, "{}", held_back.verdict);
 }
+
+/// Data that acknowledge all that the other side has sent.
+fn answer(s: &mut Script, at: u64, by: By, payload: u32) {
+    let (me, you) = s.sides(by);
+    me.expects = you.next;
+    s.data(at, by, payload);
+}
+
+/// Bursts of the client, seen at the server over a round trip of 20 ms; the application pauses for
+/// half a second after each. A segment of each burst comes 5 ms after the others.
+#[test]
+fn who_pauses_after_packets_that_were_overtaken_has_lost_none() {
+    let mut s = Script::new();
+    let mut t = 10 * MS;
+    s.send(t, By::Client, Flags::SYN, 0);
+    s.send(t + 10 * US, By::Server, Flags::SYN | Flags::ACK, 0);
+    t += 20 * MS;
+    s.ack(t, By::Client);
+    for _ in 0..4 {
+        let mut overtaken = None;
+        for n in 0..20 {
+            t += 100 * US;
+            if n == 10 {
+                // On its way: its number and its bytes are taken, and the next come before it.
+                let (client, _) = s.sides(By::Client);
+                overtaken = Some((client.id, client.next));
+                client.id += 1;
+                client.next += SIZE;
+                continue;
+            }
+            s.data(t, By::Client, SIZE as u32);
+            s.ack(t + 10 * US, By::Server);
+        }
+        if let Some((id, seq)) = overtaken {
+            t += 5 * MS;
+            s.raw(t, By::Client, Flags::ACK, seq, SIZE as u32).network.id = Some(id);
+            let (client, _) = s.sides(By::Client);
+            client.id -= 1;
+        }
+        s.ack(t + 10 * US, By::Server);
+        t += 500 * MS;
+    }
+    s.data(t, By::Client, 100);
+    s.ack(t + 10 * US, By::Server);
+    let report = s.report();
+    assert!(share(&report, Limit::Application) > 0.9, "{} {:?}", report.verdict, report.limits);
+}
+
+/// A question of the client's that is lost before the capture, so that the server's program closes
+/// in the end, or just a client that asks no more: the server's FIN is acknowledged, or
+/// retransmitted again and again, since nothing comes through.
+#[test]
+fn a_silence_before_a_fin_that_nobody_acknowledges_may_be_a_loss() {
+    let end = |answered: bool| {
+        let mut s = Script::new();
+        let mut t = s.open(0, 60 * US);
+        for _ in 0..10 {
+            answer(&mut s, t, By::Client, 300);
+            answer(&mut s, t + 60 * US, By::Server, 500);
+            t += MS;
+        }
+        s.ack(t, By::Client);
+        t += 5_000 * MS;
+        let fin = s.sides(By::Server).0.next;
+        s.send(t, By::Server, Flags::FIN | Flags::ACK, 0);
+        if answered {
+            let (client, server) = s.sides(By::Client);
+            client.expects = server.next;
+            s.send(t + 20 * US, By::Client, Flags::FIN | Flags::ACK, 0);
+            s.ack(t + 80 * US, By::Server);
+        } else {
+            for n in 0..4 {
+                s.raw(t + 200 * MS * ((1 << n) - 1) + 200 * MS, By::Server, Flags::FIN | Flags::ACK, fin, 0);
+            }
+        }
+        s.report()
+    };
+    let [answered, unanswered] = [end(true), end(false)];
+    assert!(share(&answered, Limit::Application) > 0.9, "{}", answered.verdict);
+    assert!(share(&unanswered, Limit::Unknown) > 0.5, "{} {:?}", unanswered.verdict, unanswered.limits);
+}
+
+/// A dialogue in which a question is lost behind the capture. Before the client's timer acts, the
+/// server's probe brings its last answer again, and then the client's own probe brings new data.
+#[test]
+fn nobody_pauses_while_data_wait_that_are_retransmitted() {
+    let mut s = Script::new();
+    let mut t = s.open(0, 40 * MS);
+    for _ in 0..10 {
+        answer(&mut s, t, By::Client, 400);
+        t += 41 * MS;
+        answer(&mut s, t, By::Server, 100);
+        t += 100 * US;
+    }
+    let (lost, last) = (s.sides(By::Client).0.next, s.sides(By::Server).0.next - 100);
+    answer(&mut s, t, By::Client, 400);
+    s.raw(t + 140 * MS, By::Server, Flags::ACK | Flags::PSH, last, 100);
+    s.data(t + 290 * MS, By::Client, 1_200);
+    s.raw(t + 600 * MS, By::Client, Flags::ACK | Flags::PSH, lost, 400);
+    t += 641 * MS;
+    answer(&mut s, t, By::Server, 100);
+    let report = s.report();
+    let lost = report.limits.of(Limit::LossRecovery).0 / MS;
+    assert!((590..=650).contains(&lost), "{lost} ms, {} {:?}", report.verdict, report.limits);
+    let pauses = report.idle.longest.iter().filter(|p| p.ns.0 > 60 * MS).count();
+    assert_eq!(pauses, 0, "{:?}", report.idle);
+}
