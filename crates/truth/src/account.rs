@@ -22,8 +22,11 @@
 //! 5. Data wait to be sent (`tcpi_notsent_bytes`): less than a segment behind data in flight, with
 //!    room in the congestion window and without `TCP_NODELAY`, is **Nagle's**. With
 //!    `SO_MAX_PACING_RATE` and room in the congestion window it is the **pacing** that the program
-//!    asked for. Else it is **slow start** below `tcpi_snd_ssthresh` (of BBR: in its first phase),
-//!    and **the congestion window** above.
+//!    asked for. BBR paces at the rate that it has measured, and that is what the receive window
+//!    lets through: with room in the congestion window and three quarters of the receive window in
+//!    flight, it is **the receive window**, of which the kernel counts only the moments in which no
+//!    pacing timer runs. Else it is **slow start** below `tcpi_snd_ssthresh` (of BBR: in its first
+//!    phase), and **the congestion window** above.
 //! 6. Nothing waits: the program is asleep in `write` for **the send buffer**, or **the
 //!    application** had nothing to send.
 
@@ -350,11 +353,14 @@ fn waiting(plan: &Plan, s: &Sample, end: End, blocked: bool) -> Cause {
     // A burst of offloaded segments waits until a third of the window is free
     // (`tcp_tso_should_defer`).
     let has_room = s.packets_in_flight() < s.window - s.window / 3;
+    let paces = record::congestion::sets_its_rate(&host.congestion_control);
     if has_room && !host.no_delay && s.unsent < s.segment && s.unacked > 0 {
         Cause::Nagle
     } else if has_room && host.max_pacing.is_some() {
         Cause::Pacing
-    } else if s.startup || !record::congestion::sets_its_rate(&host.congestion_control) && s.window < s.threshold {
+    } else if has_room && paces && s.in_flight() >= u64::from(s.receive_window) * 3 / 4 {
+        Cause::ReceiveWindow
+    } else if s.startup || !paces && s.window < s.threshold {
         Cause::SlowStart
     } else {
         Cause::CongestionWindow

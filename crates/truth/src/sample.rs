@@ -44,6 +44,8 @@ pub(crate) struct Sample {
     pub receive_window_us: u64,
     /// How long it was limited by its send buffer so far, µs.
     pub send_buffer_us: u64,
+    /// What the receiver offers, bytes.
+    pub receive_window: u32,
     /// BBR is in its first phase (`BBR_STARTUP`).
     pub startup: bool,
 }
@@ -80,6 +82,7 @@ impl Sample {
             round_trip_us: info.tcpi_rtt,
             receive_window_us: info.tcpi_rwnd_limited,
             send_buffer_us: info.tcpi_sndbuf_limited,
+            receive_window: info.tcpi_snd_wnd,
             startup,
         })
     }
