@@ -3,6 +3,7 @@
 
 mod cluster;
 mod faults;
+mod kubectl;
 #[path = "../made_up/mod.rs"]
 mod made_up;
 #[path = "../made_up/moto.rs"]

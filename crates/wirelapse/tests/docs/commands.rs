@@ -275,6 +275,7 @@ fn every_option_of_the_documentation_is_one() {
         "--cases",
         "--record",
         "--flavour",
+        "--image",
     ];
     let mut known: BTreeSet<String> = others.map(str::to_owned).into();
     let commands = String::from_utf8(help(&["wirelapse".to_owned()]).stdout).expect("help is text");
