@@ -15,6 +15,7 @@
 mod canvas;
 pub mod csv;
 pub mod document;
+pub mod graph;
 pub mod harmless;
 pub mod html;
 mod hue;

@@ -39,6 +39,7 @@ mod prune;
 mod rollup;
 mod runs;
 mod scans;
+mod service_map;
 mod session;
 mod shape;
 mod stores;

@@ -179,6 +179,9 @@ async fn run(query: &Query) -> Result<(), Error> {
 /// Writes rows for another program.
 async fn weeks(ask: &Ask) -> Result<(), Error> {
     let session = Session::open(Place::new(&ask.runs)?, Options::default()).await?;
+    for (name, sql) in ask.steps() {
+        session.keep(name, &sql).await?;
+    }
     let mut output = Output::on_stdout(Wanted::Json);
     let schema = session.each(&ask.sql(), |batch| output.push(batch)).await;
     let done = schema.and_then(|schema| output.finish(&schema));

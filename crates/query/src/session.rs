@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
@@ -324,6 +325,22 @@ impl Session {
                 return Err(Error::Damaged(named.join("; ")));
             }
         }
+    }
+
+    /// Answers a query and keeps its rows in memory, as a table of this name for later ones.
+    ///
+    /// # Errors
+    /// As [`Session::each`].
+    pub async fn keep(&self, name: &str, sql: &str) -> Result<(), Error> {
+        let mut rows = Vec::new();
+        let schema = self
+            .each(sql, |batch| {
+                rows.push(batch.clone());
+                Ok(())
+            })
+            .await?;
+        self.context.register_table(name, Arc::new(MemTable::try_new(schema, vec![rows])?))?;
+        Ok(())
     }
 
     /// The parts of the last scans that cannot be read to their end.

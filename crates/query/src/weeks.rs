@@ -4,12 +4,17 @@
 //! Sends are compared with sends alike: an hour of one host with one peer for one service with the
 //! same hour of the week before, each week's as often as the week's that has fewer. So what is in
 //! one week only, and another mix of what is in both, makes nothing slower or faster.
+//!
+//! The rows of `--map` are asked for in the same way; their queries are in `service_map`.
 
 use clap::ValueEnum;
 use record::fleet::{
     FOR_P99, FleetCell, FleetCellHour, FleetEnd, FleetGroup, FleetHour, FleetRemedy, FleetRun, Group, GroupKind, WEEK,
 };
+use record::service_map::{MapEdge, MapRuns};
 use record::table::Record;
+
+use crate::service_map;
 
 /// Microseconds in an hour.
 const HOUR_US: u64 = 3_600_000_000;
@@ -43,6 +48,14 @@ pub enum Rows {
     Runs,
     /// What `wirelapse advise` found that would help, whenever that was
     Remedies,
+    /// The newest hour that the runs tell of
+    EndOfRuns,
+    /// The newest hour from the start with a send or an attempt to connect
+    EndOfRows,
+    /// What runs there are in the period
+    MapRuns,
+    /// Who connected to whom in the period
+    MapEdges,
 }
 
 /// What is asked.
@@ -76,6 +89,14 @@ fn group(text: &str) -> Result<Group, String> {
 }
 
 impl Ask {
+    /// Queries whose rows that one reads, in order, each under the name that it has there.
+    pub fn steps(&self) -> Vec<(&'static str, String)> {
+        match self.rows {
+            Rows::MapEdges => service_map::steps(self.start, self.end),
+            _ => Vec::new(),
+        }
+    }
+
     /// The query.
     pub fn sql(&self) -> String {
         match self.rows {
@@ -90,6 +111,10 @@ impl Ask {
             Rows::CellHours => select::<FleetCellHour>(&self.cell_hours()),
             Rows::Runs => select::<FleetRun>(&self.longest()),
             Rows::Remedies => select::<FleetRemedy>(&remedies()),
+            Rows::EndOfRuns => select::<FleetEnd>(&service_map::end_of_runs()),
+            Rows::EndOfRows => select::<FleetEnd>(&service_map::end_of_rows(self.start)),
+            Rows::MapRuns => select::<MapRuns>(&service_map::runs(self.start, self.end)),
+            Rows::MapEdges => select::<MapEdge>(&service_map::edges()),
         }
     }
 

@@ -46,6 +46,7 @@ mod sampling;
 pub mod script;
 mod send;
 mod sequence;
+pub mod service_map;
 mod sink;
 pub mod socket;
 mod stage;

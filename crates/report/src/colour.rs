@@ -19,7 +19,8 @@ pub(crate) fn ink_of(leg: &TimedLeg) -> Ink {
     }
 }
 
-fn named(leg: LegName) -> Hue {
+/// The hue of a leg by its name.
+pub(crate) fn named(leg: LegName) -> Hue {
     Hue(match leg {
         LegName::Tcp | LegName::Udp | LegName::Softirq => 0,
         LegName::Network => 1,

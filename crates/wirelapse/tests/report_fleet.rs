@@ -1,6 +1,9 @@
 //! `wirelapse report --runs` on fleets in which it is known what became slower, in which leg and by
 //! how much: exactly that is named.
 
+#[path = "report_fleet/service_map.rs"]
+mod service_map;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -8,6 +8,7 @@ mod times;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use crate::graph::Graph;
 use crate::plot::{Plot, Scale};
 pub use crate::table::{Cell, Column, Row, Table, Value};
 pub use crate::text::{Piece, Text};
@@ -26,6 +27,8 @@ pub enum Block {
     Warning(Text),
     /// A plot.
     Plot(Box<Plot>),
+    /// A graph, of pages alone: a terminal has the table beside it.
+    Graph(Graph),
     /// A table.
     Table(Table),
     /// A table of pages alone: on a terminal its rows would bury the rest.
@@ -238,6 +241,7 @@ impl Document {
                     of.items.iter_mut().for_each(|item| put(&mut item.connection));
                     of_plot(&mut of.plot, put);
                 }
+                Block::Graph(of) => of.nodes.iter_mut().for_each(|node| put(&mut node.name)),
                 Block::Words(text) | Block::Warning(text) => put(text),
                 Block::List(sentences) => sentences.iter_mut().for_each(&mut *put),
                 Block::Histograms(_) | Block::Counts(_) | Block::Glance(_) | Block::Code { .. } => {}

@@ -5,6 +5,7 @@
 //! own policy forbids every request.
 
 mod anchor;
+mod graph;
 
 use anchor::Anchors;
 use base64::Engine as _;
@@ -229,6 +230,7 @@ fn block(block: &Block, wide: bool, place: &mut Place) -> Markup {
                 (table(t, &t.title, place))
             },
             Block::Counts(of) => (table(&of.table(), &of.table().title, place)),
+            Block::Graph(of) => (graph::figure(of, place)),
             Block::Plot(plot) => (figure(plot, wide, place)),
             Block::Waterfalls(of) => (figure(&of.plot, wide, place)),
             // The cumulative curves and the boxes of the same section show the histograms; and what

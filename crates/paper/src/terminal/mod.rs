@@ -225,7 +225,7 @@ fn block(canvas: &Canvas, out: &mut String, block: &Block) {
         }
         Block::Plot(plot) => plot::text::draw(canvas, out, plot),
         Block::Table(t) => draw_table(canvas, out, t),
-        Block::OnPage(_) | Block::Glance(_) => {}
+        Block::OnPage(_) | Block::Graph(_) | Block::Glance(_) => {}
         Block::Counts(of) => counts::draw(canvas, out, of),
         Block::Histograms(of) => histogram::draw(canvas, out, of),
         Block::Waterfalls(of) => waterfall::draw(canvas, out, of),

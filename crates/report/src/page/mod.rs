@@ -12,6 +12,7 @@ pub mod lab;
 pub mod overhead;
 pub mod probe;
 pub mod reception;
+pub mod service_map;
 pub mod study;
 pub mod trace;
 pub mod watch;

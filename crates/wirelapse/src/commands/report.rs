@@ -1,6 +1,7 @@
 //! `wirelapse report`.
 
 mod fleet;
+mod service_map;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -32,8 +33,12 @@ pub struct Args {
     /// Instead of single runs: over all runs below this directory or s3://BUCKET/PREFIX, what
     /// became slower than the week before, by the histograms of `wirelapse agent`, and what would
     /// help, by the runs of `wirelapse advise`. Needs the program wirelapse-query
-    #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", conflicts_with = "json", help_heading = "Fleet")]
+    #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", help_heading = "Fleet")]
     fleet: Option<String>,
+    /// With --runs: who talks to whom instead, in the hours that --last, --since or --between name:
+    /// a table of edges and, with --html, a graph
+    #[arg(long, requires = "fleet", conflicts_with_all = ["runs", "png", "svg"], help_heading = "Fleet")]
+    map: bool,
     /// With --runs: how much of the newest data to compare, in whole hours
     #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "24h", requires = "fleet", help_heading = "Fleet")]
     last: Nanos,
@@ -57,7 +62,8 @@ pub struct Args {
     resolve: bool,
     #[command(flatten)]
     shown: Shown,
-    /// For the run of a workload: the objects that its command writes with --json
+    /// For the run of a workload: the objects that its command writes with --json. With --map: the
+    /// edges, a line for the sends of both ends and of each
     #[arg(long, conflicts_with_all = ["html", "png", "svg"], help_heading = heading::OUTPUT)]
     json: bool,
 }
@@ -77,7 +83,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 (None, [from, to]) => fleet::When::Between(*from, *to),
                 (None, _) => fleet::When::Last(args.last),
             };
-            let document = fleet::document(place, when)?;
+            if args.json && !args.map {
+                return Err(BadInput(
+                    "--json with --runs is for --map: `wirelapse query --format json` has the rows of the other tables"
+                        .into(),
+                )
+                .into());
+            }
+            let document = match args.map {
+                true => {
+                    let map = service_map::Map::of(place, when)?;
+                    if args.json {
+                        return map.json();
+                    }
+                    map.document(place)
+                }
+                false => fleet::document(place, when)?,
+            };
             keep_for_runs([], page, &args.images, args.resolve)?;
             vec![document]
         }

@@ -73,7 +73,7 @@ impl When {
     ///
     /// # Errors
     /// [`BadInput`] for hours that are no whole ones, none, more than a week, or not there.
-    fn asked(self, end: u64) -> Result<Asked, BadInput> {
+    pub(super) fn asked(self, end: u64) -> Result<Asked, BadInput> {
         match self {
             Self::Last(last) => {
                 let (length, rest) = (last.0 / 1000 / HOUR_US, last.0 / 1000 % HOUR_US);
