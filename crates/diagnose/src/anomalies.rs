@@ -8,6 +8,7 @@ use crate::checksums::Damage;
 use crate::gathering::Gathering;
 use crate::half::made;
 use crate::lockstep::Lockstep;
+use crate::refills::Refills;
 use crate::repairing::Repairing;
 use crate::retransmission::Class;
 use crate::unclear::{Times, Unclear};
@@ -135,6 +136,7 @@ pub(crate) struct Anomalies(Option<Box<Beside>>);
 struct Beside {
     unclear: Times,
     gathering: Option<Box<Gathering>>,
+    refills: Option<Box<Refills>>,
     counters: Option<Box<Counters>>,
 }
 
@@ -181,6 +183,17 @@ impl Anomalies {
     /// The same, to be added to.
     pub(crate) fn gather(&mut self) -> &mut Gathering {
         made(&mut self.0.get_or_insert_default().gathering)
+    }
+
+    /// Full segments that came after what looked like pauses amid data of their own direction, if
+    /// there are any.
+    pub(crate) fn refills(&self) -> Option<&Refills> {
+        self.0.as_ref()?.refills.as_deref()
+    }
+
+    /// The same, to be added to.
+    pub(crate) fn refill(&mut self) -> &mut Refills {
+        made(&mut self.0.get_or_insert_default().refills)
     }
 
     /// The peer sent data.

@@ -18,7 +18,7 @@ use wire::{Flags, Integrity, Segment};
 
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
-use crate::half::{AWAY, Data, Half, KERNEL};
+use crate::half::{AWAY, Data, Half, KERNEL, PROMPT};
 use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
 use crate::key::Key;
@@ -434,6 +434,10 @@ impl Connection {
         let h = &mut self.halves[way];
         let after = s.at.as_nanos().saturating_sub(h.una_at);
         let prompt = lag + lag / 8 + KERNEL;
+        if full && waited >= PROMPT {
+            let (level, prompted) = (h.in_flight().saturating_sub(s.payload), h.rounds.is_prompted());
+            h.anomalies.refill().take(level, prompted, waited);
+        }
         if full {
             let known = if after > prompt { h.space.una() } else { 0 };
             return h.anomalies.gather().take_full(waited, known);

@@ -46,6 +46,7 @@ pub mod network;
 mod next;
 pub mod quic;
 mod ranges;
+mod refills;
 mod repairing;
 mod report;
 mod retransmission;

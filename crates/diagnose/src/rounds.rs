@@ -305,6 +305,11 @@ impl Rounds {
         self.silent
     }
 
+    /// An ACK has let the latest segment go, or the ones that it follows at once.
+    pub(crate) fn is_prompted(&self) -> bool {
+        self.prompted
+    }
+
     /// The larger of the last two rounds' peaks.
     pub(crate) fn recent_peak(&self) -> u32 {
         self.peak.max(self.last_peak)

@@ -43,8 +43,8 @@ impl Made {
         self.command(plugin()).args(words).output().unwrap()
     }
 
-    /// How `kubectl` was called, with the name of the debug container as NAME; how often it was asked
-    /// whether that is up is a matter of time.
+    /// How `kubectl` was called, with the name of the debug container as NAME; how often it was
+    /// asked whether that is up is a matter of time.
     fn calls(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.0.path().join("kubectl.log")).unwrap_or_default();
         let name = log.split("--container=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or("NAME");

@@ -643,6 +643,8 @@ impl Connection {
             let in_lockstep = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
             let waited = h.anomalies.gathering().map_or(0, |g| g.waited()).max(in_lockstep);
             budget.shift(Limit::Application, Limit::AckWaiting, waited);
+            let refilled = h.anomalies.refills().map_or(0, |r| r.waited(h.space.peak(), h.sizes.full()));
+            budget.shift(Limit::Application, Limit::CongestionWindow, refilled);
         }
         budgets
     }

@@ -187,7 +187,7 @@ fn caveats(map: &Map<'_>, edges: &[&MapEdge]) -> Vec<String> {
     let any = |is: fn(&MapEdge) -> bool| edges.iter().filter(|edge| is(edge)).count() as u64;
     if map.runs.kept_one_in > 1 {
         said.push(format!(
-            "Numbers are estimates: one row in up to {} is kept. A number that rests on n rows has a standard error of about 1/√n of itself; the column rows has n.",
+            "Numbers are estimates: one row in up to {} is kept. A number that rests on n rows has a standard error of about 1/√n of its size; the column rows has n.",
             quantity::count(map.runs.kept_one_in)
         ));
     }
