@@ -26,8 +26,7 @@ pub struct Idle {
     paces: [(u64, Nanos); 4],
     /// Waited for, up to an ACK or a window: the next data show who was waited for.
     open: u64,
-    /// Waits of more than a round trip while data of a direction were out, up to which all was
-    /// acknowledged then: their times in all, and the packet before the first.
+    /// Waits for an ACK that may have been waits for a retransmission.
     unanswered: Option<Unanswered>,
     /// The first times that the direction of the data turned.
     pub(crate) turns: FirstTurns,
@@ -35,10 +34,14 @@ pub struct Idle {
     pub longest: Longest,
 }
 
+/// Waits of more than a round trip while data were out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unanswered {
+    /// The direction of the data, and up to where all of it was acknowledged.
     of: (Way, u64),
+    /// How long they were in all, ns.
     time: u64,
+    /// The packet with data before the first.
     since: u64,
 }
 

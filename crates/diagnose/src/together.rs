@@ -256,16 +256,16 @@ impl Together {
         }
     }
 
-    /// Where all together carried much less than the path has at another time, or just what their
-    /// applications gave them while no queue stood, a queue did not fill it: for how long one was
-    /// taken to, ns.
-    fn exceeded(&self, own: &Series) -> u64 {
+    /// For how long a queue was taken to stand, ns, that did not fill the path: where all together
+    /// carried much less than the path has at another time, and where they carried just what their
+    /// applications gave them while none stood.
+    fn not_full(&self, own: &Series) -> [(Unclear, u64); 2] {
         /// A path that is full carries so much of what it carried at most, at least.
         const FULL: f64 = 0.6;
         /// A pace is the same that differs by no more than this.
         const SAME: f64 = 0.1;
-        let least = if self.carried > 0.0 { (LEAST_BYTES / self.carried) as u64 } else { return 0 };
-        let (mut look, mut exceeded) = (None, 0);
+        let (mut look, mut exceeded, mut longer) = (None, 0, 0);
+        let least = if self.carried > 0.0 { (LEAST_BYTES / self.carried) as u64 } else { u64::MAX };
         for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
             let (from, before) = look.take().unwrap_or((from, 0));
             let queued = before + part.of(Limit::PathRate);
@@ -274,21 +274,22 @@ impl Together {
                 continue;
             }
             // Time that was taken for another limit's at first comes all at once.
-            let meanwhile = queued.min(to - from) as f64;
+            let (time, meanwhile) = ((to - from) as f64, queued.min(to - from) as f64);
             let bytes = self.until(to).less(&self.until(from)).bytes;
-            let pace = self.paced * (to - from) as f64;
-            let at_pace = meanwhile >= BUSY * (to - from) as f64 && (bytes - pace).abs() < pace * SAME;
-            if bytes < self.carried * FULL * meanwhile || at_pace {
+            if bytes < self.carried * FULL * meanwhile {
                 exceeded += queued;
+            } else if meanwhile >= BUSY * time && (bytes / time - self.paced).abs() < self.paced * SAME {
+                longer += queued;
             }
         }
-        exceeded
+        [(Unclear::Exceeded, exceeded), (Unclear::Longer, longer)]
     }
 
     fn settle(&self, own: &Series, settled: &mut Settled) {
         let budget = &mut settled.budgets[own.way];
-        let exceeded = budget.shift(Limit::PathRate, Limit::Unknown, self.exceeded(own));
-        settled.unclear[own.way].add(Unclear::Exceeded, exceeded);
+        for (why, time) in self.not_full(own) {
+            settled.unclear[own.way].add(why, budget.shift(Limit::PathRate, Limit::Unknown, time));
+        }
         // What a full queue drops was in a queue that stood before, so a transfer that saw one for
         // less than a third as long as it repaired has lost by something else as well.
         let queue_drops = own.time(Limit::PathRate) >= own.time(Limit::LossRecovery) / 3;

@@ -14,10 +14,12 @@ pub enum Unclear {
     Bunches,
     /// Round trips were those of a queue, and the path carried much more at another time.
     Exceeded,
+    /// Round trips became those of a queue, and applications sent as much as before.
+    Longer,
 }
 
 impl Unclear {
-    pub(crate) const ALL: [Self; 4] = [Self::Pace, Self::ByItself, Self::Bunches, Self::Exceeded];
+    pub(crate) const ALL: [Self; 5] = [Self::Pace, Self::ByItself, Self::Bunches, Self::Exceeded, Self::Longer];
 
     /// For people: what was seen, and what looks the same.
     pub const fn reason(self) -> &'static str {
@@ -34,6 +36,9 @@ impl Unclear {
             Self::Exceeded => {
                 "round trips were as long as a queue makes them, and yet the path carried much more at another time: a path whose rate changes, traffic of others on it, and a window on a path that has become longer look the same"
             }
+            Self::Longer => {
+                "round trips became as long as a queue makes them, and yet just as much was sent as the applications had given without one: a path that has become longer, and traffic of others on it, look the same"
+            }
         }
     }
 
@@ -43,7 +48,7 @@ impl Unclear {
             Self::Pace | Self::ByItself => {
                 "trace the sending host (wirelapse trace): it shows whether the application, pacing or the qdisc held the data"
             }
-            Self::Bunches | Self::Exceeded => {
+            Self::Bunches | Self::Exceeded | Self::Longer => {
                 "capture next to the receiver: data that arrive without a pause show a path that is in use"
             }
         }
@@ -52,10 +57,10 @@ impl Unclear {
 
 /// How long it was unclear, by why, ns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Times(pub(crate) [u64; 4]);
+pub(crate) struct Times(pub(crate) [u64; 5]);
 
 impl Times {
-    pub(crate) const NONE: Self = Self([0; 4]);
+    pub(crate) const NONE: Self = Self([0; 5]);
 
     pub(crate) fn add(&mut self, why: Unclear, time: u64) {
         let of = &mut self.0[why as usize];

@@ -254,7 +254,8 @@ impl Datagrams {
             return 0;
         }
         let counts_up = self.ids_in_step >= IN_STEP && self.ids_in_step / 2 >= self.ids_skipped;
-        // One that was overtaken was sent before those that it comes behind.
+        // One that was overtaken was sent before those that it comes behind. After some of them it
+        // is believed that the sender counts anew.
         if counts_up && step >= OVERTAKEN {
             self.ids_skipped = self.ids_skipped.saturating_add(1);
             return 0;
