@@ -436,7 +436,7 @@ impl Connection {
         let prompt = lag + lag / 8 + KERNEL;
         if full && waited >= PROMPT {
             let (level, prompted) = (h.in_flight().saturating_sub(s.payload), h.rounds.is_prompted());
-            h.anomalies.refill().take(level, prompted, waited);
+            h.anomalies.refill().take(s.at.as_nanos(), level, prompted, waited);
         }
         if full {
             let known = if after > prompt { h.space.una() } else { 0 };

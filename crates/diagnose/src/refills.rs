@@ -3,7 +3,8 @@
 //! The kernel wakes a writer that waits for room when a third of its send buffer is free
 //! (`sk_stream_write_space` in net/core/stream.c), so ACKs pass before more data come, as if the
 //! program had paused. But it goes on right after an ACK, and while as much is out as each time
-//! before. A program's own pauses end at any moment, and with anything in flight.
+//! before. A program's own pauses end at any moment, and with anything in flight; or as long after
+//! one another each time, where it writes at a pace that happens to fit the round trip.
 
 /// The most levels that are kept; what comes after them is like them.
 const KEPT: usize = 64;
@@ -13,8 +14,10 @@ const FEWEST: usize = 6;
 /// Those of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refills {
-    /// What was in flight, bytes.
-    levels: Vec<u32>,
+    /// What was in flight, bytes, and how long after the write before that went on so, µs.
+    levels: Vec<(u32, u32)>,
+    /// When the last one went on, ns.
+    last: u64,
     /// How many followed no ACK.
     unprompted: u32,
     /// All time that is the application's unless the send buffer was full, ns.
@@ -22,9 +25,11 @@ pub(crate) struct Refills {
 }
 
 impl Refills {
-    /// Full segments come again after what looked like a pause of `time`, with so much in flight,
-    /// right after an ACK or not.
-    pub(crate) fn take(&mut self, level: u32, prompted: bool, time: u64) {
+    /// Full segments come again at `now` after what looked like a pause of `time`, with so much in
+    /// flight, right after an ACK or not.
+    pub(crate) fn take(&mut self, now: u64, level: u32, prompted: bool, time: u64) {
+        let since = u32::try_from((now - self.last.min(now)) / 1_000).unwrap_or(u32::MAX);
+        self.last = now;
         // Its program paused, and what it wrote before has room again.
         if level == 0 {
             return;
@@ -34,38 +39,57 @@ impl Refills {
             return;
         }
         if self.levels.len() < KEPT {
-            self.levels.push(level);
+            self.levels.push((level, since));
         }
         self.time = self.time.saturating_add(time);
     }
 
     /// How much of the time the send buffer was full, ns, of a direction that had so much in flight
-    /// at most, and whose segments are so large.
-    pub(crate) fn waited(&self, peak: u32, size: u32) -> u64 {
+    /// at most, whose segments are so large, and whose round trip takes so long, ns.
+    pub(crate) fn waited(&self, peak: u32, size: u32, round: u64) -> u64 {
         /// Levels differ by so much of their median on average, at most.
         const STEADY: u32 = 8;
         /// Pauses of the program beside those, one in so many at most.
         const OTHERS: usize = 8;
+        /// Intervals of a pace differ by so much of their median, at most.
+        const ALIKE: u32 = 128;
         if self.levels.len() < FEWEST || self.unprompted as usize > self.levels.len() / OTHERS {
             return 0;
         }
-        let mut levels = self.levels.clone();
-        levels.sort_unstable();
-        let median = levels[levels.len() / 2];
-        let off = levels.iter().map(|level| u64::from(level.abs_diff(median))).sum::<u64>() / levels.len() as u64;
-        let steady = off <= u64::from(median / STEADY).max(size.into());
-        if steady && median >= 4 * size && median >= peak / 3 { self.time } else { 0 }
+        let level = median(self.levels.iter().map(|l| l.0));
+        let off = self.levels.iter().map(|l| u64::from(l.0.abs_diff(level))).sum::<u64>() / self.levels.len() as u64;
+        let steady = off <= u64::from(level / STEADY).max(size.into());
+        let interval = median(self.levels.iter().map(|l| l.1));
+        let alike = self.levels.iter().filter(|l| l.1.abs_diff(interval) <= interval / ALIKE).count();
+        // What ACKs let go comes again a round trip later.
+        let of_acks = (u64::from(interval) * 1_000).abs_diff(round) <= round / 4;
+        let at_a_pace = !of_acks && alike > self.levels.len() / 3 * 2;
+        if steady && !at_a_pace && level >= 4 * size && level >= peak / 3 { self.time } else { 0 }
     }
+}
+
+fn median(all: impl Iterator<Item = u32>) -> u32 {
+    let mut all: Vec<u32> = all.collect();
+    all.sort_unstable();
+    all[all.len() / 2]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// With these levels, each after an ACK or not, by turns 1 ms and so many µs after one another.
+    fn waited_every(levels: &[(u32, bool)], other: u64) -> u64 {
+        let (mut refills, mut now) = (Refills::default(), 1_000_000_000);
+        for (n, (level, prompted)) in levels.iter().enumerate() {
+            now += if n % 2 == 0 { 1_000_000 } else { other * 1_000 };
+            refills.take(now, *level, *prompted, 10);
+        }
+        refills.waited(100_000, 1_448, 20_000_000)
+    }
+
     fn waited(levels: &[(u32, bool)]) -> u64 {
-        let mut refills = Refills::default();
-        levels.iter().for_each(|(level, prompted)| refills.take(*level, *prompted, 10));
-        refills.waited(100_000, 1_448)
+        waited_every(levels, 12_000)
     }
 
     #[test]
@@ -73,6 +97,7 @@ mod tests {
         let steady = [66_000, 65_000, 67_000, 66_000, 64_000, 66_000].map(|level| (level, true));
         assert_eq!(waited(&steady), 60);
         assert_eq!(waited(&steady[1..]), 0, "five may be chance");
+        assert_eq!(waited_every(&steady.repeat(3), 1_004), 0, "a pace of the program");
     }
 
     #[test]

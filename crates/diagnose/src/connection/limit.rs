@@ -637,13 +637,15 @@ impl Connection {
     /// the slowest link on the way of its data, bytes a nanosecond; 0 where it has not shown.
     pub(crate) fn settled(&self, link: f64) -> [Budget; 2] {
         let mut budgets = self.with_held();
-        for (budget, h) in budgets.iter_mut().zip(&self.halves) {
+        for (way, budget) in Way::ALL.into_iter().zip(&mut budgets) {
+            let h = &self.halves[way];
             let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate(), link));
             budget.shift(Limit::LossRecovery, Limit::PathRate, full);
             let in_lockstep = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
             let waited = h.anomalies.gathering().map_or(0, |g| g.waited()).max(in_lockstep);
             budget.shift(Limit::Application, Limit::AckWaiting, waited);
-            let refilled = h.anomalies.refills().map_or(0, |r| r.waited(h.space.peak(), h.sizes.full()));
+            let round = h.rtt.base().unwrap_or(0).saturating_add(self.lag(way));
+            let refilled = h.anomalies.refills().map_or(0, |r| r.waited(h.space.peak(), h.sizes.full(), round));
             budget.shift(Limit::Application, Limit::CongestionWindow, refilled);
         }
         budgets
