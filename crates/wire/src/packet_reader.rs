@@ -101,13 +101,14 @@ impl<'a> PacketReader<'a> {
     pub fn next_packet(&mut self) -> Result<Option<Packet<&Segment>>, CaptureError> {
         while let Source::Capture(capture) = &mut self.source {
             let Some(frame) = capture.next_frame()? else { return Ok(None) };
-            let (at, said) = (frame.at, frame.said());
-            let found = match plain_segment(&frame, &mut self.segment, &self.shard, &self.payload) {
-                Some(Plain::Written) => Some(Packet::Tcp(())),
-                Some(Plain::OfOtherShard) => None,
+            let at = frame.at;
+            let (found, said) = match plain_segment(&frame, &mut self.segment, &self.shard, &self.payload) {
+                Some(Plain::Written) => (Some(Packet::Tcp(())), frame.said()),
+                Some(Plain::OfOtherShard) => continue,
                 None => {
                     let Self { reassembly, segment, payload, not_decoded, shard, .. } = self;
-                    open(frame, reassembly, (segment, payload), not_decoded, shard)
+                    let said = frame.said();
+                    (open(frame, reassembly, (segment, payload), not_decoded, shard), said)
                 }
             };
             if let Some(found) = found {
