@@ -51,7 +51,7 @@ impl Lockstep {
 }
 
 /// The median, and how far the others are from it on average.
-fn spread(times: impl Iterator<Item = u64>) -> (u64, u64) {
+pub(crate) fn spread(times: impl Iterator<Item = u64>) -> (u64, u64) {
     let mut times: Vec<u64> = times.collect();
     times.sort_unstable();
     let median = times[times.len() / 2];

@@ -6,6 +6,8 @@
 //! before. A program's own pauses end at any moment, and with anything in flight; or as long after
 //! one another each time, where it writes at a pace that happens to fit the round trip.
 
+use crate::lockstep::spread;
+
 /// The most levels that are kept; what comes after them is like them.
 const KEPT: usize = 64;
 /// So many at least show it.
@@ -48,30 +50,24 @@ impl Refills {
     /// at most, whose segments are so large, and whose round trip takes so long, ns.
     pub(crate) fn waited(&self, peak: u32, size: u32, round: u64) -> u64 {
         /// Levels differ by so much of their median on average, at most.
-        const STEADY: u32 = 8;
+        const STEADY: u64 = 8;
         /// Pauses of the program beside those, one in so many at most.
         const OTHERS: usize = 8;
         /// Intervals of a pace differ by so much of their median, at most.
-        const ALIKE: u32 = 128;
+        const ALIKE: u64 = 128;
         if self.levels.len() < FEWEST || self.unprompted as usize > self.levels.len() / OTHERS {
             return 0;
         }
-        let level = median(self.levels.iter().map(|l| l.0));
-        let off = self.levels.iter().map(|l| u64::from(l.0.abs_diff(level))).sum::<u64>() / self.levels.len() as u64;
-        let steady = off <= u64::from(level / STEADY).max(size.into());
-        let interval = median(self.levels.iter().map(|l| l.1));
-        let alike = self.levels.iter().filter(|l| l.1.abs_diff(interval) <= interval / ALIKE).count();
+        let (peak, size) = (u64::from(peak), u64::from(size));
+        let (level, off) = spread(self.levels.iter().map(|l| l.0.into()));
+        let steady = off <= (level / STEADY).max(size);
+        let (interval, _) = spread(self.levels.iter().map(|l| l.1.into()));
+        let alike = self.levels.iter().filter(|l| interval.abs_diff(l.1.into()) <= interval / ALIKE).count();
         // What ACKs let go comes again a round trip later.
-        let of_acks = (u64::from(interval) * 1_000).abs_diff(round) <= round / 4;
+        let of_acks = (interval * 1_000).abs_diff(round) <= round / 4;
         let at_a_pace = !of_acks && alike > self.levels.len() / 3 * 2;
         if steady && !at_a_pace && level >= 4 * size && level >= peak / 3 { self.time } else { 0 }
     }
-}
-
-fn median(all: impl Iterator<Item = u32>) -> u32 {
-    let mut all: Vec<u32> = all.collect();
-    all.sort_unstable();
-    all[all.len() / 2]
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Place, link_to};
 use crate::graph::{BOX, Graph, Hue, MARK};
-use crate::plot::names::apart;
+use crate::plot::names::{apart, without_middle};
 
 /// Letters that a box has room for.
 const LETTERS: usize = 24;
@@ -13,18 +13,8 @@ const THICK: [f64; 2] = [1.2, 6.0];
 /// Length and half the width of an arrowhead, pixels.
 const HEAD: [f64; 2] = [9.0, 5.0];
 
-/// What has no room loses its middle: names that begin alike differ at their ends.
-fn cut(text: &str) -> String {
-    let n = text.chars().count();
-    if n <= LETTERS {
-        return text.to_owned();
-    }
-    let back = LETTERS / 2;
-    text.chars().take(LETTERS - back - 1).chain(['…']).chain(text.chars().skip(n - back)).collect()
-}
-
 fn ink(hue: Hue) -> String {
-    format!("var(--h{})", hue.0 % Hue::COUNT)
+    format!("var(--h{})", hue.0)
 }
 
 /// The curves of a line as a path.
@@ -47,7 +37,7 @@ pub(super) fn figure(graph: &Graph, place: &mut Place) -> Markup {
     let drawing = graph.drawing();
     let [width, height] = drawing.size;
     let names: Vec<String> = graph.nodes.iter().map(|node| node.name.to_string()).collect();
-    let names = apart(&names, &cut);
+    let names = apart(&names, &|name| without_middle(name, LETTERS));
     let lines =
         || graph.edges.iter().zip(drawing.lines.iter().zip(&drawing.marks)).filter(|(_, (line, _))| line.len() > 3);
     html! {
@@ -78,7 +68,7 @@ pub(super) fn figure(graph: &Graph, place: &mut Place) -> Markup {
                             rect.{ "box" @if node.faint { " faint" } } x=(format!("{:.1}", at.x)) y=(format!("{:.1}", at.y)) width=(BOX[0]) height=(BOX[1]) rx="5" {}
                             text.name x=(format!("{:.1}", at.x + BOX[0] / 2.0)) y=(format!("{:.1}", at.y + if node.place.is_empty() { 26.0 } else { 18.0 })) text-anchor="middle" { (name) }
                             @if !node.place.is_empty() {
-                                text x=(format!("{:.1}", at.x + BOX[0] / 2.0)) y=(format!("{:.1}", at.y + 34.0)) text-anchor="middle" { (cut(&node.place)) }
+                                text x=(format!("{:.1}", at.x + BOX[0] / 2.0)) y=(format!("{:.1}", at.y + 34.0)) text-anchor="middle" { (without_middle(&node.place, LETTERS)) }
                             }
                         }
                     }

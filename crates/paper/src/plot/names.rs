@@ -13,6 +13,18 @@ pub fn apart<N: AsRef<str>>(names: &[N], cut: &dyn Fn(&str) -> String) -> Vec<St
     left
 }
 
+/// Cut to so many letters. Names that begin alike differ at their ends, so what is cut is the
+/// middle.
+pub(crate) fn without_middle(text: &str, letters: usize) -> String {
+    let n = text.chars().count();
+    if n <= letters {
+        return text.to_owned();
+    }
+    let front = (letters * 45).div_ceil(100);
+    let back = letters.saturating_sub(front + 1);
+    text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
+}
+
 fn without_common_beginning(names: &[&str], lead: &str, cut: &dyn Fn(&str) -> String) -> Vec<String> {
     let mut left: Vec<String> = names.iter().map(|name| cut(&format!("{lead}{name}"))).collect();
     for group in alike(names, &left) {

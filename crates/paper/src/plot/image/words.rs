@@ -1,6 +1,7 @@
 //! The words of an image: how wide they are, and what of them there is room for.
 
 use super::LETTER;
+use crate::plot::names::without_middle;
 
 pub(super) fn text_width(text: &str, letter: f64) -> f64 {
     text.chars().count() as f64 * letter * 0.56
@@ -8,14 +9,7 @@ pub(super) fn text_width(text: &str, letter: f64) -> f64 {
 
 /// Cut to a number of pixels.
 pub(super) fn cut(text: &str, room: f64) -> String {
-    let letters = (room / (LETTER * 0.56)) as usize;
-    if text.chars().count() <= letters {
-        return text.to_owned();
-    }
-    // Names that begin alike differ at their ends, so what is cut is the middle.
-    let (front, n) = ((letters * 45).div_ceil(100), text.chars().count());
-    let back = letters.saturating_sub(front + 1);
-    text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
+    without_middle(text, (room / (LETTER * 0.56)) as usize)
 }
 
 /// Broken at spaces into lines of at most so many pixels; what two lines do not hold is cut.
