@@ -20,6 +20,10 @@ pub struct PacingFigures {
     app_limited: u128,
     /// That of sends which were made while round trips took longer than at rest.
     slower: u128,
+    /// That of sends which TCP paced at twice the rate at which data were delivered, or more: only
+    /// a congestion control that still looks for the path's rate does (BBR at 2.8 times it, later
+    /// at most at 1.25 times).
+    growing: u128,
     /// The latest such limit, and the latest rate at which data were delivered, bytes a second.
     limit: Option<u64>,
     delivered: Option<u64>,
@@ -36,6 +40,9 @@ pub enum RateSetBy {
     SendBuffer(f64),
     /// The program, which left TCP without data for this share of the paced time.
     Writer(f64),
+    /// The beginning of the connection, for this share of the paced time: its rate was still
+    /// growing.
+    Beginning(f64),
     /// The path, with data that wait on it; it delivered so many bytes a second.
     Path(Option<u64>),
     /// Nothing that this end sees.
@@ -55,7 +62,11 @@ impl PacingFigures {
         // Congestion controls keep a little below it.
         let at_limit = |(limit, rate)| rate >= limit / 16 * 15;
         self.at_limit += counts(state.max_pacing_rate.zip(state.pacing_rate).is_some_and(at_limit));
-        self.app_limited += counts(state.app_limited == Some(true));
+        // TCP has no data either while a small buffer is full (`tcp_rate_check_app_limited()`), for
+        // which the program waited.
+        self.app_limited += counts(state.app_limited == Some(true) && send.buffer.is_none());
+        let is_twice = |(delivered, rate): (u64, u64)| rate / 2 >= delivered;
+        self.growing += counts(state.delivery_rate.zip(state.pacing_rate).is_some_and(is_twice));
         self.slower += counts(state.is_slower_than_at_rest() == Some(true));
         self.limit = state.max_pacing_rate.or(self.limit);
         self.delivered = state.delivery_rate.or(self.delivered);
@@ -66,6 +77,7 @@ impl PacingFigures {
         self.at_limit += other.at_limit;
         self.app_limited += other.app_limited;
         self.slower += other.slower;
+        self.growing += other.growing;
         self.limit = self.limit.or(other.limit);
         self.delivered = self.delivered.or(other.delivered);
     }
@@ -73,18 +85,26 @@ impl PacingFigures {
     /// Who sets the rate: `window_full` and `buffer_limited` are the shares of the busy time by
     /// TCP's own clocks. What holds the rate down whatever the path does comes first: a limit that
     /// is set, the peer's window, the buffer, a program without data. Only then is it the path.
+    /// But a window or a buffer that lets more out than the path carries is filled by the path's
+    /// queue, which makes round trips longer: then it is the path all the same.
     pub fn set_by(&self, window_full: Option<f64>, buffer_limited: Option<f64>) -> RateSetBy {
         let share = |part: u128| if self.paced > 0 { part as f64 / self.paced as f64 } else { 0.0 };
         if let (true, Some(limit)) = (share(self.at_limit) >= MOST, self.limit) {
             return RateSetBy::MaxPacingRate(limit);
         }
         let [window, buffer] = [window_full, buffer_limited].map(|share| share.unwrap_or(0.0));
+        let is_queued = share(self.slower) >= MOST;
         if window.max(buffer) >= LIMITED {
-            return if window >= buffer { RateSetBy::PeerWindow(window) } else { RateSetBy::SendBuffer(buffer) };
+            return match window >= buffer {
+                _ if is_queued => RateSetBy::Path(self.delivered),
+                true => RateSetBy::PeerWindow(window),
+                false => RateSetBy::SendBuffer(buffer),
+            };
         }
         match share(self.app_limited) {
             share if share >= MOST => RateSetBy::Writer(share),
-            _ if share(self.slower) >= MOST => RateSetBy::Path(self.delivered),
+            _ if is_queued => RateSetBy::Path(self.delivered),
+            _ if share(self.growing) >= MOST => RateSetBy::Beginning(share(self.growing)),
             _ => RateSetBy::NotKnown,
         }
     }
@@ -125,5 +145,23 @@ mod tests {
         assert_eq!(figures(SenderState { app_limited: Some(true), ..rest }).set_by(None, None), RateSetBy::Writer(1.0));
         let queued = SenderState { srtt: Nanos(50 * MS), delivery_rate: Some(7), ..rest };
         assert_eq!(figures(queued).set_by(None, None), RateSetBy::Path(Some(7)));
+        // What fills the window is the path's queue.
+        assert_eq!(figures(queued).set_by(Some(0.3), Some(0.1)), RateSetBy::Path(Some(7)));
+    }
+
+    #[test]
+    fn a_rate_of_twice_what_is_delivered_is_still_growing() {
+        let rest = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
+        let at = |rate| SenderState { delivery_rate: Some(1_000), pacing_rate: Some(rate), ..rest };
+        assert_eq!(figures(at(2_885)).set_by(None, None), RateSetBy::Beginning(1.0));
+        assert_eq!(figures(at(1_250)).set_by(None, None), RateSetBy::NotKnown);
+        // A program that waits for room has data.
+        let mut waits = PacingFigures::default();
+        let buffer = Some(Waits::of(WaitReason::Pacing, Nanos(MS)));
+        waits.add(&Send { buffer, state: SenderState { app_limited: Some(true), ..rest }, ..Send::blank() });
+        assert_eq!(waits.set_by(None, None), RateSetBy::NotKnown);
+        // Twice what a program without data lets through says nothing.
+        let writer = SenderState { app_limited: Some(true), ..at(2_885) };
+        assert_eq!(figures(writer).set_by(None, None), RateSetBy::Writer(1.0));
     }
 }

@@ -134,8 +134,22 @@ const RECOVERY: u8 = 3;
 const LOSS: u8 = 4;
 
 impl Truth {
-    /// The account of a connection as it is at one end: they differ in when it is open.
+    /// The account of a connection as it is at one end: they differ in when it is open. At each
+    /// moment it is of the end that has most under way.
     pub(crate) fn of(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2], at: End) -> Self {
+        Self::by(plan, seen, capacity, at, |tick| {
+            let outstanding = |end: End| tick.ends[end as usize].map_or(0, |s| s.in_flight() + u64::from(s.unsent));
+            if outstanding(End::Client) >= outstanding(End::Server) { End::Client } else { End::Server }
+        })
+    }
+
+    /// The account of what one end sends, whatever the other does.
+    pub(crate) fn of_sends(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2], end: End) -> Self {
+        Self::by(plan, seen, capacity, end, |_| end)
+    }
+
+    /// The account at one end, at each moment of the end that `whose` names.
+    fn by(plan: &Plan, seen: &Observed, capacity: &[Capacity; 2], at: End, whose: impl Fn(&Tick) -> End) -> Self {
         let mut truth = Self::default();
         let later = if at == End::Server { plan.path.least_delay(End::Client).0 } else { 0 };
         let mut established = seen.established.map(|open| open + later);
@@ -166,8 +180,7 @@ impl Truth {
                 truth.add(from, to, Cause::Unseen);
                 continue;
             }
-            let outstanding = |end: End| tick.ends[end as usize].map_or(0, |s| s.in_flight() + u64::from(s.unsent));
-            let end = if outstanding(End::Client) >= outstanding(End::Server) { End::Client } else { End::Server };
+            let end = whose(&tick);
             let Some(sample) = tick.ends[end as usize] else {
                 truth.add(from, to, Cause::Application);
                 continue;

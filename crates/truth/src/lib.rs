@@ -1,11 +1,12 @@
 //! Scenarios drawn from seeds, the true account of what limited each connection, and the score of
-//! `analyze` beside it.
+//! `analyze` and `trace` beside it.
 //!
 //! **Does:** draws a path, hosts and programs from a seed ([`Plan::draw`]); runs them in a lab with
 //! a capture at both ends ([`Plan::run`]); says what limited each connection at each moment from
 //! the kernel's and the path's own figures ([`Truth`]); changes captures as filters and taps do
 //! ([`Transform`]), and judges what `diagnose` says of each ([`Observation::cases`]); runs a plan
-//! again with the remedy that a finding names, and compares what it promised ([`worth()`]).
+//! again with the remedy that a finding names, and compares what it promised ([`worth()`]); runs a
+//! tracer beside a plan and judges what `trace` says of each connection ([`traced`]).
 //!
 //! **Does not:** ship. It is for tests alone, and no rule of `diagnose` decides what is true.
 //!
@@ -21,6 +22,7 @@ mod plan;
 mod run;
 mod sample;
 mod score;
+pub mod traced;
 mod transform;
 mod worth;
 

@@ -54,6 +54,9 @@ pub(crate) struct Observed {
     pub spans: [Vec<Span>; 2],
     /// What the kernel said.
     pub ticks: Vec<Tick>,
+    /// What the kernel calls the sockets of client and server (`SO_COOKIE`); `None` of one that
+    /// never was.
+    pub cookies: [Option<u64>; 2],
 }
 
 /// What the kernel said of both ends at one moment.
@@ -123,11 +126,13 @@ impl Plan {
             }
         }
         let path = [(begun, self.path.ways.clone())].into_iter().chain(changes).collect();
-        let talks = talks.into_iter().zip(ticks).map(|(t, ticks)| Observed {
+        let watched = watched.into_inner().expect("no thread died");
+        let talks = talks.into_iter().zip(ticks).zip(watched).map(|((t, ticks), watched)| Observed {
             client: t.client,
             established: t.established,
             spans: t.spans,
             ticks,
+            cookies: watched.ends.map(|socket| socket.and_then(|s| s.cookie().ok())),
         });
         Observation { plan: self.clone(), talks: talks.collect(), path, captures, spoiled }
     }

@@ -87,9 +87,11 @@ impl Sample {
         })
     }
 
-    /// Bytes in flight.
+    /// Bytes in flight. The kernel counts a retransmission that it could not hand over as well, so
+    /// there may seem to be none.
     pub(crate) fn in_flight(&self) -> u64 {
-        if self.unacked == 0 { 0 } else { (self.sent - self.retransmitted.min(self.sent)).saturating_sub(self.acked) }
+        let bytes = (self.sent - self.retransmitted.min(self.sent)).saturating_sub(self.acked);
+        if self.unacked == 0 { 0 } else { bytes.max(self.unacked.into()) }
     }
 
     /// Whether it has data that are not acknowledged.

@@ -106,11 +106,11 @@ mod limit {
 }
 
 /// A verdict is right where the limit that it names has this part of the largest true share.
-const NEARLY: f64 = 0.8;
+pub(crate) const NEARLY: f64 = 0.8;
 /// Its share may be off by this.
-const OFF: f64 = 0.1;
+pub(crate) const OFF: f64 = 0.1;
 /// The truth is not known where more of it than this was not seen.
-const UNSEEN: f64 = 0.1;
+pub(crate) const UNSEEN: f64 = 0.1;
 
 /// Judges a report by the true account of the time that the capture holds.
 pub(crate) fn judge(report: &Report, truth: &Truth, (from, to): (u64, u64)) -> Outcome {
@@ -174,7 +174,7 @@ fn said(packets: &[Packet], port: u16) -> Option<Report> {
 }
 
 /// Above this, bit/s, the lab's own CPU time limits a transfer, of which no figure here knows.
-const FASTEST: f64 = 4e8;
+pub(crate) const FASTEST: f64 = 4e8;
 
 /// How many changed captures of each place are judged beside the whole one.
 pub(crate) const CHANGED: u64 = 2;
@@ -191,12 +191,17 @@ pub(crate) struct Judged<'a> {
 }
 
 impl Observation {
-    /// The true account of each connection, at client and server.
-    pub fn truths(&self) -> Vec<[Truth; 2]> {
-        let capacity = End::ALL.map(|from| {
+    /// What the path could carry, and what it did, on the ways from client and server.
+    pub(crate) fn capacity(&self) -> [Capacity; 2] {
+        End::ALL.map(|from| {
             let behind = &self.captures[from.other() as usize];
             Capacity::of(&self.path, from as usize, self.plan.path.mtu, behind, from.address())
-        });
+        })
+    }
+
+    /// The true account of each connection, at client and server.
+    pub fn truths(&self) -> Vec<[Truth; 2]> {
+        let capacity = self.capacity();
         self.talks.iter().map(|t| End::ALL.map(|at| Truth::of(&self.plan, t, &capacity, at))).collect()
     }
 

@@ -91,6 +91,32 @@ fn a_sure_cause_is_the_true_one() {
     }
 }
 
+#[test]
+fn a_trace_says_nothing_wrong_of_a_sure_cause() {
+    needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("tcpdump"));
+    let mut right = Vec::new();
+    for (cause, plan) in sure() {
+        let (mut seen, mut traced) = plan.run_traced();
+        for _ in 0..4 {
+            if seen.spoiled.is_some() {
+                (seen, traced) = plan.run_traced();
+            }
+        }
+        assert_eq!(seen.spoiled, None, "{cause:?}");
+        let verdicts = traced.verdicts(&seen);
+        // Both what it says first and what it says to do next are read.
+        assert!(verdicts.len() > 1, "{cause:?}: {verdicts:#?}");
+        let wrong: Vec<_> = verdicts.iter().filter(|v| v.outcome == Outcome::Wrong).collect();
+        assert!(wrong.is_empty(), "{cause:?}: {wrong:#?}");
+        let of_it = verdicts.iter().filter(|v| v.cause == cause && v.outcome == Outcome::Right);
+        right.extend(of_it.map(|v| (cause, v.claim.clone())));
+    }
+    println!("{right:#?}");
+    for cause in [Cause::ReceiveWindow, Cause::SendBuffer, Cause::SlowStart, Cause::Pacing] {
+        assert!(right.iter().any(|of| of.0 == cause), "{cause:?} is named nowhere: {right:#?}");
+    }
+}
+
 /// What a commit has not seen before: the plans follow from its name.
 fn seed_of_the_commit() -> u64 {
     let git = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output();

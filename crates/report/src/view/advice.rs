@@ -17,6 +17,9 @@ fn code(text: &str) -> Text {
 /// A share of the time that is worth acting on.
 pub(super) const MOST: f64 = 0.5;
 
+/// Fewer sends than this are over before a queue on the path would empty.
+const SEVERAL: u64 = 5;
+
 /// A share that is worth acting on where nothing shortens the rest.
 const SOME: f64 = 0.1;
 
@@ -51,6 +54,12 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<Text> {
             true if quantity::share(total.leg(Leg::Tcp).sum(), time) >= SOME => waited()?,
             // What requests took is said of them.
             true if !summary.requests().is_empty() => return None,
+            true if total.leg(Leg::Network).times.n() < SEVERAL => Text::from(
+                "these sends took a round trip each, and so few do not show whether that is the distance to the peer, which no setting shortens, \
+                 or a queue that was there all the time. How long the peer's program takes to answer is not in it: ",
+            )
+            .and(code("--requests"))
+            .and(" shows that, and how many round trips a request needs."),
             true => Text::from(
                 "that is the distance to the peer, which no setting shortens. How long the peer's program takes to \
                  answer is not in it: ",
@@ -90,6 +99,28 @@ fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Te
             let queue =
                 format!(" on a capture distinguishes them. Where it is the path, a {larger} only lengthens its queue.");
             return Some(Text::from(waited).and(code("wirelapse analyze")).and(queue));
+        }
+        WaitReason::ReceiveWindow if slower => {
+            return Some(
+                Text::from(
+                    "the peer's window was full, and round trips took longer than at rest meanwhile: either data waited on the path, which then \
+                     limits, or ACKs come late, and the window does. ",
+                )
+                .and(code("wirelapse analyze"))
+                .and(" on a capture distinguishes them. Where it is the path, a larger window only lengthens its queue."),
+            );
+        }
+        WaitReason::Retransmission if slower => {
+            return Some(
+                Text::from(
+                    "losses are being repaired while data waits on the path, as round trips took longer than at rest: where it is a full queue that \
+                     drops packets, the path limits, and fewer losses would not make it faster. Capture a minute of it (",
+                )
+                .and(code("wirelapse capture"))
+                .and(") and let ")
+                .and(code("wirelapse analyze"))
+                .and(" say which packets and why."),
+            );
         }
         WaitReason::Pacing => return Some(paced(summary)),
         WaitReason::CongestionWindow => congestion_window(summary),
@@ -222,6 +253,11 @@ fn paced(summary: &TraceSummary) -> Text {
              time. It has to write earlier, or more at a time.",
             share(without)
         )),
+        RateSetBy::Beginning(growing) => Text::from(format!(
+            "TCP paced these sends at a rate that was still growing, for {} of the paced time: its congestion control looks for the rate of the \
+             path when a connection is young. Keep connections open and use them again.",
+            share(growing)
+        )),
         RateSetBy::Path(rate) => Text::from(format!(
             "TCP paces these sends at the rate that the path carries{}, with data that wait on it: round trips took longer than at rest. \
              No setting of this host makes it faster. ",
@@ -260,11 +296,13 @@ pub(super) fn on_the_path() -> Text {
         .and(" read a capture: it distinguishes queues and losses on the path from a peer that answers late.")
 }
 
-/// Whether nearly all of these times are near the least of them.
+/// Whether nearly all of these times are near the least of them, and so is their mean: a few that
+/// took very long may have most of the time.
 fn is_steady(times: &Distribution) -> Option<bool> {
     let least = times.min()?;
     let tail = [Quantile::P99, Quantile::P90].into_iter().find_map(|q| times.quantile(q)).or_else(|| times.max())?;
-    Some(tail <= least.saturating_add(least / 4))
+    let near = least.saturating_add(least / 4);
+    Some(tail <= near && times.sum() <= u128::from(near) * u128::from(times.n()))
 }
 
 /// The port of the peer where every connection is with one of this host.
@@ -309,10 +347,11 @@ pub(crate) fn of_requests(summary: &TraceSummary, role: Role) -> Option<Text> {
         }
         (Component::PeerApplication, Role::Client) => {
             Text::from(
-                "the peer's program takes the time, which no setting of the network shortens. Look at that program: ",
+                "the peer's program takes the time, or its answer comes late on the way (a queue, or a loss that the peer repairs), which cannot \
+                 be seen from here: ",
             )
                 .and(code("wirelapse trace --requests"))
-                .and(" on its host shows whether it works or waits.")
+                .and(" on its host distinguishes them.")
         }
         (Component::Application, Role::Client) => {
             "the time goes by in this program, between its first write and its last: it writes each request in \
@@ -461,6 +500,41 @@ mod tests {
     }
 
     #[test]
+    fn a_full_peer_s_window_or_a_repair_is_the_limit_only_where_nothing_waits_on_the_path() {
+        for (reason, sure) in [
+            (WaitReason::ReceiveWindow, "the peer's window is what limits"),
+            (WaitReason::Retransmission, "losses are being repaired. Capture"),
+        ] {
+            for blocked in [true, false] {
+                let at_rest = said(reason, blocked, 21, "cubic", 0.0);
+                assert!(at_rest.contains(sure), "{at_rest}");
+                let queued = said(reason, blocked, 96, "cubic", 0.0);
+                assert!(!queued.contains(sure) && queued.contains("round trips took longer than at rest"), "{queued}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_sends_or_a_few_long_ones_are_no_distance() {
+        let state = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
+        let of = |times: &[u64]| {
+            let mut summary = followed("cubic");
+            (1..).zip(times).for_each(|(i, ms)| summary.add(&Event::Send(send(i * 500, [0, *ms], state))));
+            advice(&summary, false).expect("a sentence").to_string()
+        };
+        assert!(of(&[20; 12]).starts_with("that is the distance"));
+        let few = of(&[20; 2]);
+        assert!(
+            few.contains("or a queue that was there all the time") && !few.contains("that is the distance."),
+            "{few}"
+        );
+        // Nine tenths are near the least, and one has most of the time.
+        let mut long = vec![20; 30];
+        long[7] = 900;
+        assert!(!of(&long).starts_with("that is the distance"));
+    }
+
+    #[test]
     fn who_sets_the_rate_of_paced_sends_is_told_by_clocks_and_marks() {
         // A socket may keep the pacing of a congestion control that it had before.
         for (control, wanted) in [("cubic", "cannot be seen from here"), ("bbr", "so it is the path's")] {
@@ -536,7 +610,7 @@ mod tests {
             ..Components::default()
         };
         for (basis, wanted) in
-            [(Basis::OwnAck, "no setting of the network"), (Basis::LeastRoundTrip, "or a queue on the path")]
+            [(Basis::OwnAck, "or its answer comes late"), (Basis::LeastRoundTrip, "or a queue on the path")]
         {
             let mut summary = steady(None);
             asked(&mut summary, Role::Client, basis, slow);

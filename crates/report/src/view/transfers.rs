@@ -126,16 +126,21 @@ fn limit(summary: &TraceSummary, reason: WaitReason, slower: bool) -> String {
         WaitReason::SendBuffer if slower => "the send buffer while data waited on the path".to_owned(),
         WaitReason::SendBuffer => "the send buffer".to_owned(),
         WaitReason::CongestionWindow if slower => {
-            "the path (congestion window full, round trips longer than at rest)".to_owned()
+            "the path or late ACKs (congestion window full, round trips longer than at rest)".to_owned()
         }
         WaitReason::CongestionWindow => "the congestion window".to_owned(),
+        WaitReason::ReceiveWindow if slower => {
+            "the path or the peer's receive window (full, round trips longer than at rest)".to_owned()
+        }
         WaitReason::ReceiveWindow => "the peer's receive window".to_owned(),
+        WaitReason::Retransmission if slower => "repairing losses while data waited on the path".to_owned(),
         WaitReason::Retransmission => "repairing losses".to_owned(),
         WaitReason::Pacing => match super::advice::rate_set_by(summary) {
             (RateSetBy::MaxPacingRate(_), _) => "SO_MAX_PACING_RATE".to_owned(),
             (RateSetBy::PeerWindow(_), _) => "the peer's receive window, by pacing".to_owned(),
             (RateSetBy::SendBuffer(_), _) => "the send buffer, by pacing".to_owned(),
             (RateSetBy::Writer(_), _) => "the program, by pacing at the rate that it wrote at".to_owned(),
+            (RateSetBy::Beginning(_), _) => "the beginning of the connection, by pacing".to_owned(),
             (RateSetBy::Path(_), _) | (RateSetBy::NotKnown, true) => "the path, by pacing".to_owned(),
             (RateSetBy::NotKnown, false) => "pacing".to_owned(),
         },

@@ -3,6 +3,8 @@
 //! - `seeds plan N` prints the plan of a seed, and runs nothing.
 //! - `seeds worth A..B` runs the plans again in which a finding promises to save a tenth or more,
 //!   with the remedy, and prints what it saved.
+//! - `seeds trace A..B` runs the plans with a tracer beside each, one at a time unless `--jobs`
+//!   says otherwise, and prints how right `trace` is.
 //! - `--jobs N`: how many plans run at the same time; most of them wait most of the time.
 //! - `--cases FILE`: writes each verdict with its truth, one JSON object a line.
 //! - `--keep FOLDER`: shrinks what is wrong of whole captures and writes it there.
@@ -10,7 +12,7 @@
 //!   what `analyze` of today says of them: two versions of it by the same packets.
 //! - `--write`: puts the tables into `docs/truth.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,17 +20,19 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
 use truth::known::Known;
-use truth::{Case, Kept, Outcome, Plan, Remedy, Worth, cause_name, mistakes, tables, worth};
+use truth::traced::{self, Verdict};
+use truth::{Case, Cause, Kept, Outcome, Plan, Remedy, Worth, cause_name, mistakes, tables, worth};
 
-const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--record FOLDER] [--write] | seeds again FOLDER [--cases FILE] | seeds worth A..B [--jobs N] | seeds plan N";
+const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--record FOLDER] [--write] | seeds again FOLDER [--cases FILE] | seeds worth A..B [--jobs N] | seeds trace A..B [--jobs N] [--cases FILE] | seeds plan N";
 const DOCUMENT: &str = "docs/truth.md";
 const BEGIN: &str = "<!-- by seeds --write -->";
 const END: &str = "<!-- end -->";
 
 struct Wanted {
     seeds: Range<u64>,
-    jobs: usize,
+    jobs: Option<usize>,
     cases: Option<PathBuf>,
     keep: Option<PathBuf>,
     record: Option<PathBuf>,
@@ -40,7 +44,7 @@ fn wanted(words: &[String]) -> Option<Wanted> {
     let (from, to) = first.split_once("..")?;
     let mut wanted = Wanted {
         seeds: from.parse().ok()?..to.parse().ok()?,
-        jobs: 6,
+        jobs: None,
         cases: None,
         keep: None,
         record: None,
@@ -55,7 +59,7 @@ fn wanted(words: &[String]) -> Option<Wanted> {
         let (value, more) = rest.split_first()?;
         rest = more;
         match word.as_str() {
-            "--jobs" => wanted.jobs = value.parse().ok()?,
+            "--jobs" => wanted.jobs = Some(value.parse().ok()?),
             "--cases" => wanted.cases = Some(value.into()),
             "--keep" => wanted.keep = Some(value.into()),
             "--record" => wanted.record = Some(value.into()),
@@ -85,15 +89,16 @@ fn main() -> ExitCode {
         };
         return status(again(Path::new(folder), cases.map(Path::new)));
     }
-    let (of_worth, rest) = match words.split_first() {
-        Some((first, rest)) if first == "worth" => (true, rest),
-        _ => (false, &words[..]),
+    let (run, rest): (fn(&Wanted) -> std::io::Result<()>, _) = match words.split_first() {
+        Some((first, rest)) if first == "worth" => (promises, rest),
+        Some((first, rest)) if first == "trace" => (trace, rest),
+        _ => (run, &words[..]),
     };
     let Some(wanted) = wanted(rest) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    status(if of_worth { promises(&wanted) } else { run(&wanted) })
+    status(run(&wanted))
 }
 
 fn status(result: std::io::Result<()>) -> ExitCode {
@@ -106,8 +111,11 @@ fn status(result: std::io::Result<()>) -> ExitCode {
     }
 }
 
+/// How many plans run at the same time where nothing else is asked for.
+const JOBS: usize = 6;
+
 /// Calls `one` with each seed, some at a time.
-fn each(wanted: &Wanted, one: impl Fn(u64) -> std::io::Result<()> + Sync) -> std::io::Result<()> {
+fn each(wanted: &Wanted, jobs: usize, one: impl Fn(u64) -> std::io::Result<()> + Sync) -> std::io::Result<()> {
     let next = AtomicU64::new(wanted.seeds.start);
     std::thread::scope(|scope| {
         let work = || {
@@ -119,14 +127,14 @@ fn each(wanted: &Wanted, one: impl Fn(u64) -> std::io::Result<()> + Sync) -> std
                 one(seed)?;
             }
         };
-        let workers: Vec<_> = (0..wanted.jobs).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..wanted.jobs.unwrap_or(jobs)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|w| w.join().expect("a worker runs"))
     })
 }
 
 fn promises(wanted: &Wanted) -> std::io::Result<()> {
     let all: Mutex<BTreeMap<Remedy, Vec<Worth>>> = Mutex::default();
-    each(wanted, |seed| {
+    each(wanted, JOBS, |seed| {
         for promise in worth(seed) {
             println!("{promise}");
             all.lock().expect("no thread died").entry(promise.remedy).or_default().push(promise);
@@ -166,7 +174,7 @@ fn again(folder: &Path, file: Option<&Path>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn write_cases(file: &Path, cases: &[Case]) -> std::io::Result<()> {
+fn write_cases(file: &Path, cases: &[impl Serialize]) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
     for case in cases {
         serde_json::to_writer(&mut out, case)?;
@@ -178,7 +186,7 @@ fn write_cases(file: &Path, cases: &[Case]) -> std::io::Result<()> {
 fn run(wanted: &Wanted) -> std::io::Result<()> {
     let all: Mutex<Vec<Case>> = Mutex::new(Vec::new());
     let spoiled = AtomicU64::new(0);
-    each(wanted, |seed| {
+    each(wanted, JOBS, |seed| {
         let seen = Plan::draw(seed).run();
         if let Some(why) = &seen.spoiled {
             spoiled.fetch_add(1, Ordering::Relaxed);
@@ -221,23 +229,74 @@ fn run(wanted: &Wanted) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One verdict on a whole capture.
-fn line(case: &Case) -> String {
-    let whole = case.truth.values().sum::<u64>().max(1) as f64;
-    let mut truth: Vec<_> = case.truth.iter().collect();
+/// Judges what traces say. Every tracer sees the plans of this process that run beside its own, so
+/// one runs at a time.
+fn trace(wanted: &Wanted) -> std::io::Result<()> {
+    let all: Mutex<Vec<Verdict>> = Mutex::new(Vec::new());
+    let backends: Mutex<BTreeSet<String>> = Mutex::default();
+    let spoiled = AtomicU64::new(0);
+    each(wanted, 1, |seed| {
+        let (seen, traced) = Plan::draw(seed).run_traced();
+        if let Some(why) = &seen.spoiled {
+            spoiled.fetch_add(1, Ordering::Relaxed);
+            println!("{seed}: not judged: {why}");
+            return Ok(());
+        }
+        let verdicts = traced.verdicts(&seen);
+        backends.lock().expect("no thread died").insert(traced.backend);
+        verdicts.iter().for_each(|verdict| println!("{}", verdict_line(verdict)));
+        all.lock().expect("no thread died").extend(verdicts);
+        Ok(())
+    })?;
+    let verdicts = all.into_inner().expect("no thread died");
+    if let Some(file) = &wanted.cases {
+        write_cases(file, &verdicts)?;
+    }
+    let Range { start, end } = wanted.seeds;
+    let spoiled = spoiled.into_inner();
+    println!(
+        "\nSeeds {start} to {}, by {}: {} plans ran, and {spoiled} more were spoiled by the machine.\n{}",
+        end.saturating_sub(1),
+        Vec::from_iter(backends.into_inner().expect("no thread died")).join(" and "),
+        end - start - spoiled,
+        traced::tables(&verdicts)
+    );
+    Ok(())
+}
+
+/// The largest parts of a truth, and what a verdict is worth.
+fn beside(truth: &BTreeMap<Cause, u64>, outcome: &Outcome) -> (String, String) {
+    let whole = truth.values().sum::<u64>().max(1) as f64;
+    let mut truth: Vec<_> = truth.iter().collect();
     truth.sort_by_key(|t| std::cmp::Reverse(t.1));
     let truth = truth.iter().take(3).map(|(c, t)| format!("{} {:.0} %", cause_name(**c), **t as f64 / whole * 100.0));
-    let outcome = match &case.outcome {
+    let outcome = match outcome {
         Outcome::Withheld(_) => "withheld".to_owned(),
         other => format!("{other:?}").to_lowercase(),
     };
+    (truth.collect::<Vec<_>>().join(", "), outcome)
+}
+
+/// One statement of a trace.
+fn verdict_line(of: &Verdict) -> String {
+    let (truth, outcome) = beside(&of.truth, &of.outcome);
     format!(
-        "{}/{} {} {:?}: {outcome}; true: {}; said: {}",
-        case.seed,
-        case.talk,
-        case.program,
-        case.place,
-        truth.collect::<Vec<_>>().join(", "),
-        case.verdict
+        "{}/{} {} {:?}, {} {}: {outcome}; true: {truth}; said: {}",
+        of.seed,
+        of.talk,
+        of.program,
+        of.end,
+        of.reading.name(),
+        of.part.name(),
+        of.said
+    )
+}
+
+/// One verdict on a whole capture.
+fn line(case: &Case) -> String {
+    let (truth, outcome) = beside(&case.truth, &case.outcome);
+    format!(
+        "{}/{} {} {:?}: {outcome}; true: {truth}; said: {}",
+        case.seed, case.talk, case.program, case.place, case.verdict
     )
 }

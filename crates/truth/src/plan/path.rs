@@ -109,6 +109,12 @@ impl PathPlan {
         self.ways[0].delay + self.ways[1].delay
     }
 
+    /// The longest that it is at any time.
+    pub(crate) fn longest_round_trip(&self) -> Nanos {
+        let steps = self.steps.iter().map(|step| step.ways[0].delay + step.ways[1].delay);
+        steps.fold(self.round_trip(), Nanos::max)
+    }
+
     /// The least delay that a way has at any time.
     pub fn least_delay(&self, from: End) -> Nanos {
         let steps = self.steps.iter().map(|s| s.ways[from as usize].delay);
