@@ -60,9 +60,16 @@ impl Cluster {
     pub fn of_pod(&self, namespace: &str, name: &str) -> Labels {
         let known = self.lock();
         let Some(pod) = known.pods.get(&(namespace.to_owned(), name.to_owned())) else { return Labels::new() };
-        let owner = pod.owner.as_ref().and_then(|owner| Some((owner.kind.label()?, owner.name.clone())));
+        let owner = pod.owner.as_ref().and_then(|owner| Some((owner.kind.words()?.1, owner.name.clone())));
         let chosen = known.labels.iter().filter_map(|(key, label)| Some((*label, pod.labels.get(key)?.clone())));
         owner.into_iter().chain(chosen).collect()
+    }
+
+    /// What owns a pod of this host: its kind and its name.
+    pub fn owner_of(&self, namespace: &str, name: &str) -> Option<(&'static str, String)> {
+        let known = self.lock();
+        let owner = known.pods.get(&(namespace.to_owned(), name.to_owned()))?.owner.as_ref()?;
+        Some((owner.kind.words()?.0, owner.name.clone()))
     }
 
     /// Who a peer is.
@@ -180,8 +187,11 @@ mod tests {
         // One that somebody made without a deployment.
         let (_, alone) = pod(&CART.replace(r#""pod-template-hash": "6d4cf56db6", "#, ""));
         assert_eq!(alone.owner.unwrap().kind, Kind::ReplicaSet);
+        // The kubelet's own pods have their node for an owner, which is no workload.
+        let (_, of_node) = pod(&CART.replace("ReplicaSet", "Node"));
+        assert_eq!(of_node.owner.unwrap().kind.words(), None);
         let (_, database) = pod(&CART.replace("ReplicaSet", "StatefulSet"));
-        assert_eq!((database.owner.unwrap().kind.label()), Some("k8s.statefulset.name"));
+        assert_eq!(database.owner.unwrap().kind.words(), Some(("statefulset", "k8s.statefulset.name")));
     }
 
     #[test]
@@ -213,6 +223,9 @@ mod tests {
             words(cluster.of_pod("shop", "cart-6d4cf56db6-x7k2p")),
             ["k8s.deployment.name=cart", "k8s.pod.label.team=a"]
         );
+        let owner = cluster.owner_of("shop", "cart-6d4cf56db6-x7k2p");
+        assert_eq!(owner, Some(("deployment", "cart".to_owned())));
+        assert_eq!(cluster.owner_of("other", "cart-6d4cf56db6-x7k2p"), None);
         // It ends, and another one gets its address before that is known.
         let (next, next_pod) = pod(&CART.replace("x7k2p", "zzzzz"));
         cluster.lock().pod(next, next_pod);

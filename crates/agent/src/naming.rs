@@ -47,8 +47,17 @@ impl Naming {
         mount(root).into_iter().chain(Names::FOLDERS.iter().map(|folder| root.join(folder))).collect()
     }
 
-    /// Who the cgroup with this id belongs to.
+    /// Who the cgroup with this id belongs to, with what owns its pod.
     pub fn who(&mut self, cgroup: u64) -> store::Named {
+        let mut named = self.of_cgroup(cgroup);
+        let of_pod = self.cluster.as_ref().zip(named.namespace.as_deref().zip(named.pod.as_deref()));
+        if let Some((kind, owner)) = of_pod.and_then(|(cluster, (namespace, pod))| cluster.owner_of(namespace, pod)) {
+            (named.owner_kind, named.owner) = (Some(kind.to_owned()), Some(harmless(owner)));
+        }
+        named
+    }
+
+    fn of_cgroup(&mut self, cgroup: u64) -> store::Named {
         if let Some(named) = self.known.get(&cgroup) {
             return named.clone();
         }
@@ -94,6 +103,9 @@ impl Naming {
                 container: names.container.or(who.container).map(harmless),
                 pod: names.pod.or(who.pod).map(harmless),
                 namespace: names.namespace.map(harmless),
+                // A cluster may tell it later.
+                owner_kind: None,
+                owner: None,
             };
             known.insert(id, named);
         }
@@ -108,7 +120,7 @@ impl Naming {
         label("network.peer.port", key.peer_port.map(|port| port.to_string()));
         label("network.local.port", key.local_port.map(|port| port.to_string()));
         if let Some(cgroup) = key.cgroup {
-            let named = self.who(cgroup);
+            let named = self.of_cgroup(cgroup);
             label("cgroup", named.cgroup_path);
             label("systemd.unit", named.unit);
             label("container.name", named.container);

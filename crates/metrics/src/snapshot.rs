@@ -273,6 +273,13 @@ impl Snapshot {
                 self.points(|of| (of.bytes > 0).then(|| Value::Real(of.window_limited.as_secs_f64()))),
             ),
             family(
+                "wirelapse.connection.zero_windows",
+                "{window}",
+                "Times that the peer's receive window was seen to close: it took no more data.",
+                Kind::Counter,
+                self.points(|of| (of.bytes > 0).then_some(Value::Whole(of.zero_windows))),
+            ),
+            family(
                 "wirelapse.connection.listen_drops",
                 "{segment}",
                 "SYNs and ACKs that listeners dropped: their accept queue was full, or there was no memory.",
@@ -607,6 +614,7 @@ pub(crate) mod tests {
                 listen_drops: 6,
                 round_trips: [Nanos(500_000_000)].into_iter().collect(),
                 window_limited: Nanos::from_millis(250),
+                zero_windows: 3,
                 waited: {
                     let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];
                     waited[WaitReason::Nagle as usize] = Nanos::from_millis(40);
@@ -700,6 +708,7 @@ pub(crate) mod tests {
                 "wirelapse_connection_accept_duration_seconds",
                 "wirelapse_connection_round_trip_duration_seconds",
                 "wirelapse_connection_receive_window_limited_seconds_total",
+                "wirelapse_connection_zero_windows_total",
                 "wirelapse_connection_listen_drops_total",
                 "wirelapse_connection_ends_total",
                 "wirelapse_request_duration_seconds",

@@ -173,6 +173,7 @@ mod tests {
         assert_eq!(value("wirelapse_spurious_segments_total", &[cgroup]), 2.0);
         assert_eq!(value("wirelapse_connection_round_trip_duration_seconds_count", &[cgroup]), 1.0);
         assert_eq!(value("wirelapse_connection_receive_window_limited_seconds_total", &[cgroup]), 0.25);
+        assert_eq!(value("wirelapse_connection_zero_windows_total", &[cgroup]), 3.0);
         assert_eq!(value("wirelapse_connection_listen_drops_total", &[cgroup]), 6.0);
         let (opening, handshake) = (("opening", "accepted"), "wirelapse_connection_handshake_duration_seconds");
         let refused = [wide, ("opening", "connected"), ("outcome", "refused")];

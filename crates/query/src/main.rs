@@ -179,6 +179,9 @@ async fn run(query: &Query) -> Result<(), Error> {
 /// Writes rows for another program.
 async fn weeks(ask: &Ask) -> Result<(), Error> {
     let session = Session::open(Place::new(&ask.runs)?, Options::default()).await?;
+    if let Some((name, table)) = ask.of_runs() {
+        session.of_runs(name, table, ask.period_us()).await?;
+    }
     for (name, sql) in ask.steps() {
         session.keep(name, &sql).await?;
     }

@@ -45,6 +45,13 @@ pub fn prune(
     Ok(runs.iter().zip(keep).filter(|(_, keep)| *keep).map(|(run, _)| run.clone()).collect())
 }
 
+/// Whether a run may have been at work in a period, in microseconds since 1970.
+pub fn reaches(run: &Run, from_us: u64, until_us: u64) -> bool {
+    let begins = |start: i64| i128::from(start / 1000 - SLACK_US) < i128::from(until_us);
+    let ends = |end: i64| i128::from(end / 1000 + SLACK_US) >= i128::from(from_us);
+    run.start_ns.is_none_or(begins) && run.end_ns.is_none_or(ends)
+}
+
 /// The expression with columns of no table: `sends.host` is `host`.
 pub fn unqualified(expr: Expr) -> Expr {
     use datafusion::common::tree_node::{Transformed, TreeNode as _};

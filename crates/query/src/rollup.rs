@@ -31,7 +31,7 @@ use crate::place::Directory;
 use crate::{Place, Run};
 
 /// Which files belong to this version: another one makes its own.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " roll-up 1");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " roll-up 2");
 /// A directory that changed so shortly before it was read may have changed again without another
 /// time.
 const RESTED_NS: i128 = 2_000_000_000;

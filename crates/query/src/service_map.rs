@@ -10,6 +10,9 @@
 
 /// Microseconds in an hour.
 const HOUR_US: u64 = 3_600_000_000;
+/// The connections of the runs that reach into the period, whenever each connection began: the
+/// table that the steps read, and the one whose rows these are.
+pub const FOLLOWED: (&str, &str) = ("followed", "connections");
 /// Edges that are given: those whose sends took most time.
 const MOST_EDGES: usize = 200;
 /// Addresses outside the fleet that keep their own names, and as many networks of the others.
@@ -67,9 +70,10 @@ pub fn steps(start: u64, end: u64) -> Vec<(&'static str, String)> {
         )
     };
     vec![
+        ("owned", owned(&within("time"))),
         ("sent", sent(&within("time"))),
-        ("tried", tried(&within("time"), &within("t.time"))),
-        ("programs", programs(&within("time"))),
+        ("tried", tried(&within("h.time"), &within("t.time"))),
+        ("programs", programs(&within("h.time"))),
         ("counted", counted(&within("h.time"))),
         ("measured", MEASURED.into()),
         ("ends", "SELECT DISTINCT host, role, service, near, near_port, far, far_port FROM measured".into()),
@@ -103,6 +107,21 @@ pub fn edges() -> String {
     )
 }
 
+/// Who a row of `hours` is of: its unit, else what owns its pod, else the pod or container.
+const SERVICE: &str = "coalesce(h.unit, o.owner, h.pod, h.container)";
+
+/// What owns a pod, beside the rows of `hours`. The pods of an owner come and go; the rows of a
+/// pod from before the agent was told of its owner are the owner's, too.
+const OWNED: &str = "hours h LEFT JOIN owned o ON o.host = h.host AND o.namespace = h.namespace AND o.pod = h.pod";
+
+/// The owners of pods.
+fn owned(period: &str) -> String {
+    format!(
+        "SELECT host, namespace, pod, max(concat(namespace, '/', owner)) AS owner FROM hours
+         WHERE {period} AND namespace IS NOT NULL AND pod IS NOT NULL AND owner IS NOT NULL GROUP BY host, namespace, pod"
+    )
+}
+
 /// The sends of the period by connection, and by the buckets that histograms have.
 fn sent(period: &str) -> String {
     let times = LEGS.map(|leg| format!("sum(coalesce(CAST({leg}_ns AS DOUBLE), 0) * weight) AS {leg}_ns")).join(", ");
@@ -119,8 +138,8 @@ fn sent(period: &str) -> String {
 /// The attempts of the period, each with its service as the histograms of its run name its cgroup.
 fn tried(period: &str, of_attempts: &str) -> String {
     format!(
-        "WITH named AS (SELECT host, run, cgroup, max(coalesce(unit, pod, container)) AS service FROM hours
-                        WHERE {period} AND cgroup IS NOT NULL GROUP BY host, run, cgroup)
+        "WITH named AS (SELECT h.host, h.run, h.cgroup, max({SERVICE}) AS service FROM {OWNED}
+                        WHERE {period} AND h.cgroup IS NOT NULL GROUP BY h.host, h.run, h.cgroup)
          SELECT t.host, t.run, t.connection_id, t.comm, n.service, t.opening, t.outcome, t.weight, t.local_address, t.local_port,
                 t.remote_address, t.remote_port
          FROM connects t LEFT JOIN named n ON n.host = t.host AND n.run = t.run AND n.cgroup = t.cgroup_id WHERE {of_attempts}"
@@ -132,7 +151,7 @@ fn programs(period: &str) -> String {
     format!(
         "SELECT host, comm, max(service) AS service
          FROM (SELECT host, comm, service FROM tried
-               UNION ALL SELECT host, program AS comm, coalesce(unit, pod, container) AS service FROM hours WHERE {period}) AS p
+               UNION ALL SELECT h.host, h.program AS comm, {SERVICE} AS service FROM {OWNED} WHERE {period}) AS p
          WHERE service IS NOT NULL AND comm <> '' GROUP BY host, comm HAVING count(DISTINCT service) = 1"
     )
 }
@@ -144,11 +163,11 @@ fn counted(period: &str) -> String {
     format!(
         "SELECT h.host, CASE WHEN h.local_port IS NULL AND h.peer_port IS NOT NULL THEN 'client'
                              WHEN h.peer_port IS NULL AND h.local_port IS NOT NULL THEN 'server' ELSE '' END AS role,
-                coalesce(h.unit, h.pod, h.container, h.program, '') AS service, coalesce(h.local_port, 0) AS near_port,
+                coalesce({SERVICE}, h.program, '') AS service, coalesce(h.local_port, 0) AS near_port,
                 CASE WHEN h.overflow = 0 THEN coalesce(h.peer, '') ELSE '' END AS far, coalesce(h.peer_port, 0) AS far_port,
                 CASE WHEN h.stage = 'total' THEN h.bucket END AS bucket, sum(CASE WHEN h.stage = 'total' THEN h.count ELSE 0 END) AS sends, {}
-         FROM hours h LEFT JOIN (SELECT DISTINCT host, run FROM sent) w ON w.host = h.host AND w.run = h.run WHERE {period} AND w.run IS NULL
-         GROUP BY h.host, h.local_port, h.peer_port, h.unit, h.pod, h.container, h.program, h.overflow, h.peer,
+         FROM {OWNED} LEFT JOIN (SELECT DISTINCT host, run FROM sent) w ON w.host = h.host AND w.run = h.run WHERE {period} AND w.run IS NULL
+         GROUP BY h.host, h.local_port, h.peer_port, h.unit, o.owner, h.pod, h.container, h.program, h.overflow, h.peer,
                   CASE WHEN h.stage = 'total' THEN h.bucket END",
         times.join(", ")
     )
@@ -165,7 +184,7 @@ WITH senders AS (SELECT host, run, connection_id, max(comm) AS comm FROM sent GR
                     CASE WHEN c.opening = 'connected' OR c.was_accepted = 0 THEN 'client' WHEN c.opening = 'accepted' OR c.was_accepted = 1 THEN 'server' ELSE '' END AS role,
                     coalesce(o.service, p.service, nullif(c.comm, ''), s.comm, '') AS service,
                     coalesce(c.local_address, '') AS near, coalesce(c.local_port, 0) AS near_port, coalesce(c.remote_address, '') AS far, coalesce(c.remote_port, 0) AS far_port
-             FROM senders s LEFT JOIN connections c ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id
+             FROM senders s LEFT JOIN followed c ON c.host = s.host AND c.run = s.run AND c.connection_id = s.connection_id
              LEFT JOIN own o ON o.host = s.host AND o.run = s.run AND o.connection_id = s.connection_id
              LEFT JOIN programs p ON p.host = s.host AND p.comm = coalesce(nullif(c.comm, ''), s.comm))
 SELECT w.host, w.role, w.service, w.near, w.near_port, w.far, w.far_port, s.bucket, s.seen, s.timed, s.sends, 0 AS counted, s.bytes, s.retransmitted,

@@ -25,7 +25,7 @@ use crate::late::ReadLate;
 use crate::rollup::Rollup;
 use crate::scans::Scans;
 use crate::table::RunsTable;
-use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, runs, stores};
+use crate::{Catalog, Error, Fleet, Place, VIEWS, complaint, prune, runs, stores};
 
 /// The footers of parts may take one in so many bytes of what a query may hold, beside that.
 const FOOTERS: usize = 4;
@@ -340,6 +340,23 @@ impl Session {
             })
             .await?;
         self.context.register_table(name, Arc::new(MemTable::try_new(schema, vec![rows])?))?;
+        Ok(())
+    }
+
+    /// Makes a table of this name, of those rows of another one whose run reaches into a period, in
+    /// microseconds since 1970: where what a row tells of goes on after the row's own time, that
+    /// time does not say which runs are needed.
+    ///
+    /// # Errors
+    /// Those of finding the runs; [`Error::Query`] where there is no such table of parts.
+    pub async fn of_runs(&self, name: &str, table: &str, (from_us, until_us): (u64, u64)) -> Result<(), Error> {
+        let shape = self.catalog.shapes.iter().find(|shape| shape.name == table);
+        let shape = shape.ok_or_else(|| Error::Query(format!("no run has parts of a table {table}")))?;
+        let runs = self.fleet.runs().await?.all.iter();
+        let runs = runs.filter(|run| prune::reaches(run, from_us, until_us)).cloned().collect();
+        let text = self.catalog.text.clone();
+        let all = RunsTable::new(shape.clone(), text, self.fleet.clone(), self.scans.clone());
+        self.context.register_table(name, Arc::new(all.only(runs)))?;
         Ok(())
     }
 

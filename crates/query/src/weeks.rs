@@ -97,6 +97,12 @@ impl Ask {
         }
     }
 
+    /// A table that the steps read, and the one of whose rows it has those of the runs that reach
+    /// into the period.
+    pub fn of_runs(&self) -> Option<(&'static str, &'static str)> {
+        (self.rows == Rows::MapEdges).then_some(service_map::FOLLOWED)
+    }
+
     /// The query.
     pub fn sql(&self) -> String {
         match self.rows {
@@ -118,7 +124,8 @@ impl Ask {
         }
     }
 
-    fn period_us(&self) -> (u64, u64) {
+    /// The period, in microseconds since 1970.
+    pub fn period_us(&self) -> (u64, u64) {
         (self.start.saturating_mul(HOUR_US), self.end.saturating_mul(HOUR_US))
     }
 

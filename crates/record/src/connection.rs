@@ -67,6 +67,9 @@ pub struct ConnectionTotals {
     pub bytes_acked: u64,
     /// Segments retransmitted meanwhile.
     pub segments_retransmitted: u32,
+    /// Zero windows of the peer that were seen meanwhile; `None` where they were not counted:
+    /// nothing was counted in histograms, or the run is of an earlier version.
+    pub zero_windows: Option<u32>,
     /// How long it was armed.
     pub armed: Nanos,
     /// The reasons for waiting beside the kernel's own clocks; `None` where there is nothing to
@@ -173,6 +176,8 @@ columns! {
     bytes_armed = totals.bytes_armed, "of these, bytes written while sends were observed", from "write_seq";
     bytes_acked = totals.bytes_acked, "bytes acknowledged meanwhile", from "bytes_acked";
     segments_retransmitted = totals.segments_retransmitted, "segments retransmitted meanwhile", from "total_retrans";
+    zero_windows = totals.zero_windows, null "the run is not of an agent, or of an earlier version",
+        "zero windows of the peer that were seen meanwhile, mostly while sends were observed: each time that its window closed is one", from "snd_wnd";
     busy_ns = |c| c.totals.judged.map(|j| j.busy), set |c, v| judge(c, v, |j| &mut j.busy),
         null "no send was observed at its end, or the run is of an earlier version",
         "time with anything to send, by the kernel's own clock, as the next two; all since its sends were last begun to be observed", from "chrono_stat";

@@ -17,6 +17,10 @@ pub struct Named {
     pub pod: Option<String>,
     /// The pod's namespace.
     pub namespace: Option<String>,
+    /// Of what kind the owner of the pod is: `deployment`, `statefulset`, …
+    pub owner_kind: Option<String>,
+    /// The name of the owner, which is in the pod's namespace.
+    pub owner: Option<String>,
 }
 
 /// The index of a bucket; that of durations of zero is one below [`LOWEST`].
@@ -93,6 +97,8 @@ columns! {
     container = named.container, null "there is none", "name of the container, or its id where the runtime's files do not say";
     pod = named.pod, null "there is none", "name of the Kubernetes pod, or its uid";
     namespace = named.namespace, null "there is none, or it is not known", "namespace of the pod";
+    owner_kind = named.owner_kind, null "as `owner`", "what owns the pod: `deployment`, `replicaset`, `statefulset`, `daemonset`, `job`";
+    owner = named.owner, null "there is none, no API of Kubernetes told of it by then, or the run is of an earlier version", "name of what owns the pod";
     program = program, null "series are not kept apart by program", "name of the process";
     overflow = overflow, "whether this is the series of all sends that found no room for another series";
     stage = stage, "the leg: `call`, `tcp`, `qdisc`, `nic`, `network`, `total`";

@@ -118,15 +118,21 @@ pub fn write_images(
     for (prefix, document) in documents {
         for (dir, kind) in [(&images.svg, "svg"), (&images.png, "png")] {
             let Some(dir) = dir else { continue };
-            for plot in document.plots() {
-                let path = dir.join(format!("{prefix}{}.{kind}", plot.id));
-                let plot = std::slice::from_ref(plot);
-                let image = match kind {
-                    "svg" => image::svg(plot)?.into_bytes(),
-                    _ => image::png(plot)?,
-                };
+            let mut put = |id: &str, image: Vec<u8>| -> anyhow::Result<()> {
+                let path = dir.join(format!("{prefix}{id}.{kind}"));
                 write(&path, &image, force, readers)?;
                 written.push(path);
+                Ok(())
+            };
+            for plot in document.plots() {
+                let alone = std::slice::from_ref(plot);
+                let image = if kind == "svg" { image::svg(alone)?.into_bytes() } else { image::png(alone)? };
+                put(&plot.id, image)?;
+            }
+            for graph in document.graphs() {
+                let image =
+                    if kind == "svg" { image::graph_svg(graph)?.into_bytes() } else { image::graph_png(graph)? };
+                put(&graph.id, image)?;
             }
         }
     }

@@ -37,14 +37,15 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The attribute of its name in OpenTelemetry's conventions.
-    pub fn label(self) -> Option<&'static str> {
+    /// What it is called in the store, and the attribute of its name in OpenTelemetry's
+    /// conventions.
+    pub fn words(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Deployment => Some("k8s.deployment.name"),
-            Self::ReplicaSet => Some("k8s.replicaset.name"),
-            Self::StatefulSet => Some("k8s.statefulset.name"),
-            Self::DaemonSet => Some("k8s.daemonset.name"),
-            Self::Job => Some("k8s.job.name"),
+            Self::Deployment => Some(("deployment", "k8s.deployment.name")),
+            Self::ReplicaSet => Some(("replicaset", "k8s.replicaset.name")),
+            Self::StatefulSet => Some(("statefulset", "k8s.statefulset.name")),
+            Self::DaemonSet => Some(("daemonset", "k8s.daemonset.name")),
+            Self::Job => Some(("job", "k8s.job.name")),
             Self::Other => None,
         }
     }

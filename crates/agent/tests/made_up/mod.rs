@@ -49,6 +49,7 @@ pub fn observed(looks: u64, peers: u32) -> Observed {
         listen_drops: looks,
         round_trips: histogram.clone(),
         window_limited: Nanos::from_millis(looks),
+        zero_windows: looks,
         dropped_segments: looks,
         waited: {
             let mut waited = [Nanos::ZERO; WaitReason::ALL.len()];

@@ -27,7 +27,7 @@ pub enum Block {
     Warning(Text),
     /// A plot.
     Plot(Box<Plot>),
-    /// A graph, of pages alone: a terminal has the table beside it.
+    /// A graph, of pages and images: a terminal has the table beside it.
     Graph(Graph),
     /// A table.
     Table(Table),
@@ -247,6 +247,14 @@ impl Document {
                 Block::Histograms(_) | Block::Counts(_) | Block::Glance(_) | Block::Code { .. } => {}
             }
         }
+    }
+
+    /// All graphs, in order.
+    pub fn graphs(&self) -> impl Iterator<Item = &Graph> {
+        self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
+            Block::Graph(graph) => Some(graph),
+            _ => None,
+        })
     }
 
     /// All plots, in order.

@@ -1,11 +1,19 @@
-//! A graph as a description: boxes, and lines between them. A page draws it ([`crate::html`]); a
-//! terminal has the table beside it.
+//! A graph as a description: boxes, and lines between them. A page draws it ([`crate::html`]), and
+//! so does an image ([`crate::plot::image`]); a terminal has the table beside it.
 
 mod layout;
 
 pub use crate::hue::Hue;
+use crate::plot::names::{apart, without_middle};
 use crate::text::Text;
 pub use layout::{BOX, Drawing, MARK, Rect};
+
+/// Letters that a box has room for.
+const LETTERS: usize = 24;
+/// The thinnest and the thickest line, pixels.
+const THICK: [f64; 2] = [1.2, 6.0];
+/// Length and half the width of an arrowhead, pixels.
+const HEAD: [f64; 2] = [9.0, 5.0];
 
 /// A box.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,4 +72,32 @@ impl Graph {
             self.edges.iter().map(|edge| (edge.from < n && edge.to < n).then_some([edge.from, edge.to])).collect();
         layout::of(n, &ends)
     }
+
+    /// What is written in each box first: its name, as far as there is room and still different
+    /// from the others.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names: Vec<String> = self.nodes.iter().map(|node| node.name.to_string()).collect();
+        apart(&names, &|name| without_middle(name, LETTERS))
+    }
+}
+
+impl Node {
+    /// What is written below the name, where there is room for it.
+    pub(crate) fn below(&self) -> String {
+        without_middle(&self.place, LETTERS)
+    }
+}
+
+impl Edge {
+    /// How thick its line is, pixels.
+    pub(crate) fn thickness(&self) -> f64 {
+        THICK[0] + (THICK[1] - THICK[0]) * self.weight.clamp(0.0, 1.0)
+    }
+}
+
+/// The corners of an arrowhead at the end of a line, which arrives level.
+pub(crate) fn head(line: &[[f64; 2]]) -> Option<[[f64; 2]; 3]> {
+    let [.., before, [x, y]] = line else { return None };
+    let back = if before[0] <= *x { -HEAD[0] } else { HEAD[0] };
+    Some([[*x, *y], [x + back, y - HEAD[1]], [x + back, y + HEAD[1]]])
 }

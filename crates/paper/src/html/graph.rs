@@ -3,15 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Place, link_to};
-use crate::graph::{BOX, Graph, Hue, MARK};
-use crate::plot::names::{apart, without_middle};
-
-/// Letters that a box has room for.
-const LETTERS: usize = 24;
-/// The thinnest and the thickest line, pixels.
-const THICK: [f64; 2] = [1.2, 6.0];
-/// Length and half the width of an arrowhead, pixels.
-const HEAD: [f64; 2] = [9.0, 5.0];
+use crate::graph::{self, BOX, Graph, Hue, MARK};
 
 fn ink(hue: Hue) -> String {
     format!("var(--h{})", hue.0)
@@ -24,11 +16,10 @@ fn path(line: &[[f64; 2]]) -> String {
     format!("M {}{}", at(&line[0]), curves.collect::<String>())
 }
 
-/// An arrowhead at the end of a line, which arrives level.
+/// An arrowhead at the end of a line.
 fn head(line: &[[f64; 2]]) -> String {
-    let [.., before, [x, y]] = line else { return String::new() };
-    let back = if before[0] <= *x { -HEAD[0] } else { HEAD[0] };
-    format!("M {x:.1} {y:.1} L {:.1} {:.1} L {:.1} {:.1} Z", x + back, y - HEAD[1], x + back, y + HEAD[1])
+    let corners = graph::head(line).into_iter().flatten().map(|[x, y]| format!("{x:.1} {y:.1}"));
+    format!("M {} Z", corners.collect::<Vec<_>>().join(" L "))
 }
 
 /// The graph with its title, its caption and what its colours say.
@@ -36,8 +27,7 @@ pub(super) fn figure(graph: &Graph, place: &mut Place) -> Markup {
     let name = place.anchors.of(&graph.id);
     let drawing = graph.drawing();
     let [width, height] = drawing.size;
-    let names: Vec<String> = graph.nodes.iter().map(|node| node.name.to_string()).collect();
-    let names = apart(&names, &|name| without_middle(name, LETTERS));
+    let names = graph.names();
     let lines =
         || graph.edges.iter().zip(drawing.lines.iter().zip(&drawing.marks)).filter(|(_, (line, _))| line.len() > 3);
     html! {
@@ -58,7 +48,7 @@ pub(super) fn figure(graph: &Graph, place: &mut Place) -> Markup {
                     @for (edge, (line, _)) in lines() {
                         g {
                             title { (edge.label) }
-                            path.edge d=(path(line)) stroke=(ink(edge.hue)) stroke-width=(format!("{:.1}", THICK[0] + (THICK[1] - THICK[0]) * edge.weight.clamp(0.0, 1.0))) {}
+                            path.edge d=(path(line)) stroke=(ink(edge.hue)) stroke-width=(format!("{:.1}", edge.thickness())) {}
                             @if edge.directed { path d=(head(line)) fill=(ink(edge.hue)) {} }
                         }
                     }
@@ -68,7 +58,7 @@ pub(super) fn figure(graph: &Graph, place: &mut Place) -> Markup {
                             rect.{ "box" @if node.faint { " faint" } } x=(format!("{:.1}", at.x)) y=(format!("{:.1}", at.y)) width=(BOX[0]) height=(BOX[1]) rx="5" {}
                             text.name x=(format!("{:.1}", at.x + BOX[0] / 2.0)) y=(format!("{:.1}", at.y + if node.place.is_empty() { 26.0 } else { 18.0 })) text-anchor="middle" { (name) }
                             @if !node.place.is_empty() {
-                                text x=(format!("{:.1}", at.x + BOX[0] / 2.0)) y=(format!("{:.1}", at.y + 34.0)) text-anchor="middle" { (without_middle(&node.place, LETTERS)) }
+                                text x=(format!("{:.1}", at.x + BOX[0] / 2.0)) y=(format!("{:.1}", at.y + 34.0)) text-anchor="middle" { (node.below()) }
                             }
                         }
                     }

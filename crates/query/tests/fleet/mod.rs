@@ -209,6 +209,30 @@ pub fn service(root: &Path, number: u64, times: u16) {
     writer.finish(at(moment(0, 3_600_000_000_000)), Lost::default(), Coverage::default()).unwrap();
 }
 
+/// Writes the runs of hours through which one connection to port 443 of 10.0.0.9 goes on, with a
+/// send in the middle of each.
+pub fn lasting(root: &Path, number: u64, hours: Range<u64>) {
+    let (at, id) = (Instant::from_nanos, ConnectionId(1));
+    for hour in hours.clone() {
+        let mut writer = begun(root, number, hour);
+        let connection = Connection {
+            id,
+            local: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000),
+            remote: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), 443),
+            owner: Owner { pid: 100, comm: Comm::from("nginx") },
+            opening: Opening::Connected,
+            since: at(moment(hours.start, 1)),
+            congestion_control: "cubic".into(),
+            accepted: None,
+        };
+        writer.event(&Event::Connection(connection)).unwrap();
+        let stamps = Stamps::sent_at(at(moment(hour, 1_800_000_000_000)));
+        let send = Send { connection: id, stamps, ..<Send as record::table::Record>::blank() };
+        writer.event(&Event::Send(send)).unwrap();
+        writer.finish(at(moment(hour, 3_600_000_000_000)), Lost::default(), Coverage::default()).unwrap();
+    }
+}
+
 /// Calls it for each host and hour.
 pub fn each(hosts: u64, hours: Range<u64>, make: impl Fn(u64, u64)) {
     for host in 0..hosts {

@@ -745,3 +745,51 @@ fn what_would_help_most_hosts_is_of_their_newest_advice() {
     let effects = lines(dir.path(), "SELECT effect, count(*) AS n FROM remedies GROUP BY effect ORDER BY effect");
     assert_eq!(effects, ["effect,n", "helps,4", "no_difference,1"]);
 }
+
+/// The edges of these hours, each by where it goes, and what is said beside them.
+fn map(root: &Path, hours: std::ops::Range<u64>) -> (Vec<(String, Option<u64>)>, String) {
+    let hour = |at: u64| (fleet::FIRST_DAY / 3600 + at).to_string();
+    let (start, end) = (hour(hours.start), hour(hours.end));
+    let words = ["weeks", "--runs", root.to_str().unwrap(), "--start", &start, "--end", &end, "map-edges"];
+    let done = program::command().args(words).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{said}");
+    let rows = String::from_utf8(done.stdout).unwrap();
+    let rows = rows.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut edges: Vec<_> = rows
+        .filter(|row| row["sends_of"] == "both")
+        .map(|row| (row["to"].as_str().unwrap().to_owned(), row["port"].as_u64()))
+        .collect();
+    edges.sort();
+    (edges, said)
+}
+
+#[test]
+fn a_map_opens_the_connections_of_its_own_hours_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let size = fleet::Size { hosts: 1, hours: 5, sends: 40, connections: 4 };
+    [0, 2, 4].into_iter().for_each(|hour| fleet::run(dir.path(), 0, hour, size));
+    let (edges, said) = map(dir.path(), 2..3);
+    let known = |(to, port): &(String, _)| to.starts_with("10.0.0.") && *port == Some(443);
+    assert!(!edges.is_empty() && edges.iter().all(known), "{edges:?}");
+    assert_eq!(said, "");
+    // A part that is opened and is none is named.
+    for hour in [0, 4] {
+        let parts = fleet::directory(dir.path(), 0, hour).join("connections.parquet");
+        for part in fs::read_dir(parts).unwrap() {
+            fs::write(part.unwrap().path(), "no part").unwrap();
+        }
+    }
+    assert_eq!(map(dir.path(), 2..3), (edges, said));
+    let (_, said) = map(dir.path(), 0..5);
+    assert_eq!(said.matches("connections.parquet").count(), 2, "{said}");
+}
+
+#[test]
+fn a_connection_that_began_before_the_hours_of_a_map_has_its_addresses_there() {
+    let dir = tempfile::tempdir().unwrap();
+    fleet::lasting(dir.path(), 0, 0..6);
+    for hour in [0, 3, 5] {
+        assert_eq!(map(dir.path(), hour..hour + 1).0, [("10.0.0.9".to_owned(), Some(443))], "{hour}");
+    }
+}

@@ -57,13 +57,16 @@ pub struct Series {
     pub round_trips: Histogram,
     /// Time for which the peer's window held data back, by TCP's own clock.
     pub window_limited: Nanos,
+    /// Zero windows of peers that were seen: a window that closes and opens is one, however long it
+    /// was closed.
+    pub zero_windows: u64,
     /// Time that sends waited in TCP, by its chief reason, each reason at its number
     /// ([`WaitReason`] as `usize`).
     pub waited: [Nanos; WaitReason::ALL.len()],
 }
 
 /// The figures of a series that are counts.
-const COUNTS: usize = 12;
+const COUNTS: usize = 13;
 
 impl Series {
     /// A series without sends.
@@ -141,6 +144,7 @@ impl Series {
             self.spurious_segments,
             self.dropped_segments,
             self.listen_drops,
+            self.zero_windows,
         ]
     }
 
@@ -160,6 +164,7 @@ impl Series {
             &mut self.spurious_segments,
             &mut self.dropped_segments,
             &mut self.listen_drops,
+            &mut self.zero_windows,
         ]
     }
 }
@@ -181,6 +186,7 @@ mod tests {
             listen_drops: 5,
             round_trips: sends.iter().map(|ns| Nanos(*ns / 2)).collect(),
             window_limited: Nanos(7),
+            zero_windows: 3,
             waited: [Nanos(sends.iter().sum()); WaitReason::ALL.len()],
             ..Series::default()
         }

@@ -332,14 +332,15 @@ pub fn closed() -> impl Strategy<Value = (ConnectionId, ConnectionTotals)> {
         send_buffer: t[4],
         not_marked: t[5],
     }));
-    let counted = (any::<u64>(), prop::array::uniform5(number()), any::<u32>(), judged);
-    counted.prop_map(|(id, n, segments_retransmitted, judged)| {
+    let counted = (any::<u64>(), prop::array::uniform5(number()), any::<u32>(), prop::option::of(any::<u32>()), judged);
+    counted.prop_map(|(id, n, segments_retransmitted, zero_windows, judged)| {
         let totals = ConnectionTotals {
             followed: Nanos(n[0]),
             bytes_written: n[1],
             bytes_armed: n[2],
             bytes_acked: n[3],
             segments_retransmitted,
+            zero_windows,
             armed: Nanos(n[4]),
             judged,
         };

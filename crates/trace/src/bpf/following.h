@@ -215,6 +215,9 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 	struct queue *queue;
 	__u32 at;
 
+	/* By tracepoints each segment that comes shows it. */
+	if (STAMPS)
+		window_look(row, number, tp);
 	if (op == BPF_SOCK_OPS_RTT_CB && has_series(row))
 		round_trip_measured(number, tp, now);
 	if (op == BPF_SOCK_OPS_RTT_CB && !row->armed_now) {

@@ -122,9 +122,12 @@ struct totals {
 	__u64 bytes_armed;
 	__u64 bytes_acked;
 	__u32 retransmitted;
-	__u32 pad;
+	__u32 zero_windows; /* or NOT_COUNTED */
 };
 SHARED(struct totals);
+
+enum not_counted { NOT_COUNTED = 0xffffffff };
+SHARED(enum not_counted);
 
 /* What the kernel's own clocks say of a connection since its queue was taken, and what the reasons
  * do. */

@@ -59,6 +59,13 @@ static __always_inline bool has_series(const struct row *row)
 	return (config.flags & CONFIG_HISTOGRAMS) && (row->used || !by_process());
 }
 
+/* Looks at the window of the peer of row `number`. */
+static __always_inline void window_look(const struct row *row, __u32 number, const struct tcp_sock *tp)
+{
+	if (!tp->snd_wnd && has_series(row))
+		window_closed(number, tp->bytes_acked, tp->snd_nxt - tp->snd_una);
+}
+
 /* Brings the series of row `number` up to now. */
 static __always_inline void totals_series(const struct row *row, __u32 number, const struct tcp_sock *tp)
 {
@@ -90,6 +97,7 @@ static __always_inline void totals_update(struct row *row, __u32 number, const s
 	struct queue *queue;
 	__u32 at;
 
+	window_look(row, number, tp);
 	totals_series(row, number, tp);
 	if (row->frozen)
 		return;
@@ -198,6 +206,7 @@ static OWN_STACK void row_release(struct socket_info *info, struct row *row, con
 	closed.totals.bytes_armed = row->bytes_armed;
 	closed.totals.bytes_acked = tp->bytes_acked - info->acked;
 	closed.totals.retransmitted = tp->total_retrans - info->retransmitted;
+	closed.totals.zero_windows = zero_windows(number);
 	if (row->used && ((config.flags & CONFIG_NO_RECORDS) || !row->announced ||
 			  bpf_ringbuf_output(&records, &closed, sizeof(closed), BPF_RB_NO_WAKEUP))) {
 		if (!(config.flags & CONFIG_NO_RECORDS))

@@ -367,6 +367,8 @@ int timestamping(struct bpf_sock_ops *skops)
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		callback.row = row_of(callback.sk, view, &callback.number);
+		if (callback.row && callback.op == BPF_SOCK_OPS_TSTAMP_ACK_CB)
+			window_look(callback.row, callback.number, callback.tp);
 		queue = callback.row ? queue_of(callback.row, callback.number, &at) : NULL;
 		if (queue && callback.op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 			on_sendmsg(kern, callback.row, queue, at);
@@ -375,6 +377,8 @@ int timestamping(struct bpf_sock_ops *skops)
 		return 1;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		callback.row = row_of(callback.sk, view, &callback.number);
+		if (callback.row)
+			window_look(callback.row, callback.number, callback.tp);
 		queue = callback.row ? queue_of(callback.row, callback.number, &at) : NULL;
 		if (queue)
 			on_packets(kern, queue, at);

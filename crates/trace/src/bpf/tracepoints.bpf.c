@@ -355,6 +355,8 @@ static __always_inline int on_arrival(struct sock *sk, struct sk_buff *skb)
 
 	if (!row)
 		return 0;
+	/* As the segment before has left it. */
+	window_look(row, number, tp);
 	ack = cb->ack_seq;
 	if (before(tp->snd_nxt, ack))
 		return 0;

@@ -303,6 +303,35 @@ __noinline int series_count(__u32 number, __u64 written, __u64 segments, __u64 p
 	return 0;
 }
 
+/* The peer of row `number` takes no more data, having acknowledged `acked` bytes of its connection,
+ * with `sent` more on their way. Counts that unless it is the zero window of the look before: one
+ * goes on until bytes beyond all that was sent by then are acknowledged. Those left through a
+ * window that was open meanwhile, if only between two looks. */
+__noinline int window_closed(__u32 number, __u64 acked, __u32 sent)
+{
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &number);
+	struct series_figures *to;
+	__u32 in;
+
+	if (!of || acked < of->zero_until)
+		return 0;
+	of->zero_until = acked + sent + 1;
+	of->zero_windows++;
+	in = series_now(of, number);
+	to = bpf_map_lookup_elem(&figures, &in);
+	if (to)
+		__sync_fetch_and_add(&to->zero_windows, 1);
+	return 0;
+}
+
+/* The zero windows of row `number` so far. */
+static __always_inline __u32 zero_windows(__u32 number)
+{
+	const struct row_series *of = (config.flags & CONFIG_HISTOGRAMS) ? bpf_map_lookup_elem(&row_series, &number) : NULL;
+
+	return of ? of->zero_windows : NOT_COUNTED;
+}
+
 /* The bytes up to the last one of a send that are in no series yet. */
 static __always_inline __u32 bytes_up_to(const struct row *row, __u32 number, __u32 key)
 {

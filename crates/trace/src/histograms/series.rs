@@ -269,6 +269,7 @@ fn set_figures(series: &mut Series, raw: &RawSeriesFigures, tick: Nanos) {
     series.retransmitted_for = Again::ALL.map(|again| raw.retransmitted[again as usize]);
     series.spurious_segments = raw.spurious;
     series.window_limited = Nanos(tick.0.saturating_mul(raw.limited));
+    series.zero_windows = raw.zero_windows;
     series.listen_drops = raw.listen_drops;
     series.dropped_segments = raw.dropped;
     series.unacked = raw.unacked;
@@ -359,13 +360,13 @@ mod tests {
         let mut raw = RawSeriesFigures::zeroed();
         (raw.sends, raw.bytes, raw.retransmitted, raw.dropped) = (1, 2, [4, 30, 200, 1_000], 5);
         (raw.unacked, raw.vague, raw.sent) = (6, 7, 40);
-        (raw.spurious, raw.limited, raw.listen_drops) = (50, 60, 70);
+        (raw.spurious, raw.limited, raw.listen_drops, raw.zero_windows) = (50, 60, 70, 80);
         raw.waited.iter_mut().zip(8..).for_each(|(waited, ns)| *waited = ns);
         let mut s = Series::default();
         set_figures(&mut s, &raw, Nanos(4));
         assert_eq!((s.sends, s.bytes, s.retransmitted_segments, s.dropped_segments), (1, 2, 1_234, 5));
         assert_eq!((s.retransmitted_for, s.spurious_segments), ([30, 200, 1_000], 50));
-        assert_eq!((s.window_limited, s.listen_drops), (Nanos(240), 70));
+        assert_eq!((s.window_limited, s.listen_drops, s.zero_windows), (Nanos(240), 70, 80));
         assert_eq!((s.unacked, s.vague, s.sent_segments), (6, 7, 40));
         assert!(s.waited.into_iter().zip(8..).all(|(waited, ns)| waited == Nanos(ns)));
     }

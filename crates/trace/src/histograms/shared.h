@@ -85,7 +85,8 @@ struct row_series {
 	__u32 limited; /* jiffies for which the peer's window held data back, likewise */
 	__u32 cause; /* of the segments that are retransmitted right now: enum retransmission */
 	__u32 round_trip; /* when one was counted last, in 2^HISTOGRAM_ROUND_TRIP_SHIFT ns */
-	__u32 pad;
+	__u32 zero_windows; /* of the peer, so far */
+	__u64 zero_until; /* window_closed(): of the last one, in bytes that are acknowledged */
 };
 SHARED(struct row_series);
 
@@ -102,7 +103,7 @@ SHARED(enum retransmission);
 
 /* The figures of a series beside its histograms, from its beginning: those that every send adds to
  * are in the first cache line. Bytes, segments and `limited` are of all that its connections wrote,
- * the others of the sends that were looked at. */
+ * the others of what was looked at. */
 struct series_figures {
 	__u64 sends; /* the last to be added to */
 	__u64 bytes;
@@ -116,7 +117,7 @@ struct series_figures {
 	__u64 unacked;
 	__u64 vague;
 	__u64 waited[HISTOGRAM_REASONS]; /* ns */
-	__u64 pad; /* to whole cache lines */
+	__u64 zero_windows; /* of its peers */
 };
 SHARED(struct series_figures);
 

@@ -8,9 +8,9 @@ use record::{
 use super::waits;
 use crate::decode::{DecodeError, address, kind, raw};
 use crate::layout::{
-    ACCEPTED, ACCEPTED_NOT, ACCEPTED_NOT_KNOWN, CLOCK_SHIFT, OPENING_ACCEPTED, OPENING_CONNECTED, OPENING_FOUND,
-    RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawJudged, RawLost, RawSend, RawState,
-    RawTotals, WAIT_CLOCKS, WAIT_NONE, WAIT_NOT_KNOWN,
+    ACCEPTED, ACCEPTED_NOT, ACCEPTED_NOT_KNOWN, CLOCK_SHIFT, NOT_COUNTED, OPENING_ACCEPTED, OPENING_CONNECTED,
+    OPENING_FOUND, RECORD_CLOSED, RECORD_CONNECTION, RECORD_SEND, RawClosed, RawConnection, RawJudged, RawLost,
+    RawSend, RawState, RawTotals, WAIT_CLOCKS, WAIT_NONE, WAIT_NOT_KNOWN,
 };
 use crate::nic::NicStamp;
 
@@ -193,6 +193,7 @@ pub(crate) fn totals(raw: &RawTotals) -> ConnectionTotals {
         bytes_armed: raw.bytes_armed,
         bytes_acked: raw.bytes_acked,
         segments_retransmitted: raw.retransmitted,
+        zero_windows: (raw.zero_windows != NOT_COUNTED).then_some(raw.zero_windows),
         armed: Nanos(raw.armed),
         judged: None,
     }
@@ -411,6 +412,7 @@ mod tests {
         let mut raw = RawClosed { kind: RECORD_CLOSED, cookie: 1, ..RawClosed::zeroed() };
         (raw.totals.followed, raw.totals.bytes_written, raw.totals.bytes_armed) = (2, 3, 4);
         (raw.totals.bytes_acked, raw.totals.retransmitted, raw.totals.armed) = (5, 6, 7);
+        raw.totals.zero_windows = 8;
         (raw.judged.busy, raw.judged.receive_window_limited, raw.judged.send_buffer_limited) = (3, 2, 1);
         (raw.judged.receive_window, raw.judged.send_buffer, raw.judged.not_marked) = (4, 5, 6);
         let Ok(Record::Closed(id, totals)) = decode(raw.as_bytes(), TICK) else { panic!("not a closing") };
@@ -420,6 +422,7 @@ mod tests {
             bytes_armed: 4,
             bytes_acked: 5,
             segments_retransmitted: 6,
+            zero_windows: Some(8),
             armed: Nanos(7),
             judged: Some(Judged {
                 busy: Nanos::from_millis(12),
@@ -431,6 +434,9 @@ mod tests {
             }),
         };
         assert_eq!((id, totals), (ConnectionId(1), expected));
+        raw.totals.zero_windows = NOT_COUNTED;
+        let Ok(Record::Closed(_, totals)) = decode(raw.as_bytes(), TICK) else { panic!("not a closing") };
+        assert_eq!(totals, ConnectionTotals { zero_windows: None, ..expected });
     }
 
     #[test]

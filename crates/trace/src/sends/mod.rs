@@ -282,6 +282,7 @@ fn totals(row: &RawRow) -> ConnectionTotals {
         bytes_armed: row.bytes_armed,
         bytes_acked: 0,
         segments_retransmitted: 0,
+        zero_windows: None,
         judged: None,
     }
 }

@@ -69,6 +69,7 @@ fn with_the_kernels(series: &Series, of_records: Series) -> Series {
         retransmitted_for: series.retransmitted_for,
         spurious_segments: series.spurious_segments,
         window_limited: series.window_limited,
+        zero_windows: series.zero_windows,
         ..of_records
     }
 }

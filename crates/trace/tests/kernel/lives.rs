@@ -7,8 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-use record::Nanos;
 use record::histogram::Series;
+use record::{Event, Nanos};
 use tier::Need;
 use trace::histograms::{Dimensions, Ports};
 use trace::{Config, Histograms};
@@ -78,6 +78,66 @@ fn a_reader_that_stalls_shows_while_it_does() {
         assert_eq!(reader.join().unwrap(), 8 << 20);
         let all = now(&mut trace);
         assert!(limited(&all) >= stalled && limited(&all) <= Nanos::from(begun.elapsed()), "{backend}: {all:?}");
+    }
+}
+
+/// Bytes of a write, and the path that they take.
+const WRITES: [(usize, Option<&str>); 4] =
+    [(1_000, None), (16 << 10, None), (BYTES, None), (16 << 10, Some("rate 200mbit burst 16kb limit 64kb"))];
+/// Bytes that a reader leaves for later.
+const BYTES: usize = 1 << 20;
+
+#[test]
+fn each_zero_window_is_counted_once() {
+    tier::needs!(Need::Root, BTF, Need::Program("tc"));
+    for backend in BACKENDS {
+        for (length, path) in WRITES {
+            in_namespace(path, move || {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let config = counting(listener.local_addr().unwrap().port());
+                let histograms = config.histograms.map(|of| Histograms { records: true, ..of });
+                let mut trace = Trace::start(&on(Config { histograms, ..config }, backend));
+                let (client, mut server) = accept_one(&listener);
+                traffic::set(&server, libc::SOL_SOCKET, libc::SO_RCVBUF, 64 << 10);
+                // The receiving kernel's own count of the times that it closed a window.
+                let closed = || counter("netstat", "TcpExt", "TCPToZeroWindowAdv");
+                let before = closed();
+                let write = || {
+                    let mut client = client.try_clone().unwrap();
+                    let bytes = vec![0; length];
+                    std::thread::spawn(move || (0..BYTES / length).for_each(|_| client.write_all(&bytes).unwrap()))
+                };
+                let mut read = |bytes: usize| server.read_exact(&mut vec![0; bytes]).unwrap();
+                let all = BYTES / length * length;
+                // For less than a probe of the window takes, and for several.
+                for stall in [5, 500, 5] {
+                    let (writer, before) = (write(), closed());
+                    tier::until("a closed window", || closed() > before);
+                    std::thread::sleep(Duration::from_millis(stall));
+                    read(all);
+                    writer.join().unwrap();
+                }
+                // By a reader that is slow all the time.
+                let writer = write();
+                let (mut left, slice) = (all, 32 << 10);
+                while left > 0 {
+                    std::thread::sleep(Duration::from_millis(20));
+                    read(left.min(slice));
+                    left -= left.min(slice);
+                }
+                writer.join().unwrap();
+                let truth = closed() - before;
+                let seen = now(&mut trace).iter().map(|series| series.zero_windows).sum::<u64>();
+                assert_eq!(seen, truth, "{backend}, {length} B, {path:?}");
+                drop((client, server));
+                let (events, _) = trace.finish();
+                let totals = events.iter().filter_map(|event| match event {
+                    Event::Closed { totals, .. } => totals.zero_windows,
+                    _ => None,
+                });
+                assert_eq!(totals.map(u64::from).sum::<u64>(), truth, "{backend}, {length} B, {path:?}");
+            });
+        }
     }
 }
 

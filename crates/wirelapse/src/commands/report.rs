@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(long = "runs", id = "fleet", value_name = "DIR|URL", help_heading = "Fleet")]
     fleet: Option<String>,
     /// With --runs: who talks to whom instead, in the hours that --last, --since or --between name:
-    /// a table of edges and, with --html, a graph
-    #[arg(long, requires = "fleet", conflicts_with_all = ["runs", "png", "svg"], help_heading = "Fleet")]
+    /// a table of edges and, with --html, --png or --svg, a graph
+    #[arg(long, requires = "fleet", conflicts_with = "runs", help_heading = "Fleet")]
     map: bool,
     /// With --runs: how much of the newest data to compare, in whole hours
     #[arg(long, value_name = "TIME", value_parser = quantity::parse::duration_above_zero, default_value = "24h", requires = "fleet", help_heading = "Fleet")]

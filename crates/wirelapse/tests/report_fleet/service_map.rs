@@ -346,6 +346,14 @@ fn the_terminal_the_page_and_csv_say_the_same() {
     assert!(page.contains(first), "{page}");
     let graph = page.split_once("class=\"graph\"").expect("a graph").1.split_once("</figure>").expect("its end").0;
     let count = |what: &str| graph.matches(what).count();
+    let images = root.path().join("images");
+    let folder = images.to_str().expect("a name");
+    let out = report(root.path(), &["--map", "--svg", folder, "--png", folder]);
+    assert!(out.status.success(), "{}", tier::text(&out.stderr));
+    let svg = std::fs::read_to_string(images.join("service-map.svg")).expect("an image");
+    assert_eq!((svg.matches("<polygon").count(), svg.contains("app.service")), (20, true), "{svg}");
+    let png = std::fs::read(images.join("service-map.png")).expect("an image");
+    assert!(png.starts_with(b"\x89PNG"), "{} B", png.len());
     // Six services, two that are not known, twelve addresses and a network; each arrow has its
     // number.
     assert_eq!((count("<rect"), count("class=\"edge\""), count("class=\"mark\"")), (21, 20, 20), "{graph}");
@@ -398,6 +406,75 @@ fn a_period_has_its_own_edges_and_histograms_stand_in_for_rows() {
     assert_eq!((joined.sends, joined.counted), (1000, 200));
 }
 
+/// Pods of a deployment come and go: two by their rows, one by histograms alone, and what the agent
+/// kept before the cluster had told it of the owner.
+#[test]
+fn the_pods_of_a_deployment_are_one_service() {
+    if !is_there("the_pods_of_a_deployment_are_one_service") {
+        return;
+    }
+    let root = tempfile::tempdir().expect("a folder");
+    let pod = |name: &str, owner: Option<&str>| Named {
+        container: Some("cart".into()),
+        pod: Some(name.into()),
+        namespace: Some("shop".into()),
+        owner_kind: owner.map(|_| "deployment".into()),
+        owner: owner.map(Into::into),
+        ..Named::default()
+    };
+    let second_hour = Utc((DAY + 3600) * 1_000_000);
+    let rows = |cgroup: u64, peer: Option<&str>, named: &Named| {
+        let key = SeriesKey {
+            cgroup: Some(cgroup),
+            peer: peer.map(|peer| IpPrefix::new(peer.parse().expect("an address"), 32)),
+            peer_port: peer.map(|_| 5432),
+            ..SeriesKey::default()
+        };
+        let legs = [(Leg::Total, [Nanos(1000)].into_iter().collect::<Histogram>())].into();
+        HistogramRow::of(second_hour, Nanos::from_secs(60), &Series { key, legs, ..Series::default() }, named)
+            .collect::<Vec<_>>()
+    };
+    let mut host = Host::new(root.path(), "node-1", None, &[]);
+    let named = [
+        (7, pod("cart-6d4cf56db6-aaaaa", None)),
+        (7, pod("cart-6d4cf56db6-aaaaa", Some("cart"))),
+        (8, pod("cart-6d4cf56db6-bbbbb", Some("cart"))),
+        (9, pod("mail-0", None)),
+        (10, Named { unit: Some("cron.service".into()), ..pod("cart-6d4cf56db6-aaaaa", Some("cart")) }),
+    ];
+    for (cgroup, named) in &named {
+        rows(*cgroup, None, named).iter().for_each(|row| host.rotating.histogram(row).expect("is written"));
+    }
+    for (port, cgroup) in [(40_001, 7), (40_002, 8), (40_003, 9), (40_004, 10)] {
+        let local = format!("10.0.0.1:{port}");
+        host.connection(connected(&local, "10.0.0.4:5432", "app", cgroup), sends(10, 100, 900), true);
+    }
+    host.finish();
+    let mut rotating = Rotating::open(root.path(), "node-2").expect("a folder");
+    rotating.begin(second_hour, provenance(3_600_000_000_000)).expect("begins");
+    for named in [pod("cart-6d4cf56db6-ccccc", None), pod("cart-6d4cf56db6-ccccc", Some("cart"))] {
+        let rows = rows(7, Some("10.0.0.4"), &named);
+        rows.iter().for_each(|row| rotating.histogram(row).expect("is written"));
+    }
+    let end = at(2 * HOUR_NS);
+    rotating.finish(Utc((DAY + 7200) * 1_000_000), end, Lost::default(), Coverage::default()).expect("is finished");
+
+    let (_, edges) = map(root.path(), &[]);
+    let mut names: Vec<_> = edges
+        .iter()
+        .filter(|edge| edge.sends_of.name() == "both")
+        .map(|edge| (self::named(edge), edge.sends))
+        .collect();
+    names.sort();
+    let wanted = [
+        ("cron.service@node-1 → 10.0.0.4:5432", 10),
+        ("mail-0@node-1 → 10.0.0.4:5432", 10),
+        ("shop/cart@node-1 → 10.0.0.4:5432", 20),
+        ("shop/cart@node-2 → 10.0.0.4:5432", 2),
+    ];
+    assert_eq!(names, wanted.map(|(name, n)| (name.to_owned(), n)));
+}
+
 #[test]
 fn what_cannot_be_asked_is_refused_with_what_to_do() {
     if !is_there("what_cannot_be_asked_is_refused_with_what_to_do") {
@@ -413,7 +490,6 @@ fn what_cannot_be_asked_is_refused_with_what_to_do() {
     let host = Host::new(root.path(), "web-1", None, &[]);
     host.finish();
     refused(&["--map"], "no run has a send or an attempt to connect in these hours");
-    refused(&["--map", "--png", "images"], "--png");
     refused(&["--json"], "--json with --runs is for --map");
     refused(&["--map", "--last", "90s"], "give whole hours");
     let alone = tier::wirelapse!(["report", "--map", "run"]).output().expect("wirelapse runs");

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::keys::further_rows;
+use super::keys::{MARGIN, further_rows};
 use super::words::{cut, text_width, two_lines};
 use super::{FAINT, GRID, INK, LETTER, TITLE, WIDTH, height};
 use crate::plot::names::apart;
@@ -22,6 +22,20 @@ pub(super) struct Frame {
     words: f64,
     /// A first name at the top rather than the bottom.
     pub(super) downwards: bool,
+}
+
+/// Draws the title and the caption.
+pub(super) fn headed<B: DrawingBackend>(area: &DrawingArea<B, Shift>, title: &str, caption: &str) -> Drawn<B>
+where
+    B::ErrorType: 'static,
+{
+    let write = |text: String, size: f64, ink: RGBColor, y: i32| {
+        let style = ("sans-serif", size).into_font().color(&ink).pos(Pos::new(HPos::Left, VPos::Top));
+        area.draw(&Text::new(text, (MARGIN, y), style.into_text_style(area)))
+    };
+    write(cut(title, 1_250.0), 17.0, INK, 8)?;
+    let lines = two_lines(caption, f64::from(WIDTH) - 40.0);
+    (0i32..).zip(lines).try_for_each(|(i, line)| write(line, LETTER, FAINT, 30 + i * 16))
 }
 
 impl Frame {
@@ -70,15 +84,12 @@ impl Frame {
         B::ErrorType: 'static,
     {
         area.fill(&WHITE)?;
+        headed(area, &plot.title, &plot.caption)?;
         let letters = |size: f64, ink: RGBColor, h: HPos, v: VPos| {
             ("sans-serif", size).into_font().color(&ink).pos(Pos::new(h, v)).into_text_style(area)
         };
         let write =
             |text: &str, style: TextStyle<'_>, x: i32, y: i32| area.draw(&Text::new(text.to_owned(), (x, y), style));
-        write(&cut(&plot.title, 1_250.0), letters(17.0, INK, HPos::Left, VPos::Top), 14, 8)?;
-        for (i, line) in (0i32..).zip(two_lines(&plot.caption, f64::from(WIDTH) - 40.0)) {
-            write(&line, letters(LETTER, FAINT, HPos::Left, VPos::Top), 14, 30 + i * 16)?;
-        }
         let [left, right, top, bottom] = [self.left, self.right, self.top, self.bottom].map(|v| v.round() as i32);
         let rule =
             |from: (i32, i32), to: (i32, i32), style: ShapeStyle| area.draw(&PathElement::new(vec![from, to], style));

@@ -55,11 +55,16 @@ pub(super) fn keys(plot: &Plot) -> Vec<Vec<Key>> {
     if named.len() < 2 && !named.iter().any(|key| key.2 == Symbol::Dashes) {
         return Vec::new();
     }
+    rows(&named)
+}
+
+/// Keys in rows of a legend.
+pub(super) fn rows(named: &[(&str, Hue, Symbol)]) -> Vec<Vec<Key>> {
     let mut rows: Vec<Vec<Key>> = vec![Vec::new()];
     let mut x = MARGIN;
     let names: Vec<&str> = named.iter().map(|key| key.0).collect();
     let names = apart(&names, &|name| cut(name, NAME));
-    for ((_, hue, symbol), name) in named.into_iter().zip(names) {
+    for (&(_, hue, symbol), name) in named.iter().zip(names) {
         let width = text_width(&name, LETTER) as i32 + 44;
         if x + width > WIDTH as i32 && x > MARGIN {
             rows.push(Vec::new());

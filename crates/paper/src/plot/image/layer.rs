@@ -41,23 +41,23 @@ where
     area.draw(&Text::new(letter.to_string(), at, style.into_text_style(area)))
 }
 
-impl Frame {
-    pub(super) fn stroke<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        path: &[(i32, i32)],
-        style: ShapeStyle,
-        dashed: bool,
-    ) -> Drawn<B>
-    where
-        B::ErrorType: 'static,
-    {
-        if dashed {
-            return area.draw(&DashedPathElement::new(path.to_vec(), 6, 4, style));
-        }
-        unfolded(path).into_iter().try_for_each(|part| area.draw(&PathElement::new(part, style)))
+/// Draws a line.
+pub(super) fn stroke<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    path: &[(i32, i32)],
+    style: ShapeStyle,
+    dashed: bool,
+) -> Drawn<B>
+where
+    B::ErrorType: 'static,
+{
+    if dashed {
+        return area.draw(&DashedPathElement::new(path.to_vec(), 6, 4, style));
     }
+    unfolded(path).into_iter().try_for_each(|part| area.draw(&PathElement::new(part, style)))
+}
 
+impl Frame {
     pub(super) fn layer<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
@@ -89,7 +89,7 @@ impl Frame {
                     match path.as_slice() {
                         // A line of one point is nothing to see.
                         [alone] => area.draw(&Circle::new(*alone, 2, ink.filled()))?,
-                        _ => self.stroke(area, &path, style, *dashed)?,
+                        _ => stroke(area, &path, style, *dashed)?,
                     }
                 }
                 Ok(())
@@ -150,7 +150,7 @@ impl Frame {
                 } else {
                     [(left, y(*value)), (right, y(*value))]
                 };
-                self.stroke(area, &path, PALETTE[6].stroke_width(2), true)
+                stroke(area, &path, PALETTE[6].stroke_width(2), true)
             }
         }
     }

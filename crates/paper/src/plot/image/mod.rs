@@ -1,6 +1,7 @@
-//! Plots as SVG and PNG, drawn with plotters.
+//! Plots and graphs as SVG and PNG, drawn with plotters.
 
 mod frame;
+mod graph;
 mod keys;
 mod layer;
 mod legend;
@@ -10,16 +11,17 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::{Hue, Plot};
+use crate::graph::Graph;
 use frame::Frame;
-use keys::further_rows;
+use keys::{further_rows, keys};
 
-/// Why a plot could not be drawn.
+/// Why something could not be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Drawing failed.
-    #[error("cannot draw the plot {id}: {why}")]
+    #[error("cannot draw {id}: {why}")]
     Draw {
-        /// The plot.
+        /// The plot or graph.
         id: String,
         /// Why.
         why: String,
@@ -66,9 +68,17 @@ fn height(plot: &Plot) -> u32 {
     plot.height() + TITLE + 40 + further_rows(plot)
 }
 
-/// The size of several plots, one above the other.
-fn size(plots: &[Plot]) -> (u32, u32) {
-    (WIDTH, plots.iter().map(height).sum::<u32>().max(1))
+/// What an image shows.
+trait Picture {
+    /// Its name, for whoever has to know what could not be drawn.
+    fn id(&self) -> String;
+
+    /// Width and height, pixels.
+    fn size(&self) -> (u32, u32);
+
+    fn draw<B: DrawingBackend>(&self, area: DrawingArea<B, Shift>) -> Result<(), Error>
+    where
+        B::ErrorType: 'static;
 }
 
 /// Plots, one above the other, as the text of an SVG file.
@@ -76,10 +86,7 @@ fn size(plots: &[Plot]) -> (u32, u32) {
 /// # Errors
 /// [`Error::Draw`].
 pub fn svg(plots: &[Plot]) -> Result<String, Error> {
-    register_font();
-    let mut text = String::new();
-    draw(SVGBackend::with_string(&mut text, size(plots)).into_drawing_area(), plots)?;
-    Ok(text)
+    svg_of(plots)
 }
 
 /// Plots, one above the other, as the bytes of a PNG file.
@@ -87,10 +94,37 @@ pub fn svg(plots: &[Plot]) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Draw`].
 pub fn png(plots: &[Plot]) -> Result<Vec<u8>, Error> {
+    png_of(plots)
+}
+
+/// A graph as the text of an SVG file.
+///
+/// # Errors
+/// [`Error::Draw`].
+pub fn graph_svg(graph: &Graph) -> Result<String, Error> {
+    svg_of(graph)
+}
+
+/// A graph as the bytes of a PNG file.
+///
+/// # Errors
+/// [`Error::Draw`].
+pub fn graph_png(graph: &Graph) -> Result<Vec<u8>, Error> {
+    png_of(graph)
+}
+
+fn svg_of<P: Picture + ?Sized>(picture: &P) -> Result<String, Error> {
     register_font();
-    let (width, height) = size(plots);
+    let mut text = String::new();
+    picture.draw(SVGBackend::with_string(&mut text, picture.size()).into_drawing_area())?;
+    Ok(text)
+}
+
+fn png_of<P: Picture + ?Sized>(picture: &P) -> Result<Vec<u8>, Error> {
+    register_font();
+    let (width, height) = picture.size();
     let mut pixels = vec![0; width as usize * height as usize * 3];
-    draw(BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area(), plots)?;
+    picture.draw(BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area())?;
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -99,28 +133,35 @@ pub fn png(plots: &[Plot]) -> Result<Vec<u8>, Error> {
         writer.write_image_data(&pixels)?;
         writer.finish()
     });
-    encoded.map_err(|e| Error::Draw {
-        id: plots.iter().map(|p| p.id.as_str()).collect::<Vec<_>>().join(", "),
-        why: e.to_string(),
-    })?;
+    encoded.map_err(|e| Error::Draw { id: picture.id(), why: e.to_string() })?;
     Ok(file)
 }
 
-fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, plots: &[Plot]) -> Result<(), Error>
-where
-    B::ErrorType: 'static,
-{
-    let mut rest = area;
-    for plot in plots {
-        let (own, below) = rest.split_vertically(height(plot));
-        let frame = Frame::around(plot);
-        let drawn = frame
-            .axes(&own, plot)
-            .and_then(|()| frame.legend(&own, plot))
-            .and_then(|()| plot.lettered().try_for_each(|(layer, letter)| frame.layer(&own, plot, layer, letter)))
-            .and_then(|()| own.present());
-        drawn.map_err(|e| Error::Draw { id: plot.id.clone(), why: e.to_string() })?;
-        rest = below;
+impl Picture for [Plot] {
+    fn id(&self) -> String {
+        self.iter().map(|plot| plot.id.as_str()).collect::<Vec<_>>().join(", ")
     }
-    Ok(())
+
+    fn size(&self) -> (u32, u32) {
+        (WIDTH, self.iter().map(height).sum::<u32>().max(1))
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: DrawingArea<B, Shift>) -> Result<(), Error>
+    where
+        B::ErrorType: 'static,
+    {
+        let mut rest = area;
+        for plot in self {
+            let (own, below) = rest.split_vertically(height(plot));
+            let frame = Frame::around(plot);
+            let drawn = frame
+                .axes(&own, plot)
+                .and_then(|()| legend::legend(&own, keys(plot)))
+                .and_then(|()| plot.lettered().try_for_each(|(layer, letter)| frame.layer(&own, plot, layer, letter)))
+                .and_then(|()| own.present());
+            drawn.map_err(|e| Error::Draw { id: plot.id.clone(), why: e.to_string() })?;
+            rest = below;
+        }
+        Ok(())
+    }
 }
