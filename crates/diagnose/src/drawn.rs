@@ -19,6 +19,25 @@ pub(crate) const LONG: u64 = 50_000_000;
 /// A wait, or a round trip, that is worth a change, ns.
 pub(crate) const TRIP: u64 = 5_000_000;
 
+/// What to do where a server takes none of the application protocols that a client offers.
+pub(crate) const OFFER_ANOTHER: &str = "compare the application protocols (ALPN) that the client offers with those that \
+                                        the server, or the proxy before it, is set up for at this name and port";
+
+/// Application protocols that a text names at most.
+const NAMED: usize = 8;
+
+/// What is said of these protocols, separated by blanks, of which a server takes none.
+pub(crate) fn none_of(offered: &str) -> String {
+    let offered: Vec<&str> = offered.split_whitespace().collect();
+    let more = match offered.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {} more", quantity::count(n as u64)),
+    };
+    let which = offered[..offered.len().min(NAMED)].join(", ");
+    let which = if which.is_empty() { which } else { format!(": {which}{more}") };
+    format!("none of the application protocols that the client offers{which} (no_application_protocol)")
+}
+
 /// What a client began with a server.
 pub(crate) trait Begun {
     /// The number of its connection.

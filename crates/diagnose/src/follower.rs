@@ -19,7 +19,7 @@ use crate::dns::{self, Dns};
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
-use crate::network::{self, Network};
+use crate::network::{self, Network, NextHops};
 use crate::quic::{self, Quic};
 use crate::report::{self, Report};
 use crate::tls::{self, Tls};
@@ -544,7 +544,10 @@ impl Follower {
         let wanted = numbered.filter(|(number, held)| handshakes.contains_key(&(*number as u64)) || is_given(held));
         let calls = wanted.map(|(number, held)| held.with(|c| Call::new(number, c)));
         let calls = calls.chain(quic.reached().map(Call::over_quic)).collect();
-        transactions::gather(calls, &handshakes, &resolved, &given)
+        let ends = self.connections.iter().flat_map(|held| [true, false].map(|low| held.key().end(low).ip()));
+        let others = self.network.echoed().chain(self.udp.hosts()).chain(self.dns.servers());
+        let hops = NextHops::new(self.network.next_hops(), ends.chain(others));
+        transactions::gather(calls, &handshakes, (&resolved, &given), &hops)
     }
 
     /// What all of QUIC means, beside the TCP connections that clients fell back to.

@@ -18,6 +18,7 @@ use record::transaction::{Certainty, Transaction};
 use crate::connection::Connection;
 use crate::dns::Resolved;
 use crate::idle::FirstTurns;
+use crate::network::{NextHop, NextHops};
 use crate::quic::Reached;
 
 /// A connection that begins this long after the answer did not wait for it, ns.
@@ -132,8 +133,8 @@ struct Named<'a> {
 pub(crate) fn gather<'a>(
     calls: Vec<Call<'a>>,
     handshakes: &HashMap<u64, &'a Handshake>,
-    resolved: &'a [Resolved<'a>],
-    given: &HashMap<IpAddr, Given<'a>>,
+    (resolved, given): (&'a [Resolved<'a>], &HashMap<IpAddr, Given<'a>>),
+    hops: &NextHops,
 ) -> Vec<Transaction> {
     // The connections of one host to one name, by their beginnings.
     let mut by_name: BTreeMap<(IpAddr, &str), Vec<Named<'_>>> = BTreeMap::new();
@@ -174,7 +175,7 @@ pub(crate) fn gather<'a>(
             }
             attempts.retain(|attempt| named.call.start - attempt.start <= ATTEMPT);
             let vain = by_end.get(&asker).map(Vec::as_slice).unwrap_or_default();
-            all.push(transaction(named, &attempts, (lookups, vain)));
+            all.push(transaction(named, &attempts, (lookups, vain), hops));
             attempts.clear();
         }
     }
@@ -189,10 +190,20 @@ fn transaction(
     named: &Named<'_>,
     attempts: &[&Call<'_>],
     (lookups, vain): (&[&Resolved<'_>], &[&Resolved<'_>]),
+    hops: &NextHops,
 ) -> Transaction {
     let Named { call, certainty, handshake, name } = *named;
-    let first = attempts.iter().map(|attempt| attempt.start).min().unwrap_or(call.start);
-    let waited = waited(first, latest(lookups, first)).map(|w| Waited { start: searched(name, vain, w.start), ..w });
+    let attempt = attempts.iter().copied().min_by_key(|attempt| attempt.start).unwrap_or(&call);
+    let first = attempt.start;
+    // Of an address that was asked for while the name was, it is not known how much of the time
+    // was for which.
+    let is_apart =
+        |hop: &NextHop| latest(lookups, first).iter().all(|l| l.end.is_none_or(|end| end <= hop.asked || end > first));
+    let for_first = hops.before((attempt.client.ip(), attempt.server.ip()), first).filter(is_apart);
+    let before_first = for_first.map_or(first, |hop| hop.asked);
+    let waited = waited(before_first, latest(lookups, before_first));
+    let waited = waited.map(|w| Waited { start: searched(name, vain, w.start), ..w });
+    let for_name = waited.and_then(|w| hops.before((w.lookup.client, w.lookup.server), w.start));
     let mut t = Transaction {
         name: name.to_owned(),
         certainty,
@@ -204,7 +215,9 @@ fn transaction(
         tries: waited.map_or(0, |w| w.lookup.tries),
         earlier_attempts: attempts.len() as u64,
         quic_attempts: attempts.iter().filter(|attempt| attempt.quic.is_some()).count() as u64,
-        start_ns: Nanos(waited.map_or(first, |w| w.start)),
+        name_neighbour: for_name.map(|hop| hop.number),
+        neighbour: for_first.map(|hop| hop.number),
+        start_ns: Nanos(waited.map_or(before_first, |w| for_name.map_or(w.start, |hop| hop.asked))),
         ..Transaction::blank()
     };
     let mut at = t.start_ns.0;
@@ -214,9 +227,11 @@ fn transaction(
         Nanos(took)
     };
     if let Some(w) = waited {
+        t.name_neighbour_ns = for_name.map(|_| until(w.start));
         t.name_ns = until(w.end);
-        t.pause_ns = until(first);
+        t.pause_ns = until(before_first);
     }
+    t.neighbour_ns = for_first.map(|_| until(first));
     t.attempts_ns = until(call.start);
     t.withheld = follow(&call, handshake, &mut t, &mut until).err().map(str::to_owned);
     t.took_ns = t.parts().into_iter().map(|(_, took)| took).sum();

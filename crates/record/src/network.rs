@@ -134,7 +134,7 @@ columns! {
     protocol = transport, null "it quotes neither TCP nor UDP", "the protocol of the packets that it is about";
     sender_address = |e| e.sender.ip(), set |e, v| set_address(&mut e.sender, v), "IP address of who sent these";
     sender_port = |e| e.sender.port(), set |e, v| set_port(&mut e.sender, v), "their source port; 0 where none is quoted";
-    receiver_address = |e| e.receiver.ip(), set |e, v| set_address(&mut e.receiver, v), "IP address of who they were for";
+    receiver_address = |e| e.receiver.ip(), set |e, v| set_address(&mut e.receiver, v), "IP address of who they were for; unspecified where the error does not quote it";
     receiver_port = |e| e.receiver.port(), set |e, v| set_port(&mut e.receiver, v), "their destination port; 0 where none is quoted";
     connection = connection, null "they are of no connection of TCP in the capture", "the number of the TCP connection that they are of";
     conversation = conversation, null "they are of no conversation of UDP in the capture, or of DNS", "the number of the UDP conversation that they are of";

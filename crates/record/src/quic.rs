@@ -338,6 +338,8 @@ kinds! {
         "ICMP said that nobody listens at the server, or that it may not be reached";
     Failed = "quic_failed", "a QUIC handshake that failed",
         "one side closed the connection with an error, in an Initial packet";
+    Protocol = "quic_protocol", "a server that takes none of the client's application protocols over QUIC",
+        "the server closed the connection with the alert `no_application_protocol` (RFC 7301, section 3.2; RFC 9001, section 8.1), in an Initial packet";
     Probes = "quic_probes", "a lost beginning of QUIC",
         "the client sent its hello again before the server answered (probe time-outs), and the server's first answer does not acknowledge the first one, or is not its first one";
     Version = "quic_version", "a round trip more because of the version",

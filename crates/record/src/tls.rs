@@ -205,6 +205,8 @@ kinds! {
     TlsFindingKind:
     Failed = "tls_failed", "a TLS handshake that failed",
         "one side ended the handshake, with an alert or by closing the connection";
+    Protocol = "tls_protocol", "a server that takes none of the client's application protocols",
+        "the server ended the handshake with the alert `no_application_protocol` (RFC 7301, section 3.2)";
     Server = "tls_server", "a server that takes long for its TLS handshake",
         "the server was waited for 50 ms or more, and as long as the path or longer";
     Client = "tls_client", "a client that takes long for its TLS handshake",

@@ -62,10 +62,18 @@ pub struct Transaction {
     pub start_ns: Nanos,
     /// From there to the last part that is known.
     pub took_ns: Nanos,
+    /// The question of ARP or neighbour discovery that the lookup waited for.
+    pub name_neighbour: Option<u64>,
+    /// To the first question of DNS, where it waited for that.
+    pub name_neighbour_ns: Option<Nanos>,
     /// To the answer with the address.
     pub name_ns: Nanos,
-    /// To the first attempt to connect.
+    /// To the first attempt to connect, or to what that waited for.
     pub pause_ns: Nanos,
+    /// The question of ARP or neighbour discovery that the first attempt waited for.
+    pub neighbour: Option<u64>,
+    /// To the first attempt to connect, where it waited for that.
+    pub neighbour_ns: Option<Nanos>,
     /// To the first packet of this connection.
     pub attempts_ns: Nanos,
     /// To the client's first data.
@@ -99,8 +107,12 @@ impl Transaction {
             quic_attempts: 0,
             start_ns: Nanos::ZERO,
             took_ns: Nanos::ZERO,
+            name_neighbour: None,
+            name_neighbour_ns: None,
             name_ns: Nanos::ZERO,
             pause_ns: Nanos::ZERO,
+            neighbour: None,
+            neighbour_ns: None,
             attempts_ns: Nanos::ZERO,
             connect_ns: Nanos::ZERO,
             tls_ns: Nanos::ZERO,
@@ -112,10 +124,12 @@ impl Transaction {
     }
 
     /// Its parts in order, each with what it is called.
-    pub fn parts(&self) -> [(&'static str, Nanos); 8] {
+    pub fn parts(&self) -> [(&'static str, Nanos); 10] {
         [
+            ("ARP or ND before DNS", self.name_neighbour_ns.unwrap_or_default()),
             ("DNS", self.name_ns),
             ("pause before connecting", self.pause_ns),
+            ("ARP or ND before connecting", self.neighbour_ns.unwrap_or_default()),
             ("other attempts", self.attempts_ns),
             ("connect", self.connect_ns),
             (if self.quic.is_some() { "QUIC" } else { "TLS" }, self.tls_ns),
@@ -140,10 +154,14 @@ columns! {
     tries = tries, "questions of that lookup up to the one that was answered; 0 without a lookup";
     earlier_attempts = earlier_attempts, "connections that the client tried for it before this one, to the same or another address (RFC 8305), by QUIC or TCP";
     quic_attempts = quic_attempts, "how many of these were by QUIC: what the client fell back from";
-    start_ns = start_ns, "the first question, or the first attempt to connect where there is none, nanoseconds on the capture's clock";
+    start_ns = start_ns, "the first question, or the first attempt to connect where there is none, or what that waited for (ARP, neighbour discovery), nanoseconds on the capture's clock";
     took_ns = took_ns, "from there to the last byte of the first answer, or as far as it is known";
-    name_ns = name_ns, "from the first question to the answer with the address";
-    pause_ns = pause_ns, "from there to the first attempt to connect";
+    name_neighbour = name_neighbour, null "the lookup waited for none, or an earlier version wrote it", "the number of the question of ARP or neighbour discovery whose answer the first question of DNS waited for";
+    name_neighbour_ns = name_neighbour_ns, null "as `name_neighbour`", "from that question to the first one of DNS";
+    name_ns = name_ns, "from the first question of DNS to the answer with the address";
+    pause_ns = pause_ns, "from there to the first attempt to connect, or to the question that this waited for";
+    neighbour = neighbour, null "it waited for none, or an earlier version wrote it", "the number of the question of ARP or neighbour discovery whose answer the first attempt to connect waited for";
+    neighbour_ns = neighbour_ns, null "as `neighbour`", "from that question to the first attempt to connect";
     attempts_ns = attempts_ns, "from there to the first packet of this connection";
     connect_ns = connect_ns, "from there to the client's first data";
     tls_ns = tls_ns, "from there to the end of the TLS handshake, or of QUIC's, which is both in one";

@@ -98,7 +98,7 @@ CAUSES = {
     "QUIC blocked": (("quic_unanswered",), (), lambda d: fine(quic={"drops": 10**9}, client={"patience": ms(d, 1500, 3000)})),
     "no QUIC": (("quic_unreachable",), ("icmp_unreachable",), lambda d: fine(tries_quic=True, client={"patience": ms(d, 500, 1500)})),
     "QUIC hello lost": (("quic_probes",), (), lambda d: quic({"drops": d.choice([1, 2])})),
-    "QUIC without a protocol": (("quic_failed",), (), lambda d: quic({"alpn": "other"})),
+    "QUIC without a protocol": (("quic_protocol",), (), lambda d: quic({"alpn": "other"})),
     "QUIC moves": (("quic_moved",), (), lambda d: quic({}, client={"moves": True, "requests": 3})),
     "QUIC moves by itself": (("quic_moved",), (), lambda d: quic({}, client={"moves": True, "changes_id": True, "requests": 3})),
     "slow answer of QUIC": (("quic_pause",), (), lambda d: quic({"thinks": ms(d, 400, 1500)})),

@@ -166,8 +166,10 @@ impl Payload {
             self.keep(frame, Carrier::Datagram { source, destination }, span);
         } else if quic::begins_long(span.data) {
             self.keep(frame, Carrier::Quic { source, destination, ecn }, span);
-        } else if self.serves(source, destination) && quic::begins_short(span.data) {
-            let data = &span.data[..span.data.len().min(SHORT)];
+        } else if self.serves(source, destination)
+            && let Some(is_short) = quic::goes_on_short(span.data)
+        {
+            let data = if is_short { &span.data[..span.data.len().min(SHORT)] } else { span.data };
             self.keep(frame, Carrier::Quic { source, destination, ecn }, Span { data, ..span });
         }
     }

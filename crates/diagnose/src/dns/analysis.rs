@@ -18,6 +18,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) number: u64,
     /// Who asked.
     pub(crate) client: IpAddr,
+    /// Who was asked first.
+    pub(crate) server: IpAddr,
     /// The name.
     pub(crate) name: &'a str,
     /// The first question.
@@ -99,6 +101,7 @@ impl<'a> Analysis<'a> {
         let resolved = |case: &Case<'a>| Resolved {
             number: case.number,
             client: case.client(),
+            server: case.first().server.ip(),
             name: &case.first().name,
             start: case.first().asked,
             last_try: case.first().asked.saturating_add(case.waited()),

@@ -254,7 +254,8 @@ impl<'a> Tries<'a> {
         // It waits no longer for what has come back as useless.
         let is_answered = last.came().is_some_and(|(at, _)| at <= e.asked);
         // musl and others ask all servers at the same time.
-        is_answered || gap >= RETRY || e.server != last.server
+        // The same message again is a try, whatever another program has asked in between.
+        is_answered || e.repeats || gap >= RETRY || e.server != last.server
     }
 
     fn push(&mut self, e: &'a Exchange) {

@@ -242,6 +242,11 @@ impl Dns {
         self.exchanges.iter().filter(|e| e.answer.is_some()).map(|e| e.client.ip())
     }
 
+    /// Who was asked.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.exchanges.iter().map(|e| e.server.ip())
+    }
+
     fn message(&mut self, met: Met, span: Span<'_>) {
         let Some(message) = self.parse(span) else { return };
         let asked = if message.is_response { met.source } else { met.destination };

@@ -2,7 +2,7 @@
 //! the sender sent afterwards.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use record::network::{Says, Transport};
 use wire::packet::{Icmp, ip_protocol};
@@ -153,8 +153,13 @@ impl AllErrors {
         let (transport, sender, receiver) = match icmp.quoted {
             Some(q) if q.protocol == ip_protocol::TCP => (Some(Transport::Tcp), q.source, q.destination),
             Some(q) => (Some(Transport::Udp), q.source, q.destination),
-            // Of another protocol, only the hosts are known: the error goes to the sender.
-            None => (None, nowhere(icmp.destination), nowhere(icmp.source)),
+            // Of another protocol, only the hosts are known, and of a packet that is not quoted its
+            // sender, to whom the error goes.
+            None => {
+                let of = if icmp.v6 { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
+                let [sender, receiver] = icmp.hosts.unwrap_or([icmp.destination, of]);
+                (None, nowhere(sender), nowhere(receiver))
+            }
         };
         let Icmp { source, v6, kind, code, .. } = *icmp;
         let about = About { source, v6, kind, code, transport, sender, receiver };

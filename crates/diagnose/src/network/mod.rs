@@ -11,6 +11,7 @@ mod errors;
 mod findings;
 mod fragments;
 mod neighbours;
+mod next_hops;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,6 +29,7 @@ use echoes::Echoes;
 use errors::AllErrors;
 use fragments::Fragments;
 use neighbours::Neighbours;
+pub(crate) use next_hops::{NextHop, NextHops};
 
 /// Counts over everything that the network said in a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -215,6 +217,19 @@ impl Network {
             is_port: errors::is_port(errors.v6, errors.kind, errors.code),
             at: errors.first.at,
         })
+    }
+
+    /// The questions who has an address that were answered, in their order.
+    pub(crate) fn next_hops(&self) -> impl Iterator<Item = NextHop> + '_ {
+        (1..).zip(&self.neighbours.all).filter_map(|(number, q)| {
+            let (answer, _) = q.answer?;
+            Some(NextHop { number, client: q.client, address: q.address, asked: q.first.at, answered: answer.at })
+        })
+    }
+
+    /// The hosts of echoes.
+    pub(crate) fn echoed(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.echoes.all.iter().flat_map(|run| [run.client, run.server])
     }
 
     /// Whether anything was said of connections of TCP.

@@ -1,6 +1,6 @@
 //! All that is said of QUIC in a capture.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use record::Nanos;
@@ -10,7 +10,7 @@ use record::quic::{Outcome, QuicConnection, QuicFinding};
 use wire::packet::quic::{error_name, version_name};
 
 use super::conversation::{Conversation, Lost};
-use super::{Quic, Totals, findings};
+use super::{Path, Quic, Totals, findings};
 use crate::dns::Dns;
 use crate::drawn::{Begun, packets_of};
 use crate::tls::Moment;
@@ -50,6 +50,8 @@ struct Around<'b> {
     /// Clients that had an answer of any kind, so that the capture holds both directions.
     answered: HashSet<IpAddr>,
     beside: &'b [Beside],
+    /// By the first packet of a connection, where it may have gone on.
+    moved: HashMap<u64, Path>,
 }
 
 /// A connection in numbers.
@@ -79,6 +81,7 @@ impl<'a> Analysis<'a> {
             latest: dns.latest().max(quic.until),
             answered: by_quic.chain(by_tcp).chain(dns.answered()).collect(),
             beside,
+            moved: quic.may_have_moved(),
         };
         let cases: Vec<Case<'_>> = (1..).zip(quic.certain()).map(|(number, c)| Case::new(number, c, &all)).collect();
         let findings = findings::draw(&cases);
@@ -260,7 +263,15 @@ impl<'a> Case<'a> {
 
     fn outcome(&self, around: &Around<'_>) -> (Outcome, Option<String>) {
         let c = self.of;
-        let missing = c.missing.map(|missing| missing.reason().to_owned());
+        let moved = around.moved.get(&c.began.packet).map(|path| {
+            format!(
+                "datagrams from {} to this server begin {} after it did, and no handshake with them: it may have gone on \
+                 there with a new connection ID, by which only the two sides know it",
+                path.from,
+                Nanos(path.first.at.saturating_sub(c.began.at))
+            )
+        });
+        let missing = c.missing.map(|missing| missing.reason().to_owned()).or(moved);
         if c.done.is_some() {
             return (Outcome::Done, missing);
         }

@@ -23,6 +23,10 @@ const PROBE: u64 = 5_000_000;
 /// The numbers that a server's first Initial packet may have: they begin with 0 (RFC 9000, section
 /// 12.3), or with 1 where 0 was left out.
 const FIRST_NUMBER: u64 = 1;
+/// Without a packet for so long, a connection is over, if its client does not say otherwise, ns.
+const IDLE: u64 = 30_000_000_000;
+/// What is under way when a client moves comes within this, ns.
+const UNDER_WAY: u64 = 1_000_000_000;
 /// Bytes of the server after the handshake, within which its first answer has begun: before it come
 /// tickets and settings.
 const PRELUDE: u64 = 8_192;
@@ -359,7 +363,10 @@ impl Conversation {
         let goes_on = self.answered.is_some() && self.done.is_none();
         for packet in packets(d.span).map_while(Result::ok) {
             match packet.kind {
-                Kind::VersionNegotiation if self.heard.is_none() && packet.destination == self.client_id => {
+                // The client goes by the first, as by the first Retry.
+                Kind::VersionNegotiation
+                    if self.heard.is_none() && self.negotiation.is_none() && packet.destination == self.client_id =>
+                {
                     self.versions = packet.versions().collect();
                     self.negotiation = Some((d.now, self.sent_back(d.now)));
                 }
@@ -511,6 +518,16 @@ impl Conversation {
         if self.moved_to.len() < MOVES {
             self.moved_to.push(to);
         }
+    }
+
+    /// Whether it may have gone on elsewhere from this moment on: it ends here then, and neither
+    /// side has closed it or let it time out, as far as is seen.
+    pub(super) fn may_go_on(&self, from: Moment) -> bool {
+        let said = self.hello.as_ref().and_then(|hello| hello.idle_timeout).filter(|ms| *ms > 0);
+        let idle = said.map_or(IDLE, |ms| ms.saturating_mul(1_000_000));
+        let is_its_end =
+            self.last.at <= from.at.saturating_add(UNDER_WAY) && from.at.saturating_sub(self.last.at) <= idle;
+        self.done.is_some_and(|done| done.at <= from.at) && self.close.is_none() && is_its_end
     }
 
     /// Whether the first packet has a piece of the hello, as a client's first one does.

@@ -13,7 +13,7 @@ mod flow;
 mod limit;
 mod spin;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
 use hashbrown::HashTable;
@@ -38,6 +38,8 @@ const OPEN: usize = 4_096;
 /// A connection is found from another address by an ID of this many bytes or more: a shorter one
 /// may be there by chance.
 const TELLING: usize = 8;
+/// Paths to servers that no connection is known to have taken, which are kept: the first.
+const PATHS: usize = 4_096;
 
 /// Counts over all of QUIC in a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +94,15 @@ struct Place {
     client_low: bool,
 }
 
+/// Datagrams with a short header between ends where no connection began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// The ends of the first.
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) first: Moment,
+}
+
 /// Follows QUIC in a capture.
 #[derive(Debug)]
 pub struct Quic {
@@ -106,6 +117,8 @@ pub struct Quic {
     /// By the IDs of servers, where those are long enough; and which lengths occur.
     by_id: HashMap<Id, u32>,
     lengths: u32,
+    /// Where a connection may have gone on with an ID that nobody else can know as one of its own.
+    paths: HashMap<[SocketAddr; 2], Path>,
     /// Those whose beginning was read last, the oldest first.
     open: VecDeque<u32>,
     room: Vec<u8>,
@@ -127,6 +140,7 @@ impl Quic {
             latest: None,
             by_id: HashMap::new(),
             lengths: 0,
+            paths: HashMap::new(),
             open: VecDeque::new(),
             room: Vec::new(),
             totals: Totals::default(),
@@ -173,7 +187,7 @@ impl Quic {
 
     fn datagram(&mut self, ends: (SocketAddr, SocketAddr), ecn: Ecn, now: Moment, span: Span<'_>) {
         let (key, low) = Key::new(&ends.0, &ends.1);
-        let is_short = quic::begins_short(span.data);
+        let is_short = quic::goes_on_short(span.data) == Some(true);
         let place = match self.find(&key) {
             Some(place) if is_short => Some(place),
             Some(place) => self.own_or_next(place, ends, low, now, span),
@@ -331,7 +345,15 @@ impl Quic {
         let index =
             found.filter(|index| self.all[*index as usize].server == destination && self.by_ends.len() < 2 * self.most);
         let Some(index) = index else {
+            // Without the fixed bit, it is of a known connection or of another protocol.
+            if !quic::begins_short(span.data) {
+                return None;
+            }
             self.totals.without_beginning += 1;
+            if self.paths.len() < PATHS {
+                let ends = [source.min(destination), source.max(destination)];
+                self.paths.entry(ends).or_insert(Path { from: source, to: destination, first: now });
+            }
             return None;
         };
         self.all[index as usize].moves(source, now);
@@ -359,6 +381,7 @@ impl Quic {
     pub(crate) fn join(mut self, other: Self) -> Self {
         self.totals.add(&other.totals);
         self.until = self.until.max(other.until);
+        self.paths.extend(other.paths);
         if other.all.is_empty() {
             return self;
         }
@@ -373,6 +396,27 @@ impl Quic {
     /// The latest packet.
     pub(crate) fn latest(&self) -> u64 {
         self.until
+    }
+
+    /// By its first packet, the path that each connection may have moved to: it begins where the
+    /// connection ends here, and no other connection to the server ended so.
+    pub(crate) fn may_have_moved(&self) -> HashMap<u64, Path> {
+        let servers: HashSet<SocketAddr> = self.paths.values().map(|path| path.to).collect();
+        let mut by_server: HashMap<SocketAddr, Vec<&Conversation>> = HashMap::new();
+        for c in self.all.iter().filter(|c| servers.contains(&c.server)) {
+            by_server.entry(c.server).or_default().push(c);
+        }
+        let mut paths: Vec<&Path> = self.paths.values().collect();
+        paths.sort_by_key(|path| path.first.packet);
+        let mut moved = HashMap::new();
+        for path in paths {
+            let of = by_server.get(&path.to).map(Vec::as_slice).unwrap_or_default();
+            let mut may_be = of.iter().filter(|c| c.may_go_on(path.first));
+            if let (Some(c), None) = (may_be.next(), may_be.next()) {
+                moved.entry(c.began.packet).or_insert(*path);
+            }
+        }
+        moved
     }
 
     /// Datagrams beyond the limit.

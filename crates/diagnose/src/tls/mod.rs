@@ -91,9 +91,10 @@ impl Tls {
         let found = [(source, destination, Side::Client), (destination, source, Side::Server)].into_iter();
         let mut found = found.filter_map(|(client, server, of)| Some((*self.by_ends.get(&(client, server))?, of)));
         let mut latest = found.next();
-        if let Some((i, _)) = latest
+        if let Some((i, of)) = latest
             && self.all[i].is_open()
             && flags.contains(Flags::SYN)
+            && !self.all[i].has_syn(of, seq, flags)
         {
             // Another connection on the same endpoints.
             self.close(i, payload);

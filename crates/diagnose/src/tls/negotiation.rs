@@ -157,6 +157,13 @@ impl Negotiation {
         self.open.is_some()
     }
 
+    /// Whether a SYN is that of its own connection, retransmitted: the hello follows it, or it is
+    /// the server's before that has said anything.
+    pub(super) fn has_syn(&self, of: Side, seq: SeqNumber, flags: Flags) -> bool {
+        let is_silent = self.answered.is_none() && self.retry.is_none();
+        seq.add(1) == self.seq || of == Side::Server && flags.contains(Flags::ACK) && is_silent
+    }
+
     /// Whether it is of TLS 1.3, as far as the server has chosen.
     pub(super) fn is_13(&self) -> bool {
         self.server_hello.as_ref().is_some_and(|hello| hello.version >= TLS13)

@@ -11,6 +11,8 @@ mod flow;
 mod numbers;
 mod turns;
 
+use std::net::IpAddr;
+
 use hashbrown::HashTable;
 use record::{Instant, columns, inside};
 use wire::packet::{Head, Udp as Datagram};
@@ -195,6 +197,11 @@ impl Udp {
         // Their numbers have changed: what comes from here on is of none of them.
         (self.by_ends, self.latest) = (HashTable::new(), None);
         self
+    }
+
+    /// The hosts of all conversations.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.all.iter().flat_map(|held| [true, false].map(|low| held.key().end(low).ip()))
     }
 
     /// Datagrams beyond the limit.

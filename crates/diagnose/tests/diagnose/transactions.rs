@@ -1,17 +1,19 @@
 //! What hosts did to reach a name: the parts of a transaction, and how certain it is that they
 //! belong together.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use record::Nanos;
 use record::transaction::{Certainty, Transaction};
 use wire::Flags;
+use wire::packet::Arp;
 
 use crate::dns::made::{AAAA, ASK, Ask, CLIENT, FIRST, MS, Made, NAME, NO_SUCH_NAME, S};
+use crate::network::arp;
 use crate::tls::made::{Call, TLS12, TLS13, change, client_hello, data, read, server_hello};
 
 /// What the answers of DNS say.
-const SERVER: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::new(198, 51, 100, 7), 443);
+const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 7), 443);
 const HTTP: &[u8] = b"\x08http/1.1";
 
 /// A page over TLS: 10 ms to connect, 12 ms for TLS, 200 ms for the answer, and 30 ms of answer.
@@ -54,6 +56,69 @@ fn a_name_that_came_on_the_second_try_is_part_of_what_took_long() {
     assert_eq!(parts(&t), wanted);
     assert_eq!((t.took_ns, t.withheld.as_deref()), (Nanos(5_266 * MS), None));
     assert_eq!((t.connection, t.server), (1, SERVER.into()));
+}
+
+#[test]
+fn what_a_first_packet_waited_for_on_its_link_is_part_of_it() {
+    let router = Ipv4Addr::new(192, 0, 2, 1);
+    let late = |router: Ipv4Addr| {
+        let mut made = Made::default();
+        // For the resolver, which is on the link, on the second try.
+        arp(&mut made, 0, Arp::QUESTION, CLIENT, FIRST);
+        arp(&mut made, 1_000 * MS, Arp::QUESTION, CLIENT, FIRST);
+        arp(&mut made, 1_030 * MS, Arp::ANSWER, FIRST, CLIENT);
+        made.asks(1_030 * MS + 20_000, ASK);
+        made.answers(1_042 * MS, ASK);
+        arp(&mut made, 1_043 * MS, Arp::QUESTION, CLIENT, router);
+        arp(&mut made, 1_103 * MS, Arp::ANSWER, router, CLIENT);
+        page(&mut made, 1_103 * MS + 20_000, 50_000, NAME, HTTP);
+        made
+    };
+    let t = only(&late(router));
+    let wanted = [
+        ("ARP or ND before DNS", 1_030),
+        ("DNS", 11),
+        ("pause before connecting", 1),
+        ("ARP or ND before connecting", 60),
+        ("connect", 11),
+        ("TLS", 12),
+        ("wait for the answer", 200),
+        ("answer", 30),
+    ];
+    assert_eq!(parts(&t), wanted);
+    assert_eq!((t.name_neighbour, t.neighbour, t.start_ns), (Some(1), Some(2), Nanos(S)));
+    assert_eq!(t.took_ns, Nanos(1_356 * MS + 20_000));
+    // Another host that the client sends something to: the connection may not have waited for it.
+    let mut made = late(router);
+    made.datagram(1_300 * MS, SocketAddrV4::new(CLIENT, 123), SocketAddrV4::new(router, 123), &[0; 48]);
+    let t = only(&made);
+    assert_eq!((t.name_neighbour, t.neighbour, t.neighbour_ns, t.pause_ns), (Some(1), None, None, Nanos(61_020_000)));
+    // Asked for before the answer of DNS came.
+    let mut made = Made::default();
+    made.asks(0, ASK);
+    arp(&mut made, 5 * MS, Arp::QUESTION, CLIENT, router);
+    made.answers(12 * MS, ASK);
+    arp(&mut made, 60 * MS, Arp::ANSWER, router, CLIENT);
+    page(&mut made, 60 * MS + 20_000, 50_000, NAME, HTTP);
+    assert_eq!(only(&made).neighbour, None);
+    // Longer than a client waits between a lookup and its connection.
+    let mut made = Made::default();
+    made.asks(0, ASK);
+    made.answers(12 * MS, ASK);
+    arp(&mut made, 13 * MS, Arp::QUESTION, CLIENT, router);
+    arp(&mut made, 1_037 * MS, Arp::QUESTION, CLIENT, router);
+    arp(&mut made, 1_513 * MS, Arp::ANSWER, router, CLIENT);
+    page(&mut made, 1_513 * MS + 20_000, 50_000, NAME, HTTP);
+    let t = only(&made);
+    let wanted = [("DNS", 12), ("pause before connecting", 1), ("ARP or ND before connecting", 1_500)];
+    assert_eq!((t.lookup, &parts(&t)[..3]), (Some(1), &wanted[..]));
+    // Without a lookup it begins with that question.
+    let mut made = Made::default();
+    arp(&mut made, 0, Arp::QUESTION, CLIENT, router);
+    arp(&mut made, 60 * MS, Arp::ANSWER, router, CLIENT);
+    page(&mut made, 60 * MS + 20_000, 50_000, NAME, HTTP);
+    let t = only(&made);
+    assert_eq!((t.neighbour, t.start_ns, parts(&t)[0]), (Some(1), Nanos(S), ("ARP or ND before connecting", 60)));
 }
 
 #[test]

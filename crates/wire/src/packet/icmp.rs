@@ -32,6 +32,8 @@ pub struct Icmp {
     pub next_hop_mtu: Option<u32>,
     /// The TCP or UDP packet that an error quotes.
     pub quoted: Option<Quoted>,
+    /// The sender and the receiver of the packet that an error quotes, whatever that is of.
+    pub hosts: Option<[IpAddr; 2]>,
     /// What an echo request or its answer says.
     pub echo: Option<EchoOf>,
     /// What neighbour discovery says.
@@ -98,6 +100,7 @@ impl Icmp {
             code,
             next_hop_mtu: None,
             quoted: None,
+            hosts: None,
             echo: None,
             neighbour: None,
         };
@@ -108,7 +111,9 @@ impl Icmp {
                 _ => None,
             };
             if icmp.is_error() {
-                icmp.quoted = quoted(span.skip(8), v6);
+                let found = quoted(span.skip(8), v6);
+                icmp.hosts = found.map(|(hosts, _)| hosts);
+                icmp.quoted = found.and_then(|(_, quoted)| quoted);
             }
             let is_request = kind == if v6 { 128 } else { 8 };
             if is_request || kind == if v6 { 129 } else { 0 } {
@@ -148,23 +153,23 @@ fn neighbour(message: &[u8], is_question: bool) -> Option<NeighbourOf> {
     Some(NeighbourOf::Answer { target, hardware })
 }
 
-fn quoted(span: Span<'_>, v6: bool) -> Option<Quoted> {
+fn quoted(span: Span<'_>, v6: bool) -> Option<([IpAddr; 2], Option<Quoted>)> {
     // Only the beginning is quoted, so the length in its IP header goes beyond this message. 65,575
     // is the most that IPv6 can say.
     let span = Span { data: span.data, wire: 65_575 };
     let inner = if v6 { ipv6::open(span) } else { ipv4::open(span) }.ok()?;
-    let first = inner.payload.data.first_chunk::<4>()?;
-    if !matches!(inner.protocol, ip_protocol::TCP | ip_protocol::UDP) {
-        return None;
-    }
+    let hosts = [inner.source, inner.destination];
+    let has_ports = matches!(inner.protocol, ip_protocol::TCP | ip_protocol::UDP);
+    let Some(first) = inner.payload.data.first_chunk::<4>().filter(|_| has_ports) else { return Some((hosts, None)) };
     let seq = inner.payload.data.first_chunk::<8>().filter(|_| inner.protocol == ip_protocol::TCP);
-    Some(Quoted {
+    let quoted = Quoted {
         source: SocketAddr::new(inner.source, be16(first, 0)),
         destination: SocketAddr::new(inner.destination, be16(first, 2)),
         protocol: inner.protocol,
         seq: seq.map(|header| SeqNumber(be32(header, 4))),
         bytes: inner.payload.wire,
-    })
+    };
+    Some((hosts, Some(quoted)))
 }
 
 impl fmt::Display for Icmp {

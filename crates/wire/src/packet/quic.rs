@@ -235,6 +235,18 @@ pub fn begins_short(data: &[u8]) -> bool {
     data.first().is_some_and(|first| first & (LONG | FIXED) == FIXED)
 }
 
+/// Whether a datagram of a connection that is under way has a short header at its beginning, or a
+/// long one; `None` where it is none. Sides that agreed to send the fixed bit at random, so that
+/// nothing on the way relies on it, leave it out (RFC 9287).
+#[inline]
+pub fn goes_on_short(data: &[u8]) -> Option<bool> {
+    match *data {
+        [first, ..] if first & LONG == 0 => Some(true),
+        [_, a, b, c, d, ..] if is_known(u32::from_be_bytes([a, b, c, d])) => Some(false),
+        _ => begins_long(data).then_some(false),
+    }
+}
+
 /// The packets of a datagram, up to the first that cannot be read. What is behind a packet may be
 /// padding.
 pub fn packets(datagram: Span<'_>) -> Packets<'_> {
@@ -253,16 +265,13 @@ impl<'a> Iterator for Packets<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (first, span) = (*self.rest.data.first()?, self.rest);
-        let is_padding = !self.is_first && first & (LONG | FIXED) != FIXED && first & LONG == 0;
+        let is_padding = !self.is_first && first & (LONG | FIXED) == 0 && self.rest.data.iter().all(|byte| *byte == 0);
         self.is_first = false;
         self.rest = Span { data: &[], wire: 0 };
         if is_padding {
             return None;
         }
         if first & LONG == 0 {
-            if first & FIXED == 0 {
-                return Some(Err(Fault::Malformed));
-            }
             let (kind, ids) = (Kind::OneRtt, Id::default());
             return Some(Ok(Packet { kind, version: 0, destination: ids, source: ids, token: 0, span, body: 1 }));
         }
@@ -299,9 +308,6 @@ impl<'a> Packets<'a> {
         let packet = Packet { kind, ..packet };
         if matches!(kind, Kind::VersionNegotiation | Kind::OtherVersion | Kind::Retry) {
             return Ok(packet);
-        }
-        if first & FIXED == 0 {
-            return Err(Fault::Malformed);
         }
         let (mut token, mut rest) = (0, rest);
         if kind == Kind::Initial {
@@ -366,6 +372,16 @@ mod tests {
             let kept: Vec<_> = packets(Span { data: &datagram[..cut], wire }).collect();
             assert!(kept.iter().all(|p| !matches!(p, Err(Fault::Malformed))), "{cut}: {kept:?}");
         }
+        // The same with the fixed bit left out.
+        let greased = [&long(0x80, V1, &[1, 7, 3, 5, 5, 5])[..], &[0x20, 1, 2, 3, 4, 9, 9]].concat();
+        let kinds: Vec<Kind> = packets(Span::whole(&greased)).map(|p| p.unwrap().kind).collect();
+        assert_eq!((kinds, begins_long(&greased)), (vec![Kind::Initial, Kind::OneRtt], false));
+        let short = |data: &[u8]| (begins_short(data), goes_on_short(data));
+        assert_eq!(
+            [short(&greased), short(&[0x20, 1]), short(&[0x60, 1])],
+            [(false, Some(false)), (false, Some(true)), (true, Some(true))]
+        );
+        assert_eq!([short(&[]).1, short(&long(0x80, 0x1234_5678, &[])).1], [None, None]);
         // Padding behind the last.
         let padded = [&initial[..], &[0; 9]].concat();
         assert_eq!(packets(Span::whole(&padded)).count(), 1);

@@ -16,8 +16,10 @@ pub(super) fn draw(view: &View<'_>) -> BTreeMap<String, Vec<Shown>> {
 fn of_case(case: &ErrorCase<'_>) -> Option<Shown> {
     let (of, row) = (case.of, &case.row);
     let is_quic = case.udp.is_some_and(|c| c.quic.is_some());
-    // DNS and QUIC have findings of their own.
-    if of.says() != Says::Unreachable || is_quic || wire::is_dns(of.sender, of.receiver) {
+    // DNS and QUIC have findings of their own, and of a packet that is not quoted it is not known
+    // who cannot be reached.
+    let is_known = !of.receiver.ip().is_unspecified();
+    if of.says() != Says::Unreachable || is_quic || wire::is_dns(of.sender, of.receiver) || !is_known {
         return None;
     }
     let by_host = of.source == of.receiver.ip();
@@ -47,6 +49,9 @@ fn of_case(case: &ErrorCase<'_>) -> Option<Shown> {
             format!("{} cannot be reached by {protocol}: {said} {after} after the first datagram", of.receiver),
             advice(case),
         ),
+        (None, None) if of.transport.is_none() => {
+            (format!("{} cannot be reached by {protocol}: {said}", of.receiver.ip()), advice(case))
+        }
         (None, None) => (format!("{} cannot be reached by {protocol}: {said}", of.receiver), advice(case)),
     };
     let mut packets = of.packets.clone();

@@ -3,19 +3,18 @@
 use record::Nanos;
 use record::quic::Outcome;
 
-use super::Shown;
+use super::{Shown, protocol};
 use crate::drawn::Begun as _;
 use crate::quic::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
-    let (by, .., end) = case.of.close.filter(|_| case.row.outcome == Outcome::Failed)?;
+    let is_failed = case.row.outcome == Outcome::Failed && !protocol::is_refused(case);
+    let (by, .., end) = case.of.close.filter(|_| is_failed)?;
     // Without an error, a client has chosen another way.
     let error = case.row.error.as_deref().filter(|error| *error != "NO_ERROR")?;
     let (who, server) = (format!("the {by}"), case.server());
     let next = match error {
-        "no_application_protocol" | "unrecognized_name" => {
-            "compare the name and the application protocols that the client asks for with those the server is set up for"
-        }
+        "unrecognized_name" => "compare the name that the client asks for with those that the server is set up for",
         "CONNECTION_REFUSED" => "look into the server's log: it may be overloaded, or about to end",
         "INVALID_TOKEN" => "have all servers behind the address share the key of their tokens",
         _ => "look into the log of the side that ended it",

@@ -6,6 +6,7 @@ mod limit;
 mod moved;
 mod pause;
 mod probes;
+mod protocol;
 mod retry;
 mod server;
 mod unanswered;
@@ -21,10 +22,11 @@ use crate::drawn::{self, LONG, Shown, TRIP};
 /// say. When its kind of finding is drawn: [`QuicFindingKind::rule`].
 type Rule = fn(&Case<'_>) -> Option<Shown>;
 
-const RULES: [(QuicFindingKind, Rule); 11] = [
+const RULES: [(QuicFindingKind, Rule); 12] = [
     (QuicFindingKind::Unanswered, unanswered::draw),
     (QuicFindingKind::Unreachable, unreachable::draw),
     (QuicFindingKind::Failed, failed::draw),
+    (QuicFindingKind::Protocol, protocol::draw),
     (QuicFindingKind::Probes, probes::draw),
     (QuicFindingKind::Version, version::draw),
     (QuicFindingKind::Retry, retry::draw),

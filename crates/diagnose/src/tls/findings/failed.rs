@@ -2,13 +2,13 @@
 
 use record::tls::Outcome;
 
-use super::{Shown, waited};
+use super::{Shown, protocol, waited};
 use crate::drawn::Begun as _;
 use crate::tls::analysis::Case;
 
 pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
     let (n, row) = (case.negotiation, &case.row);
-    let by = row.ended_by.filter(|_| row.outcome == Outcome::Failed)?;
+    let by = row.ended_by.filter(|_| row.outcome == Outcome::Failed && !protocol::is_refused(case))?;
     let end = n.alert.map(|(.., m)| m).or(n.closed.map(|(_, m)| m))?;
     let (who, server) = (format!("the {by}"), case.server());
     let how = match (&row.alert, n.alert) {
@@ -28,8 +28,8 @@ pub(super) fn draw(case: &Case<'_>) -> Option<Shown> {
         Some("protocol_version" | "handshake_failure" | "insufficient_security") => {
             "compare the versions, cipher suites and groups that both sides are set up for"
         }
-        Some("unrecognized_name" | "no_application_protocol") => {
-            "compare the name and the application protocols that the client asks for with those the server is set up for"
+        Some("unrecognized_name") => {
+            "compare the name that the client asks for with those that the server is set up for"
         }
         None if n.sends_certificate && n.alert.is_some() => {
             "look whether the client has a certificate for this server, and whether the server trusts who issued it"

@@ -4,6 +4,7 @@ mod client;
 mod failed;
 mod flight;
 mod not_resumed;
+mod protocol;
 mod retry;
 mod server;
 mod version;
@@ -19,8 +20,9 @@ use crate::drawn::{self, LONG, Shown, TRIP};
 /// say. When its kind of finding is drawn: [`TlsFindingKind::rule`].
 type Rule = fn(&Case<'_>) -> Option<Shown>;
 
-const RULES: [(TlsFindingKind, Rule); 7] = [
+const RULES: [(TlsFindingKind, Rule); 8] = [
     (TlsFindingKind::Failed, failed::draw),
+    (TlsFindingKind::Protocol, protocol::draw),
     (TlsFindingKind::Server, server::draw),
     (TlsFindingKind::Client, client::draw),
     (TlsFindingKind::Retry, retry::draw),

@@ -549,3 +549,20 @@ fn times_that_go_backwards_make_no_negative_time() {
     assert!(read.lookups.iter().all(|l| l.took_ns.is_none_or(|took| took <= Nanos(10 * S))), "{read:#?}");
     assert!(read.findings.iter().all(|f| f.cost_ns <= Nanos(10 * S)), "{read:#?}");
 }
+
+#[test]
+fn the_same_message_again_is_a_try_though_another_program_asks_in_between() {
+    let mut made = Made::default();
+    made.asks(0, ASK);
+    made.asks(950 * MS, Ask { id: 2, port: 40_001, ..ASK });
+    made.asks(1_000 * MS, ASK);
+    made.answers(1_020 * MS, ASK);
+    let read = made.read();
+    assert_eq!(read.lookups.len(), 1, "{read:#?}");
+    assert_eq!((read.lookups[0].tries, read.lookups[0].packets.as_str()), (3, "1 2 3 4"));
+    // Another program's, which asks at the same time.
+    let mut made = Made::default();
+    made.asks(0, ASK);
+    made.asks(50 * MS, Ask { id: 2, port: 40_001, ..ASK });
+    assert_eq!(made.read().lookups.len(), 2);
+}

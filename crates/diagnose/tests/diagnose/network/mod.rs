@@ -94,7 +94,7 @@ fn ip(
 fn error(made: &mut Made, at: u64, by: Ipv4Addr, (kind, code, mtu): (u8, u8, u16), packet: &[u8]) {
     let mut message = vec![kind, code, 0, 0, 0, 0];
     message.extend_from_slice(&mtu.to_be_bytes());
-    message.extend_from_slice(&packet[..28]);
+    message.extend_from_slice(&packet[..packet.len().min(28)]);
     ip(made, at, (by, CLIENT), ip_protocol::ICMP, 7, (0, false), &message);
 }
 
@@ -111,7 +111,7 @@ fn echo(made: &mut Made, at: u64, sequence: u16, is_request: bool) {
     ip(made, at, ends, ip_protocol::ICMP, 9, (0, false), &message);
 }
 
-fn arp(made: &mut Made, at: u64, operation: u16, sender: Ipv4Addr, target: Ipv4Addr) {
+pub fn arp(made: &mut Made, at: u64, operation: u16, sender: Ipv4Addr, target: Ipv4Addr) {
     let mut packet = vec![0, 1, 8, 0, 6, 4];
     packet.extend_from_slice(&operation.to_be_bytes());
     packet.extend_from_slice(&[2, 0, 0, 0, 0, sender.octets()[3]]);
@@ -341,4 +341,26 @@ fn parts_find_together_what_one_finds() {
         follower
     });
     assert_eq!(of(&parts.reduce(Follower::join).unwrap()), whole);
+}
+
+#[test]
+fn an_error_about_another_protocol_is_about_the_host_that_it_quotes() {
+    let quoting = |quoted: bool| {
+        let mut made = Made::default();
+        ip(&mut made, 0, (CLIENT, SERVER), ip_protocol::ICMP, 7, (0, false), &[8, 0, 0, 0, 0, 1, 0, 1]);
+        let echo = latest(&made);
+        error(&mut made, 12 * MS, ROUTER, (3, 0, 0), if quoted { &echo } else { &[] });
+        read(&made)
+    };
+    let known = quoting(true);
+    let e = &known.errors[0];
+    assert_eq!((e.transport, e.sender.ip(), e.receiver.ip()), (None, CLIENT.into(), SERVER.into()));
+    assert_eq!(known.kinds(), [Kind::Unreachable]);
+    let said =
+        "198.51.100.9 cannot be reached by packets of another protocol: 203.0.113.1 said \"network unreachable\"";
+    assert_eq!(known.findings[0].text, said);
+    // Without the quotation it is not known who cannot be reached.
+    let unknown = quoting(false);
+    let e = &unknown.errors[0];
+    assert_eq!((e.sender.ip(), e.receiver.ip().is_unspecified(), unknown.kinds()), (CLIENT.into(), true, vec![]));
 }

@@ -149,3 +149,75 @@ fn packets_that_are_damaged_give_no_name_and_what_headers_say() {
     let by_header = [Kind::Retry, Kind::Version, Kind::Moved, Kind::Pause];
     assert!(read.kinds().iter().all(|kind| by_header.contains(kind)), "{:#?}", read.findings);
 }
+
+/// The connection whose client moves, with another connection ID in what it sends after that.
+fn moves_with_another_id() -> Read {
+    let (bytes, moves) = (file(), 433..=493);
+    let (mut capture, mut out) = (Capture::from_bytes(&bytes).unwrap(), Vec::new());
+    write_pcap_header(&mut out, LinkType::ETHERNET).unwrap();
+    let mut old = None;
+    while let Some(frame) = capture.next_frame().unwrap() {
+        if !moves.contains(&frame.number) {
+            continue;
+        }
+        let mut data = frame.data.to_vec();
+        let Ok(Packet::Udp(udp)) = dissect(&frame, &mut Reassembly::new()) else { continue };
+        let client = if udp.source.port() == 443 { udp.destination } else { udp.source };
+        if *old.get_or_insert(client) != client {
+            // Behind the first byte.
+            data[DATAGRAM + 1] ^= 0xff;
+        }
+        write_pcap_record(&mut out, frame.at.unwrap(), frame.original_length, &data).unwrap();
+    }
+    read(&out)
+}
+
+#[test]
+fn a_client_that_moves_with_another_connection_id_may_have_moved() {
+    let read = moves_with_another_id();
+    let c = read.only();
+    assert_eq!((c.moves, read.kinds()), (0, vec![]), "{c:#?}");
+    let why = c.withheld.as_deref().unwrap_or_default();
+    assert!(why.starts_with("datagrams from 203.0.113.5:36979 to this server begin"), "{c:#?}");
+    assert!(read.totals.without_beginning > 0);
+}
+
+/// Where a datagram begins behind Ethernet, IPv4 and UDP.
+const DATAGRAM: usize = 14 + 20 + 8;
+
+#[test]
+fn packets_without_the_fixed_bit_are_of_their_connection() {
+    // Of all that is protected (RFC 9287).
+    let greased = read(&some(PLAIN.0, PLAIN.1, |frame, _| {
+        let mut data = frame.data.to_vec();
+        if data[DATAGRAM] & 0x80 == 0 {
+            data[DATAGRAM] &= !0x40;
+        }
+        Some(data)
+    }));
+    assert_eq!(greased, read(&some(PLAIN.0, PLAIN.1, whole)));
+}
+
+#[test]
+fn a_client_goes_by_the_first_version_negotiation() {
+    let (bytes, mut out, mut changed) = (file(), Vec::new(), false);
+    let mut capture = Capture::from_bytes(&bytes).unwrap();
+    write_pcap_header(&mut out, LinkType::ETHERNET).unwrap();
+    while let Some(frame) = capture.next_frame().unwrap() {
+        if !(311..=367).contains(&frame.number) {
+            continue;
+        }
+        write_pcap_record(&mut out, frame.at.unwrap(), frame.original_length, frame.data).unwrap();
+        if frame.data.get(DATAGRAM + 1..DATAGRAM + 5) == Some(&[0; 4]) && !changed {
+            // Another one that names other versions.
+            let mut other = frame.data.to_vec();
+            *other.last_mut().unwrap() ^= 0x0a;
+            write_pcap_record(&mut out, frame.at.unwrap(), frame.original_length, &other).unwrap();
+            changed = true;
+        }
+    }
+    let (twice, once) = (read(&out), read(&some(311, 367, whole)));
+    assert!(changed);
+    assert_eq!(twice.only().server_versions, once.only().server_versions);
+    assert_eq!((twice.only().negotiation_ns, twice.kinds()), (once.only().negotiation_ns, once.kinds()));
+}

@@ -170,7 +170,11 @@ fn each_cause_is_named() {
         ),
         (Kind::Probes, 231, "answered only after the client had sent its hello again (1 time): that cost 203 ms"),
         (Kind::Retry, 60, "answered with a Retry, which cost a round trip: 51.8 ms"),
-        (Kind::Failed, 630, "the server closed it with no_application_protocol"),
+        (
+            Kind::Protocol,
+            630,
+            "the server takes none of the application protocols that the client offers: nothing (no_application_protocol)",
+        ),
         (Kind::Version, 311, "does not speak 0x1a2a3a4a, with which the client began, and named QUIC v1, QUIC v2"),
         (Kind::Limit, 368, "before it knows the client's address, and waited 49.1 ms within its flight of 9.27 KiB"),
         (Kind::Pause, 705, "nothing passed for 305 ms after the QUIC handshake"),

@@ -362,3 +362,61 @@ fn shards_together_find_what_one_reader_does() {
     });
     assert_eq!(of(&parts.reduce(Follower::join).unwrap()), whole);
 }
+
+#[test]
+fn a_server_that_takes_no_protocol_of_the_client_is_named_with_what_was_offered() {
+    let refused = |by_server: bool, alert: u8, protocols: &[u8]| {
+        let mut made = Made::default();
+        let mut call = Call::new(&mut made, 0, 50_000, SERVER, 10 * MS);
+        call.client(11 * MS, &[client_hello(NAME, &[], BOTH, protocols)]);
+        let alert = record(21, &[2, alert]);
+        match by_server {
+            true => call.server(21 * MS, &[alert]),
+            false => call.client(21 * MS, &[alert]),
+        }
+        read(&made.file(65_535))
+    };
+    let both = refused(true, 120, b"\x02h2\x08http/1.1");
+    assert_eq!(both.kinds(), [Kind::Protocol], "{both:#?}");
+    assert_eq!(
+        both.findings[0].text,
+        "the TLS handshake with `www.example.com` failed after 10.0 ms: the server takes none of the application \
+         protocols that the client offers: h2, http/1.1 (no_application_protocol)"
+    );
+    assert_eq!(both.findings[0].cost_ns, Nanos(10 * MS));
+    // Another alert, and one that is not the server's to send.
+    for (by_server, alert) in [(true, 112), (false, 120)] {
+        assert_eq!(refused(by_server, alert, HTTP).kinds(), [Kind::Failed]);
+    }
+    let many = refused(true, 120, &[&b"\x02h2"[..], &b"\x03foo".repeat(9)].concat());
+    assert!(many.findings[0].text.contains(": h2, foo, foo, foo, foo, foo, foo, foo and 2 more ("), "{many:#?}");
+}
+
+#[test]
+fn a_syn_that_comes_again_does_not_end_the_handshake_of_its_connection() {
+    let with = |again: bool| {
+        let mut made = Made::default();
+        let mut call = Call::new(&mut made, 0, 50_000, SERVER, 10 * MS);
+        let hello = client_hello(NAME, &[], BOTH, HTTP);
+        let (a, b) = hello.split_at(60);
+        call.client(11 * MS, &[a.to_vec()]);
+        let next = call.next;
+        if again {
+            call.next = [99, 499];
+            call.send(12 * MS, 0, Flags::SYN, &[]);
+            call.send(13 * MS, 1, Flags::SYN | Flags::ACK, &[]);
+        }
+        call.next = next;
+        call.client(14 * MS, &[b.to_vec()]);
+        call.server(24 * MS, &[server_hello(TLS13, false), data(900)]);
+        call.client(26 * MS, &finishes());
+        read(&made.file(65_535))
+    };
+    let (again, plain) = (with(true), with(false));
+    let of = |read: &Read| {
+        let h = read.only();
+        (h.name.clone(), h.hello_ns, h.outcome, h.withheld.clone())
+    };
+    assert_eq!(of(&again), of(&plain));
+    assert_eq!(of(&plain), (Some(NAME.into()), Some(Nanos(13 * MS)), Outcome::Done, None));
+}

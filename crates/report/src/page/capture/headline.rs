@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use record::Nanos;
+use record::network::NetworkFindingKind;
 use record::quic::QuicFindingKind;
 
 use super::columns::clause;
@@ -72,15 +73,27 @@ fn beside(of: &Subject) -> Vec<(Nanos, Clause)> {
             None => (Part::Tls, f.cost_ns, clause(f)),
         }
     });
-    let mut all: Vec<_> = [dns, tls, quic].into_iter().flatten().collect();
+    // A finding of the network is about the next hop, or about something else than a part.
+    let network = of.network.findings.first().map(|f| {
+        let is_it = |w: &Worst<'_>| {
+            let hops = [w.transaction.name_neighbour, w.transaction.neighbour];
+            f.kind == NetworkFindingKind::NeighbourLate && hops.contains(&Some(f.shown_by))
+        };
+        match is_of(Part::Neighbour, worst.as_ref().is_some_and(is_it)) {
+            Some(w) => (Some(Part::Neighbour), f.cost_ns.max(w.took), w.clause(Some(&f.next))),
+            None => (None, f.cost_ns, clause(f)),
+        }
+    });
+    let mut all: Vec<_> =
+        [dns, tls, quic].into_iter().flatten().map(|(part, cost, of)| (Some(part), cost, of)).collect();
+    all.extend(network);
     // What there is no finding for.
     if let Some(w) = &worst
         && w.took >= NOTICED
-        && all.iter().all(|(part, ..)| *part != w.part)
+        && all.iter().all(|(part, ..)| *part != Some(w.part))
     {
-        all.push((w.part, w.took, w.clause(None)));
+        all.push((Some(w.part), w.took, w.clause(None)));
     }
     let udp = of.udp.findings.first().map(|f| (f.cost_ns, clause(f)));
-    let network = of.network.findings.first().map(|f| (f.cost_ns, clause(f)));
-    all.into_iter().map(|(_, cost, clause)| (cost, clause)).chain(udp).chain(network).collect()
+    all.into_iter().map(|(_, cost, clause)| (cost, clause)).chain(udp).collect()
 }

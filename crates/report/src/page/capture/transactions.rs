@@ -17,11 +17,13 @@ const ROWS: usize = 500;
 /// Transactions that are drawn.
 const DRAWN: usize = 30;
 /// The colours of the parts, in their order.
-const HUES: [Hue; 8] = [Hue(3), Hue::NEUTRAL, Hue(7), Hue(0), Hue(5), Hue(9), Hue(10), Hue(2)];
+const HUES: [Hue; 10] = [Hue(8), Hue(3), Hue::NEUTRAL, Hue(4), Hue(7), Hue(0), Hue(5), Hue(9), Hue(10), Hue(2)];
 
 /// What a transaction took long for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
+    /// The hardware address of the next hop.
+    Neighbour,
     Name,
     Connect,
     Tls,
@@ -40,7 +42,9 @@ impl<'a> Worst<'a> {
     /// several parts alike.
     pub(super) fn of(all: &'a [Transaction]) -> Option<Self> {
         let t = all.iter().max_by_key(|t| (t.took_ns, Reverse(t.number)))?;
+        let neighbours = [t.name_neighbour_ns, t.neighbour_ns].into_iter().flatten().sum();
         let parts = [
+            (Part::Neighbour, neighbours),
             (Part::Name, t.name_ns),
             (Part::Connect, t.attempts_ns + t.connect_ns),
             (Part::Tls, t.tls_ns),
@@ -54,6 +58,9 @@ impl<'a> Worst<'a> {
     pub(super) fn clause(&self, next: Option<&str>) -> Clause {
         let Self { transaction: t, took, .. } = self;
         let what = match self.part {
+            Part::Neighbour => {
+                "until its host knew the hardware address of the next hop (ARP, neighbour discovery)".to_owned()
+            }
             Part::Name if t.tries > 1 => {
                 format!("waiting for a DNS answer that came on the {} try", quantity::ordinal(t.tries as usize))
             }
@@ -150,6 +157,10 @@ const TRANSACTION: &[ColumnOf<Transaction>] = &[
     ColumnOf::<Transaction>::figures("TLS", |t, _| part(t.tls_ns)),
     ColumnOf::<Transaction>::figures("wait", |t, _| part(t.wait_ns)),
     ColumnOf::<Transaction>::figures("answer", |t, _| part(t.answer_ns)).spare(),
+    ColumnOf::<Transaction>::figures("ARP, ND", |t, _| {
+        part([t.name_neighbour_ns, t.neighbour_ns].into_iter().flatten().sum())
+    })
+    .spare(),
     ColumnOf::<Transaction>::figures("pauses", |t, _| part(t.pause_ns + t.request_ns)).spare(),
     ColumnOf::<Transaction>::figures("conn.", |t, _| match t.quic {
         Some(number) => Cell::figure(format!("QUIC {number}")),
