@@ -25,6 +25,8 @@ pub(crate) struct Counters {
     pub(crate) retransmitted_fins: u32,
     /// Finished recoveries: their time, ns, and what was acknowledged meanwhile, bytes.
     pub(crate) recoveries: (u64, u64),
+    /// How much of that time the receiver held ACKs back, as its window had no room, ns.
+    pub(crate) unread: u64,
     /// DSACKs that name nothing that was seen to be retransmitted.
     pub(crate) needless_unmatched: u32,
     pub(crate) unseen_original: u32,
@@ -89,6 +91,7 @@ static NOTHING: Counters = Counters {
     spurious: 0,
     retransmitted_fins: 0,
     recoveries: (0, 0),
+    unread: 0,
     needless_unmatched: 0,
     unseen_original: 0,
     behind_ack: 0,

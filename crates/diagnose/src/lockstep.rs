@@ -43,8 +43,8 @@ impl Lockstep {
         if self.steps.len() < FEWEST {
             return 0;
         }
-        let (typical, to_ack) = spread(self.steps.iter().map(|s| s.after_ack));
-        let (_, to_data) = spread(self.steps.iter().map(|s| s.after_data));
+        let (typical, to_ack) = usual_spread(self.steps.iter().map(|s| s.after_ack));
+        let (_, to_data) = usual_spread(self.steps.iter().map(|s| s.after_data));
         let steady = to_ack <= typical / STEADY && to_ack.saturating_mul(CLOSER) < to_data;
         if steady { self.time } else { 0 }
     }
@@ -57,6 +57,14 @@ pub(crate) fn spread(times: impl Iterator<Item = u64>) -> (u64, u64) {
     let median = times[times.len() / 2];
     let all: u64 = times.iter().map(|t| t.abs_diff(median)).sum();
     (median, all / times.len() as u64)
+}
+
+/// The median, and how far half of the others are from it at most: one that is far away does not
+/// hide that the rest are one pace.
+fn usual_spread(times: impl Iterator<Item = u64> + Clone) -> (u64, u64) {
+    let (median, _) = spread(times.clone());
+    let (off, _) = spread(times.map(|t| t.abs_diff(median)));
+    (median, off)
 }
 
 #[cfg(test)]
@@ -83,5 +91,7 @@ mod tests {
         assert_eq!(waited(&[(53, 470), (68, 470), (18, 470), (48, 470)]), 0);
         assert_eq!(waited(&[(53, 470), (53, 470), (53, 470)]), 0, "both the same: it cannot be told");
         assert_eq!(waited(&[(53, 474), (53, 509)]), 0, "twice may be chance");
+        let pace = [(856, 1_270), (860, 1_263), (860, 1_263), (860, 1_263), (860, 1_263), (861, 900)];
+        assert_eq!(waited(&pace), 0, "a pace that began and ended otherwise");
     }
 }

@@ -10,8 +10,9 @@ use crate::lockstep::spread;
 
 /// The most levels that are kept; what comes after them is like them.
 const KEPT: usize = 64;
-/// So many at least show it.
+/// So many at least show it, and so many where the level is the same to the segment.
 const FEWEST: usize = 6;
+const FEWEST_EXACT: usize = 4;
 
 /// Those of one direction.
 #[derive(Clone, Debug, Default)]
@@ -51,22 +52,28 @@ impl Refills {
     pub(crate) fn waited(&self, peak: u32, size: u32, round: u64) -> u64 {
         /// Levels differ by so much of their median on average, at most.
         const STEADY: u64 = 8;
+        /// Or one in so many is another, at most: a program may pause as well.
+        const ODD: usize = 4;
         /// Pauses of the program beside those, one in so many at most.
         const OTHERS: usize = 8;
         /// Intervals of a pace differ by so much of their median, at most.
         const ALIKE: u64 = 128;
-        if self.levels.len() < FEWEST || self.unprompted as usize > self.levels.len() / OTHERS {
+        if self.levels.len() < FEWEST_EXACT || self.unprompted as usize > self.levels.len() / OTHERS {
             return 0;
         }
         let (peak, size) = (u64::from(peak), u64::from(size));
         let (level, off) = spread(self.levels.iter().map(|l| l.0.into()));
-        let steady = off <= (level / STEADY).max(size);
+        let odd = self.levels.iter().filter(|l| level.abs_diff(l.0.into()) > size).count();
+        let exact = odd <= self.levels.len() / ODD;
+        let steady = exact || off <= (level / STEADY).max(size) && self.levels.len() >= FEWEST;
+        // What is next to nothing is left of any burst; no more of it is the same each time.
+        let least = if exact { peak / 8 } else { peak / 3 };
         let (interval, _) = spread(self.levels.iter().map(|l| l.1.into()));
         let alike = self.levels.iter().filter(|l| interval.abs_diff(l.1.into()) <= interval / ALIKE).count();
         // What ACKs let go comes again a round trip later.
         let of_acks = (interval * 1_000).abs_diff(round) <= round / 4;
         let at_a_pace = !of_acks && alike > self.levels.len() / 3 * 2;
-        if steady && !at_a_pace && level >= 4 * size && level >= peak / 3 { self.time } else { 0 }
+        if steady && !at_a_pace && level >= 4 * size && level >= least { self.time } else { 0 }
     }
 }
 
@@ -92,7 +99,11 @@ mod tests {
     fn writes_that_go_on_at_one_level_have_waited_for_room() {
         let steady = [66_000, 65_000, 67_000, 66_000, 64_000, 66_000].map(|level| (level, true));
         assert_eq!(waited(&steady), 60);
-        assert_eq!(waited(&steady[1..]), 0, "five may be chance");
+        let vary = [66_000, 61_000, 70_000, 66_000, 60_000, 73_000].map(|level| (level, true));
+        assert_eq!(waited(&vary), 60);
+        assert_eq!(waited(&vary[1..]), 0, "five may be chance");
+        assert_eq!(waited(&steady[..4]), 40, "four are none that are the same to the segment");
+        assert_eq!(waited(&steady[..3]), 0);
         assert_eq!(waited_every(&steady.repeat(3), 1_004), 0, "a pace of the program");
     }
 
@@ -106,6 +117,6 @@ mod tests {
         assert_eq!(waited(&[(0, true); 6]), 0, "all had been acknowledged");
         let pauses = [(0, false), (66_000, true), (66_000, true)].repeat(3);
         assert_eq!(waited(&pauses), 60, "between which it fills the buffer");
-        assert_eq!(waited(&[(20_000, true); 6]), 0, "next to all had");
+        assert_eq!(waited(&[(12_000, true); 6]), 0, "next to all had");
     }
 }

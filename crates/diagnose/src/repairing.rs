@@ -187,6 +187,11 @@ impl Repairing {
         self.length = 0;
     }
 
+    /// What looked like repairs was none.
+    pub(crate) fn forget(&mut self) {
+        self.last_at = 0;
+    }
+
     /// Whether none of the data that were reported to have come out of order lie beyond this.
     pub(crate) fn is_raised_by(&self, highest: u64) -> bool {
         highest > self.highest

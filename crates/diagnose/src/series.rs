@@ -84,6 +84,8 @@ impl Piece {
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) way: Way,
+    /// What is not known of it is mostly one pace ([`Unclear::Pace`](crate::unclear::Unclear)).
+    pub(crate) paced: bool,
     /// A piece is 2^shift ns long.
     shift: u32,
     /// The number of the first piece: its beginning divided by its length.
@@ -98,7 +100,7 @@ impl Series {
     /// One of direction `way`, which begins at `at`.
     pub(crate) fn new(way: Way, at: u64) -> Self {
         let (told, pieces) = (Part::default(), vec![Piece::default()]);
-        Self { way, shift: SHORTEST, first: at >> SHORTEST, pieces, told, until: at }
+        Self { way, paced: false, shift: SHORTEST, first: at >> SHORTEST, pieces, told, until: at }
     }
 
     /// Takes what the direction has done up to `now`, since its beginning. What is new of it is

@@ -28,6 +28,8 @@ const LEAST_TIME: u64 = 1 << 27;
 const LEAST_BYTES: f64 = 24_000.0;
 /// Bytes that a look at a link is to hold: some packets.
 const LOOK: f64 = 6_000.0;
+/// A pace is the same that differs by no more than this.
+const SAME: f64 = 0.1;
 /// A rate that was exceeded by so much is no path's; nor is the mean while a queue stood, in which
 /// others may have had a part, if it was exceeded by more.
 const EXCEEDED: f64 = 1.15;
@@ -46,7 +48,7 @@ struct Sum {
     queued: f64,
     /// For how long something was delivered, ns, of each connection.
     sending: f64,
-    /// For how much of that applications gave them no more.
+    /// For how much of that applications gave them no more, or another pace held them back.
     paced: f64,
 }
 
@@ -165,7 +167,8 @@ impl Together {
                 let dated = (bytes - own.spread(piece) / length).max(0.0);
                 let in_queue = (part.of(Limit::PathRate) as f64 / length).min(1.0);
                 let sending = f64::from(u8::from(part.bytes > 0));
-                let paced = sending * (part.of(Limit::Application) as f64 / length).min(1.0);
+                let unknown = if own.paced { part.of(Limit::Unknown) } else { 0 };
+                let paced = sending * ((part.of(Limit::Application) + unknown) as f64 / length).min(1.0);
                 let rates = [bytes, in_queue, sending, dated, paced];
                 for (at, sign) in [(from, 1.0), (to, -1.0)] {
                     let step = steps.entry(at).or_default();
@@ -203,8 +206,10 @@ impl Together {
         let carried = fastest(&sums, |_| true);
         let paced = fastest(&sums, |held| held.paced >= held.sending * PACED);
         let unless = |exceeded: f64, rate: f64| if carried > rate * exceeded { 0.0 } else { rate };
-        let possible = |rate: f64| unless(EXCEEDED, rate);
-        let most = unless(EXCEEDED_WITH_A_QUEUE, most);
+        // Nor is it a path's rate that something else kept to while no queue stood.
+        let unlike = |rate: f64| if (rate - paced).abs() < paced * SAME { 0.0 } else { rate };
+        let possible = |rate: f64| unlike(unless(EXCEEDED, rate));
+        let most = unlike(unless(EXCEEDED_WITH_A_QUEUE, most));
         let mut together = Self { most, sums, divided: 0.0, link: possible(link), carried, paced };
         if connections > 1 {
             let divided = all().map(|own| together.divided_with(own.borrow())).fold(0.0, f64::max);
@@ -262,8 +267,6 @@ impl Together {
     fn not_full(&self, own: &Series) -> [(Unclear, u64); 2] {
         /// A path that is full carries so much of what it carried at most, at least.
         const FULL: f64 = 0.6;
-        /// A pace is the same that differs by no more than this.
-        const SAME: f64 = 0.1;
         let (mut look, mut exceeded, mut longer) = (None, 0, 0);
         let least = if self.carried > 0.0 { (LEAST_BYTES / self.carried) as u64 } else { u64::MAX };
         for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {
@@ -498,6 +501,30 @@ mod tests {
         // Another rate is not the application's, and may be the path's.
         assert_eq!(paced(130_000), [10, 0]);
         assert_eq!(paced(75_000), [10, 0]);
+    }
+
+    #[test]
+    fn a_queue_at_a_pace_of_which_it_is_not_known_who_sets_it_is_none() {
+        // 100 kB in each tenth of a second, for a second without a queue and for one with it.
+        let steady = |paced: bool| {
+            let mut series = series(&[100; 10], Limit::Unknown);
+            series.paced = paced;
+            for tenth in 1..=10 {
+                let times = LIMITS.map(|l| match l {
+                    Limit::Unknown => 1_000 * MS.cast_signed(),
+                    Limit::PathRate => tenth * 100 * MS.cast_signed(),
+                    _ => 0,
+                });
+                series.tell(
+                    (1_000 + tenth.cast_unsigned() * 100) * MS,
+                    &Part { bytes: 1_000_000 + tenth * 100_000, times },
+                );
+            }
+            // A link shows the same rate, as what is paced does.
+            parts(&[series], 1e-3)
+        };
+        assert_eq!(steady(true), [0, 20]);
+        assert_eq!(steady(false), [20, 0]);
     }
 
     #[test]

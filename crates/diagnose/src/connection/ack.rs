@@ -11,7 +11,7 @@ use crate::event::{Event, Events, Occurrence};
 use crate::flight::Sent;
 use crate::half::{Half, Late};
 use crate::ranges::START;
-use crate::retransmission::{Class, Repair};
+use crate::retransmission::{Class, Recovery, Repair};
 use crate::stall::{SHORTEST, Stall, Verdict};
 
 impl Connection {
@@ -125,6 +125,13 @@ impl Connection {
                 if p.scoreboard.has_blocks() {
                     p.repairs.renewed(now);
                 }
+                let to = (ack, ack - advanced + old_window);
+                if p.repairs.latest().is_some_and(|last| held_by_reader(p, &r, &last, now, to)) {
+                    p.anomalies.unread = p.anomalies.unread.saturating_add(now - r.began.min(now));
+                    if let Some(repairing) = &mut p.anomalies.repairing {
+                        repairing.forget();
+                    }
+                }
                 let (time, bytes) = &mut p.anomalies.recoveries;
                 *time = time.saturating_add(now - r.began.min(now));
                 *bytes = bytes.saturating_add(ack.saturating_sub(r.una));
@@ -157,6 +164,27 @@ impl Connection {
         }
         (advanced, duplicate)
     }
+}
+
+/// Whether a recovery that a timer began repaired nothing: an ACK of everything up to a position
+/// ends it, long after the `last` retransmission could have brought it about, and covers much
+/// that was not retransmitted and of which nothing was missing. The sender had filled the receive
+/// window, up to an `edge`, and where a window does not grow, Linux holds even the ACK of several
+/// segments back (`__tcp_ack_snd_check` in net/ipv4/tcp_input.c), until the program reads.
+#[cold]
+fn held_by_reader(p: &Half, r: &Recovery, last: &Repair, now: u64, (ack, edge): (u64, u64)) -> bool {
+    /// An ACK that the retransmission brought about comes this much later than its round trip.
+    const SLACK: u64 = 2_000_000;
+    /// Linux holds none back for longer (`TCP_DELACK_MAX` in include/net/tcp.h).
+    const LONGEST: u64 = 200_000_000;
+    let size = u64::from(p.sizes.largest());
+    let by_timer = matches!(r.class, Class::TailLossProbe | Class::Timer | Class::Timeout);
+    let filled = p.space.next() + size > edge;
+    let round = p.rtt.recent().unwrap_or(u64::MAX);
+    let is_late = now - last.at.min(now) > round.saturating_mul(2).saturating_add(SLACK);
+    let untouched = (ack - r.una.min(ack)).saturating_sub(last.end - last.start.min(last.end));
+    let held = now - r.began.min(now) <= LONGEST;
+    by_timer && filled && is_late && held && last.number == r.number && untouched >= 3 * size
 }
 
 #[inline(always)]

@@ -359,7 +359,9 @@ impl Connection {
                 let released = if facts.released { self.halves[way].late.as_deref() } else { None };
                 let late = released.map_or(0, |l| l.excess).min(handed_over);
                 let may_wait = way == of && new && knows_lag && !waited && !crossed && !full && handed_over >= LATE;
-                let in_lockstep = may_wait && silence == Limit::Application && !in_step && !h.rounds.nagle_is_off();
+                // Beside the sender, the kernel lets it go at once.
+                let away = lag >= AWAY && !in_step && !h.rounds.nagle_is_off();
+                let in_lockstep = may_wait && silence == Limit::Application && away;
                 match (waited, no_room) {
                     // What the ACK let go, and what came by itself, differ by the distance to the
                     // sender.
@@ -372,6 +374,10 @@ impl Connection {
                             _ => Limit::Unknown,
                         };
                         budget.add(window, handed_over - late + elapsed);
+                    }
+                    // Nor the first of a message of several: its program had none before.
+                    (true, false) if full && !small_window && h.rounds.recent_peak() / 2 >= h.sizes.largest() => {
+                        budget.add(silence, handed_over + elapsed);
                     }
                     (true, false) => {
                         let before = if small_window { handed_over + elapsed - late } else { 0 };
@@ -641,6 +647,7 @@ impl Connection {
             let h = &self.halves[way];
             let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate(), link));
             budget.shift(Limit::LossRecovery, Limit::PathRate, full);
+            budget.shift(Limit::LossRecovery, Limit::ReceiveWindow, h.anomalies.unread);
             let in_lockstep = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
             let waited = h.anomalies.gathering().map_or(0, |g| g.waited()).max(in_lockstep);
             budget.shift(Limit::Application, Limit::AckWaiting, waited);

@@ -1,10 +1,11 @@
 //! What a transfer tells its series, piece by piece in time.
 
-use record::conversation::{Budget, Way};
+use record::conversation::{Budget, Limit, Way};
 
 use super::Connection;
 use crate::ranges::START;
 use crate::series::{LIMITS, Part, Series};
+use crate::unclear::Unclear;
 
 /// A direction with fewer data packets has nothing to say of its path.
 const ENOUGH: u64 = 16;
@@ -44,6 +45,10 @@ impl Connection {
         let mut series = self.series.as_deref()?.clone();
         let part = self.part(series.way, &settled[series.way]);
         series.tell(self.last_at, &part);
+        let [unknown, queued] = [Limit::Unknown, Limit::PathRate].map(|l| settled[series.way].of(l));
+        // What was even for a little before a queue stood may have been the path's beginning.
+        let most = self.halves[series.way].anomalies.unclear().most(unknown);
+        series.paced = most == Some(Unclear::Pace) && unknown.0 >= queued.0 / 2;
         Some(series)
     }
 }

@@ -407,3 +407,57 @@ fn an_answer_that_the_timer_repeated_was_lost_where_others_come_at_once() {
         assert_eq!(thought.limits.of(Limit::LossRecovery), Nanos::ZERO, "{late} {skipped}");
     }
 }
+
+/// 30 times, seen at the client: it fills the receive window, the server acknowledges the first two
+/// segments at once, a timer sends the last one anew, and `late` after that everything is
+/// acknowledged.
+fn windows_full(late: u64) -> Report {
+    const WINDOW: u32 = 14;
+    let mut s = Script::new();
+    s.client.stamps = false;
+    let mut t = s.open(0, 200 * US) + MS;
+    for _ in 0..30 {
+        s.server.window = 160;
+        let first = s.client.next;
+        for _ in 0..WINDOW {
+            s.data(t, By::Client, 1460);
+        }
+        s.server.expects = first + 2 * 1460;
+        s.server.window = 137;
+        s.raw_ack(t + 300 * US, By::Server);
+        let last = s.client.next - 1460;
+        s.raw(t + 8 * MS, By::Client, Flags::ACK | Flags::PSH, last, 1460);
+        s.server.window = 160;
+        s.ack(t + 8 * MS + late, By::Server);
+        t += 8 * MS + late + 50 * US;
+    }
+    s.report()
+}
+
+#[test]
+fn what_a_full_receiver_does_not_acknowledge_is_not_lost() {
+    // The program reads, and the window opens, at its own time.
+    let report = windows_full(16 * MS);
+    assert_eq!(report.limits.largest(), Limit::ReceiveWindow, "{}", report.verdict);
+    // The retransmission brought the ACK about.
+    let report = windows_full(250 * US);
+    assert_eq!(report.limits.largest(), Limit::LossRecovery, "{}", report.verdict);
+    // No ACK is held back for so long.
+    let report = windows_full(300 * MS);
+    assert_ne!(report.limits.largest(), Limit::ReceiveWindow, "{}", report.verdict);
+}
+
+#[test]
+fn messages_of_several_segments_wait_for_no_ack() {
+    let mut s = Script::new();
+    let mut t = s.open(0, 600 * US) + MS;
+    for _ in 0..200 {
+        for payload in [1448, 1448, 1448, 133] {
+            s.data(t, By::Client, payload);
+        }
+        s.ack(t + 600 * US, By::Server);
+        t += MS;
+    }
+    let report = s.report();
+    assert_eq!(report.limits.largest(), Limit::Application, "{}", report.verdict);
+}

@@ -120,13 +120,13 @@ impl Budget {
         Self(std::array::from_fn(|i| self.0[i].saturating_add(other.0[i])))
     }
 
-    /// The limit with the largest share. It is unknown, too, where half of the time that is not
-    /// known would make another limit as large as that.
+    /// The limit with the largest share. It is unknown, too, where two thirds of the time that is
+    /// not known would make another limit as large as that.
     pub fn largest(&self) -> Limit {
         let [first, second] = self.leading();
         let lead = self.of(first).0.saturating_sub(self.of(second).0);
         let hidden = self.of(Limit::Unknown).0;
-        if hidden > self.of(first).0 || lead < hidden / 2 { Limit::Unknown } else { first }
+        if hidden > self.of(first).0 || lead < hidden / 3 * 2 { Limit::Unknown } else { first }
     }
 
     /// The two known limits with the largest shares, the largest first.
@@ -182,5 +182,20 @@ mod tests {
             Limit::ALL.into_iter().zip(1u64..).all(|(limit, n)| json[format!("{}_ns", limit.name())] == n),
             "{json}"
         );
+    }
+
+    #[test]
+    fn a_lead_that_most_of_the_unknown_time_would_close_is_none() {
+        let largest = |first: u64, second: u64, unknown: u64| {
+            let mut budget = Budget::default();
+            budget.add(Limit::LossRecovery, first);
+            budget.add(Limit::SlowStart, second);
+            budget.add(Limit::Unknown, unknown);
+            budget.largest()
+        };
+        assert_eq!(largest(35, 16, 27), Limit::LossRecovery);
+        assert_eq!(largest(35, 18, 27), Limit::Unknown);
+        assert_eq!(largest(26, 0, 27), Limit::Unknown, "more is not known");
+        assert_eq!(largest(35, 34, 0), Limit::LossRecovery);
     }
 }
