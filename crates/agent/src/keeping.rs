@@ -17,9 +17,10 @@ use crate::{Counts, Error, Now};
 
 /// Parts are closed this often in the length of a run, so that a crash loses less than the run.
 const PARTS_A_RUN: u64 = 12;
-/// Of a directory's room, what the runs that are closed may take: the rest is for the one that is
-/// written.
-const ROOM_FOR_CLOSED: (u64, u64) = (9, 10);
+/// Of a directory's room, one part in so many at least is for the run that is written, and twice
+/// what the last one took and a quarter: the next may be larger, and stands there twice while its
+/// parts are joined.
+const ROOM_FOR_OPEN: u64 = 10;
 
 /// What is done here, in words.
 const WORK: &str = "the writing of runs";
@@ -248,8 +249,9 @@ impl Keeper {
     fn make_room(&mut self, now: Utc) {
         // What waits to be uploaded is wanted whatever its age.
         let age = if self.streams() { None } else { self.settings.keep };
-        let (share, of) = ROOM_FOR_CLOSED;
-        let limits = Limits { age, bytes: Some(self.settings.max_bytes / of * share) };
+        let (most, last) = (self.settings.max_bytes, self.stored().last().map_or(0, |run| run.bytes));
+        let open = (most / ROOM_FOR_OPEN).max(2 * last + last / 4);
+        let limits = Limits { age, bytes: Some(most.saturating_sub(open)) };
         match self.rotating.keep(limits, now.0 / 1_000_000) {
             Ok(removed) => {
                 let outcome = if self.streams() { Outcome::RunsDropped } else { Outcome::RunsRemoved };

@@ -1,11 +1,15 @@
 //! The machine is right where the cause is sure, and adds up where it is drawn.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use clock::Nanos;
 use lab::{BitRate, Depth, Direction, Loss};
 use tier::{Need, needs};
 use truth::{Act, Cause, End, Host, Outcome, PathPlan, Plan, Program, Step, Talk, known::Known, tables};
+
+/// Plans that run beside others deliver late.
+static MACHINE: Mutex<()> = Mutex::new(());
 
 /// A path of `ms` there and back, and one bulk upload over it.
 fn bulk(seed: u64, ms: u64, bytes: u64) -> Plan {
@@ -69,6 +73,7 @@ fn sure() -> Vec<(Cause, Plan)> {
 #[test]
 fn a_sure_cause_is_the_true_one() {
     needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Program("tcpdump"));
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let sure = sure();
     let seen: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = sure.iter().map(|(_, plan)| scope.spawn(|| plan.run())).collect();
@@ -94,6 +99,7 @@ fn a_sure_cause_is_the_true_one() {
 #[test]
 fn a_trace_says_nothing_wrong_of_a_sure_cause() {
     needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Path("/sys/kernel/btf/vmlinux"), Need::Program("tcpdump"));
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut right = Vec::new();
     for (cause, plan) in sure() {
         let (mut seen, mut traced) = plan.run_traced();
@@ -127,6 +133,7 @@ fn seed_of_the_commit() -> u64 {
 #[test]
 fn drawn_plans_are_accounted_for_to_the_end() {
     needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Program("tcpdump"));
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let first = seed_of_the_commit();
     let plans: Vec<Plan> = (0..8).map(|n| Plan::draw(first.wrapping_add(n))).collect();
     let mut cases = Vec::new();

@@ -217,13 +217,14 @@ fn connections_that_wait_to_be_accepted_are_followed() {
     for backend in BACKENDS {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let clients: Vec<_> = (0..20).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
-        let target = Target { pids: vec![std::process::id()], ..Target::default() };
+        let port = listener.local_addr().unwrap().port();
+        // This process has those of other tests too.
+        let target = Target { pids: vec![std::process::id()], ports: vec![port.into()], ..Target::default() };
         let mut trace = Trace::start(&on(config(target), backend));
         let mut servers: Vec<_> = clients.iter().map(|_| listener.accept().unwrap().0).collect();
         servers.iter_mut().for_each(|server| server.write_all(b"hello").unwrap());
         trace.until(servers.len());
         let (events, summary) = trace.finish();
-        let port = listener.local_addr().unwrap().port();
         let accepted = traffic::connections(&events).into_iter().filter(|ends| ends.0.port() == port).count();
         assert_eq!((accepted, sends(&events).len()), (20, 20), "{backend}, {:?}", summary.lost);
     }

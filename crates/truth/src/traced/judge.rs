@@ -28,7 +28,8 @@ pub(super) struct Facts<'a> {
 
 /// Above its round trip by a quarter and so much, ns, the network leg is no distance.
 const NEAR: u64 = 2_000_000;
-/// A remedy for less than this share of a connection's time, and of that of its sends, helps nobody.
+/// A remedy for less than this share of a connection's time, and of that of its sends, helps
+/// nobody.
 const HELPS: f64 = 0.1;
 /// A program that thinks for less than this share of the time reads as fast as it can.
 const THINKS: f64 = 0.05;

@@ -60,7 +60,7 @@ pub(super) enum Claim {
     Distance,
     /// Losses make the network leg longer.
     LossesOnTheWay,
-    /// The receiving program leaves what came unread.
+    /// The receiving program does not read yet what came.
     ReadsLate,
     /// One of these takes most of the time of requests.
     Requests(&'static str, &'static [Share]),
@@ -77,7 +77,7 @@ pub(super) enum Share {
     Peer,
     /// What limited sends.
     Limited,
-    /// The way there and back.
+    /// The round trip.
     Way,
 }
 

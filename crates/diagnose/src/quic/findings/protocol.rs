@@ -1,5 +1,5 @@
-//! A server that takes none of the application protocols that the client offers: over QUIC it has to
-//! refuse the connection then (RFC 9001, section 8.1).
+//! A server that takes none of the application protocols that the client offers: over QUIC it has
+//! to refuse the connection then (RFC 9001, section 8.1).
 
 use record::Nanos;
 use record::conversation::Side;
