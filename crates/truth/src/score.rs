@@ -371,19 +371,24 @@ impl fmt::Display for Count {
     }
 }
 
+/// The head of a table of verdicts, as Markdown.
+pub(crate) fn head(title: &str) -> String {
+    format!(
+        "\n| {title} | verdicts | right | share off | withheld | wrong (95 % interval) |\n|---|---|---|---|---|---|\n"
+    )
+}
+
+/// A row of it; none where nothing was judged.
+pub(crate) fn row<'a>(name: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> String {
+    let mut count = Count::default();
+    outcomes.for_each(|outcome| count.add(outcome));
+    if count.judged() == 0 { String::new() } else { format!("| {name} | {count}\n") }
+}
+
 /// Tables of the verdicts, as Markdown.
 pub fn tables(cases: &[Case]) -> String {
     let mut text = String::new();
-    let head = |title: &str| {
-        format!(
-            "\n| {title} | verdicts | right | share off | withheld | wrong (95 % interval) |\n|---|---|---|---|---|---|\n"
-        )
-    };
-    let row = |name: &str, of: &dyn Fn(&Case) -> bool| {
-        let mut count = Count::default();
-        cases.iter().filter(|c| of(c)).for_each(|c| count.add(&c.outcome));
-        if count.judged() == 0 { String::new() } else { format!("| {name} | {count}\n") }
-    };
+    let row = |name: &str, of: &dyn Fn(&Case) -> bool| row(name, cases.iter().filter(|c| of(c)).map(|c| &c.outcome));
     let whole = |c: &Case| c.transforms.is_empty();
     text += &head("place, whole captures");
     for place in Place::ALL {

@@ -14,7 +14,7 @@ use super::{Reading, Traced};
 use crate::account::{Cause, Truth};
 use crate::plan::End;
 use crate::run::Observation;
-use crate::score::{Count, FASTEST, Outcome, cause_name};
+use crate::score::{FASTEST, Outcome, cause_name, head, row};
 
 /// A part of what is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -193,16 +193,8 @@ const SHOWN: usize = 8;
 /// Tables of the verdicts, as Markdown, the wrong ones with their seeds.
 pub fn tables(verdicts: &[Verdict]) -> String {
     let mut text = String::new();
-    let head = |title: &str| {
-        format!(
-            "\n| {title} | verdicts | right | share off | withheld | wrong (95 % interval) |\n|---|---|---|---|---|---|\n"
-        )
-    };
-    let row = |name: &str, of: &dyn Fn(&Verdict) -> bool| {
-        let mut count = Count::default();
-        verdicts.iter().filter(|v| of(v)).for_each(|v| count.add(&v.outcome));
-        if count.judged() == 0 { String::new() } else { format!("| {name} | {count}\n") }
-    };
+    let row =
+        |name: &str, of: &dyn Fn(&Verdict) -> bool| row(name, verdicts.iter().filter(|v| of(v)).map(|v| &v.outcome));
     text += &head("statement");
     for reading in Reading::ALL {
         for part in Part::ALL {
