@@ -78,6 +78,8 @@ pub(crate) struct Counters {
     pub(crate) zero_number: u64,
     /// When the last duplicate ACK or SACK block came, whatever became of it.
     pub(crate) disordered_at: u64,
+    /// How long slow start went on that had been taken to be over, until that showed, ns.
+    pub(crate) resumed: u64,
     /// How fast its data were delivered while they were repaired.
     pub(crate) repairing: Option<Box<Repairing>>,
     /// What may have waited for late ACKs of the peer.
@@ -128,6 +130,7 @@ static NOTHING: Counters = Counters {
     lockstep: None,
     zero_number: 0,
     disordered_at: 0,
+    resumed: 0,
 };
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.

@@ -456,6 +456,9 @@ impl Connection {
         if state == State::Known(Limit::PathRate) {
             self.halves[of].rounds.note_queue();
         }
+        if state == State::Suspect {
+            self.note_limit_beside_doubt(of);
+        }
         self.state = (state, of);
         self.note_held(number);
     }

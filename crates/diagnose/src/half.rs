@@ -22,7 +22,7 @@ use crate::flight::{Flight, Sent};
 use crate::link::Link;
 use crate::ranges::{Range, Ranges, START};
 use crate::retransmission::{Class, Recovery, Repairs};
-use crate::rounds::{Release, Rounds, Surroundings};
+use crate::rounds::{Release, Rounds, SlowStart, Surroundings};
 use crate::rtt::Rtt;
 use crate::sender::Sender;
 use crate::stall::Heard;
@@ -495,6 +495,11 @@ impl Half {
         self.pushes.left_more() && self.sizes.is_full(self.sizes.previous())
     }
 
+    /// Whether the sender has more than its latest segment brought.
+    pub(crate) fn has_more(&self) -> bool {
+        self.pushes.leave_more() && self.sizes.is_full(self.sizes.last())
+    }
+
     /// How long a segment with so much payload takes on the slowest link, as bursts have shown; on
     /// one of 5 Mbit/s where none has.
     pub(crate) fn crossing(&self, payload: u32) -> u64 {
@@ -502,15 +507,15 @@ impl Half {
         u64::from(payload) * 1_000_000_000 / if best > 0 { best } else { 625_000 }
     }
 
-    /// What was seen of the slowest link on the way.
-    pub(crate) fn link(&self) -> Option<&Link> {
+    /// What was seen of the slowest link on the way, and in how many looks.
+    pub(crate) fn link(&self) -> Option<(&Link, u32)> {
         self.bursts.as_ref()?.link()
     }
 
     /// A round with data in it is over.
     #[inline(always)]
     fn close_round(&mut self, now: u64, away: bool) {
-        let rounds = self.rounds.close(
+        let slow_start = self.rounds.close(
             now,
             &Surroundings {
                 away,
@@ -520,8 +525,10 @@ impl Half {
                 in_recovery: self.recovery.is_some(),
             },
         );
-        if rounds && self.sizes.is_full(self.sizes.last()) {
-            self.rounds.past_slow_start = true;
+        match slow_start {
+            SlowStart::Over if self.sizes.is_full(self.sizes.last()) => self.rounds.past_slow_start = true,
+            SlowStart::WentOn(time) => self.anomalies.resumed += time,
+            SlowStart::Over | SlowStart::AsBefore => {}
         }
     }
 

@@ -27,6 +27,8 @@ const FEWEST: usize = 3;
 const SHARE: usize = 4;
 const SAME: f32 = 0.97;
 const HIGHER: usize = 5;
+/// What a path in use holds up is held up in one look of so many, at least.
+const RARE: u64 = 100;
 /// Where they vary, so many at least, and three quarters of them as near to the one in the middle.
 const MANY: usize = 8;
 const AROUND: f32 = 0.2;
@@ -42,6 +44,8 @@ pub(crate) struct Trail {
     /// When anything came last, and the longest time since `at` in which nothing did.
     seen: u64,
     silence: u64,
+    /// How often it was looked whether they had waited.
+    looks: u32,
 }
 
 /// What was seen of a link, bytes a microsecond.
@@ -68,7 +72,8 @@ impl Trail {
         let waited = due.saturating_add(grain) <= self.at || waits_longer;
         // What comes in bunches was collected on its way, and a link gives out one after the other.
         let bunched = self.silence > took / 2 && bytes > BUNCH * least;
-        *self = Self { at: now.max(1), due, position, seen: now, silence: 0 };
+        let looks = self.looks.saturating_add(1);
+        *self = Self { at: now.max(1), due, position, seen: now, silence: 0, looks };
         (!fresh && waited && !bunched).then(|| bytes as f32 * 1e3 / took as f32)
     }
 
@@ -76,6 +81,11 @@ impl Trail {
     #[inline(always)]
     pub(crate) fn touch(&self) -> u64 {
         self.seen
+    }
+
+    /// How often it was looked whether they had waited.
+    pub(crate) fn looks(&self) -> u32 {
+        self.looks
     }
 
     /// Something comes by at `now`: whether it may show a rate.
@@ -107,10 +117,18 @@ impl Link {
     }
 }
 
-/// The rate of a link, bytes a nanosecond, of which so much was seen; 0 where that does not show
-/// it.
-pub(crate) fn rate<'a>(seen: impl Iterator<Item = &'a Link>) -> f64 {
-    let mut rates: Vec<f32> = seen.flat_map(|link| link.rates.iter().copied()).collect();
+/// The rate of a link, bytes a nanosecond, of which so much was seen in so many looks; 0 where that
+/// does not show it.
+pub(crate) fn rate<'a>(seen: impl Iterator<Item = (&'a Link, u32)>) -> f64 {
+    let (mut rates, mut shown, mut looks) = (Vec::new(), 0, 0);
+    for (link, of) in seen {
+        rates.extend(&link.rates);
+        shown += link.rates.len() as u64 * (u64::from(link.every) + 1);
+        looks += u64::from(of);
+    }
+    if shown < looks / RARE {
+        return 0.0;
+    }
     if let Some(rate) = highest(&mut rates) {
         return f64::from(rate) / 1e3;
     }
@@ -145,7 +163,7 @@ mod tests {
                 link.add(rate);
             }
         }
-        (super::rate([&link].into_iter()) * 1e6).round()
+        (super::rate([(&link, trail.looks())].into_iter()) * 1e6).round()
     }
 
     #[test]
@@ -172,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_hardly_ever_held_up_shows_none() {
+        let mut link = Link::default();
+        (0..4).for_each(|_| link.add(3.2));
+        assert!(super::rate([(&link, 300)].into_iter()) > 0.0);
+        assert_eq!(super::rate([(&link, 2_000)].into_iter()), 0.0);
+    }
+
+    #[test]
     fn what_comes_in_bunches_shows_the_bunches() {
         let (mut trail, mut link) = (Trail::default(), Link::default());
         for n in 1..400u64 {
@@ -182,7 +208,7 @@ mod tests {
                 link.add(rate);
             }
         }
-        assert_eq!(super::rate([&link].into_iter()), 0.0);
+        assert_eq!(super::rate([(&link, 1)].into_iter()), 0.0);
     }
 
     #[test]
@@ -190,6 +216,6 @@ mod tests {
         let mut link = Link::default();
         (0..10_000).for_each(|_| link.add(0.5));
         assert!(link.rates.len() <= KEPT);
-        assert!((super::rate([&link].into_iter()) - 5e-4).abs() < 1e-9);
+        assert!((super::rate([(&link, 1)].into_iter()) - 5e-4).abs() < 1e-9);
     }
 }

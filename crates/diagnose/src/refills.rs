@@ -71,7 +71,7 @@ impl Refills {
         let (interval, _) = spread(self.levels.iter().map(|l| l.1.into()));
         let alike = self.levels.iter().filter(|l| interval.abs_diff(l.1.into()) <= interval / ALIKE).count();
         // What ACKs let go comes again a round trip later.
-        let of_acks = (interval * 1_000).abs_diff(round) <= round / 4;
+        let of_acks = (interval * 1_000).abs_diff(round) <= round / 16;
         let at_a_pace = !of_acks && alike > self.levels.len() / 3 * 2;
         if steady && !at_a_pace && level >= 4 * size && level >= least { self.time } else { 0 }
     }

@@ -302,8 +302,7 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
         let slowed = costly.map_or(": TCP was not the limit", |_| "");
         format!("{} of the {duration} ({side}){slowed}", took(largest, &share))
     } else if largest == Limit::Unknown && limits.of(leading[0]) > limits.of(Limit::Unknown) {
-        let parts = leading.map(|limit| took(limit, &share_of(limit))).join(" and ");
-        format!("of the {duration}, {parts}; which was more is not known, since {share} cannot be told from here")
+        undecided(limits, duration, &share_of)
     } else if largest == Limit::Unknown {
         let why = case.unclear().map_or(String::new(), |why| format!(": {}", why.reason()));
         format!("what limited it is not known from here for {share} of the {duration}{why}")
@@ -321,6 +320,21 @@ fn verdict(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> Verdict {
         None => (format!("{limited} ({} transferred)", quantity::bytes(bytes)), None),
     };
     Verdict { limited, finding, step: None }
+}
+
+/// That more than one limit may have been the largest, where the largest known one is.
+fn undecided(limits: &Budget, duration: Nanos, share_of: &dyn Fn(Limit) -> String) -> String {
+    let parts = limits.leading().map(|limit| took(limit, &share_of(limit)));
+    let hidden = share_of(Limit::Unknown);
+    if limits.is_near(Limit::Unknown) {
+        return format!("{} of the {duration}; what took {hidden} cannot be told from here", parts[0]);
+    }
+    let why = if limits.is_near(limits.leading()[1]) {
+        "shares are good to some 10 points".to_owned()
+    } else {
+        format!("{hidden} cannot be told from here")
+    };
+    format!("of the {duration}, {}; which was more is not known, since {why}", parts.join(" and "))
 }
 
 /// That a limit took a share of the time, without what it is a share of.

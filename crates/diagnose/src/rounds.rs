@@ -29,8 +29,7 @@ pub(crate) struct Rounds {
     /// The longest such run, three at least, and its level.
     most_flat: u16,
     most_flat_level: u32,
-    /// The last round's flight peaked within a segment of the one's before.
-    steady: bool,
+    growth: Growth,
     pub(crate) past_slow_start: bool,
     /// Half of what was in flight when a loss was noticed; 0 before the first.
     pub(crate) threshold: u32,
@@ -70,6 +69,28 @@ pub(crate) struct Rounds {
     /// Rounds until what is in flight is the window again: after a recovery it still holds what
     /// SACK had reported.
     settling: u8,
+}
+
+/// How a round's flight peaked, beside the one's before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Growth {
+    #[default]
+    Other,
+    /// Within a segment or an eighth of it.
+    Steady,
+    /// Higher by more than half, and that one's was more than a loss had left.
+    FarMore,
+}
+
+/// What a round says of slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlowStart {
+    /// Nothing new.
+    AsBefore,
+    /// It is over, if the round's last segment was full: if there was more to send.
+    Over,
+    /// It had been taken to be over, and has gone on for so long, ns.
+    WentOn(u64),
 }
 
 /// What a round is judged by, beside itself.
@@ -159,10 +180,9 @@ impl Rounds {
         self.part_filled_beside = 0;
     }
 
-    /// A round with data in it is over. True where slow start is over too, if the last segment was
-    /// full: if there was more to send.
+    /// A round with data in it is over.
     #[inline(always)]
-    pub(crate) fn close(&mut self, now: u64, around: &Surroundings) -> bool {
+    pub(crate) fn close(&mut self, now: u64, around: &Surroundings) -> SlowStart {
         let (peak, last) = (self.peak, self.last_peak);
         self.count = self.count.saturating_add(1);
         let took = now - self.began.min(now);
@@ -187,7 +207,7 @@ impl Rounds {
             self.path = rate((around.una as u32).wrapping_sub(self.una), took);
         }
         let size = around.size.max(1);
-        let mut over = false;
+        let mut slow_start = SlowStart::AsBefore;
         if !around.in_recovery {
             // A level is left by growth of more than a segment, which congestion avoidance makes in
             // two rounds; one round may fall short of it, because writes and acknowledgments do not
@@ -212,17 +232,50 @@ impl Rounds {
             if self.flat > self.most_flat.max(2) {
                 (self.most_flat, self.most_flat_level) = (self.flat, self.level);
             }
+            let before = self.growth;
+            self.growth = self.growth_of((peak, last), size, at_edge);
             // Slow start doubles each round (half that with delayed ACKs); two rounds of a segment
             // or an eighth are no slow start, nor are four on one level of which some fall short of
             // it.
-            let grown = size.max(last / 8);
-            let steady = last / 4 > size && (last.saturating_sub(size)..=last.saturating_add(grown)).contains(&peak);
-            over = steady && self.steady || self.flat >= 3 || self.threshold > 0 && peak >= self.threshold;
-            self.steady = steady;
+            let still = self.growth == Growth::Steady && before == Growth::Steady;
+            let over = still || self.flat >= 3 || self.threshold > 0 && peak >= self.threshold;
+            slow_start = if self.growth == Growth::FarMore && before == Growth::FarMore {
+                self.goes_on(took)
+            } else if over {
+                SlowStart::Over
+            } else {
+                SlowStart::AsBefore
+            };
+        } else {
+            self.growth = Growth::Other;
         }
         self.last_peak = peak;
         self.peak = 0;
-        over
+        slow_start
+    }
+
+    /// How a round's flight peaked. Outside slow start no congestion control adds more than half a
+    /// window in a round (cubic the most: `bictcp_update` in net/ipv4/tcp_cubic.c).
+    fn growth_of(&self, (peak, last): (u32, u32), size: u32, at_edge: bool) -> Growth {
+        let grown = size.max(last / 8);
+        if last / 4 > size && (last.saturating_sub(size)..=last.saturating_add(grown)).contains(&peak) {
+            Growth::Steady
+        } else if last > self.threshold && peak / 25 >= last / 16 && !at_edge && !self.by_itself {
+            Growth::FarMore
+        } else {
+            Growth::Other
+        }
+    }
+
+    /// Slow start has gone on through this round, which took so long, the one before and the one
+    /// that those began with: a loss does not end it where it is found to be none and the window is
+    /// restored (`tcp_undo_cwnd_reduction` in net/ipv4/tcp_input.c), nor BBR's.
+    fn goes_on(&mut self, took: u64) -> SlowStart {
+        if !self.past_slow_start {
+            return SlowStart::AsBefore;
+        }
+        (self.past_slow_start, self.threshold) = (false, self.last_peak);
+        SlowStart::WentOn(took.saturating_mul(3))
     }
 
     /// A recovery began or ended: what was in flight before says nothing of what comes.

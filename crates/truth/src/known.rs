@@ -41,7 +41,7 @@ fn capture(file: &Path, times: Option<&Vec<u64>>) -> Vec<Packet> {
 fn outcome(packets: &[Packet], port: u16, truth: &Truth) -> Option<(Outcome, Limit, Limit)> {
     let span = packet::span(packets, port)?;
     let report = analysed(packets, port)?;
-    Some((judge(&report, truth, span), report.limits.largest(), truth.budget(span.0, span.1).largest()))
+    Some((judge(&report, truth, span), report.limits.largest(), truth.budget(span.0, span.1).leading()[0]))
 }
 
 impl Known {

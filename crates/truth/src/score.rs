@@ -281,7 +281,7 @@ impl Observation {
         let (from, to) = packet::span(&packets, port)?;
         let report = analysed(&packets, port).filter(|_| from < to)?;
         let causes = truth.causes(from, to);
-        let largest = truth.budget(from, to).largest();
+        let [largest, _] = truth.budget(from, to).leading();
         let bytes: u64 = self.talks[talk].ticks.last()?.ends.iter().flatten().map(|s| s.acked).sum();
         let fast = bytes as f64 * 8e9 / (to - from) as f64 > FASTEST;
         let case = Case {

@@ -130,6 +130,7 @@ impl Connection {
                 follow_restart(h, s, now, lag, &mut self.events, way);
             }
             self.find_limit(way);
+            let offered = self.halves[!way].window.largest();
             let h = &mut self.halves[way];
             if s.payload > 1_460 && h.sizes.limit() == 0 {
                 h.sizes.infer_limit(s);
@@ -139,6 +140,9 @@ impl Connection {
             }
             let unanswered = h.last_data_at > h.heard_at;
             h.sizes.take(s, unanswered);
+            if payload == offered / 2 {
+                h.sizes.fill_half_window();
+            }
             h.pushes.take(s.flags.contains(Flags::PSH));
             if h.sizes.is_small(s.payload) {
                 h.count.small = h.count.small.saturating_add(1);
@@ -380,7 +384,9 @@ impl Connection {
         let window = h.view.edge().saturating_sub(h.view.una());
         // A window of less than three segments is full with a single one.
         let narrow = window < 3 * size && h.sizes.is_full(h.sizes.last());
-        if u64::from(h.in_flight()) < 2 * size && !narrow {
+        // Nor do the writes of a program end at its edge, to the byte.
+        let to_the_byte = room == 0 && u64::from(h.in_flight()) > size;
+        if u64::from(h.in_flight()) < 2 * size && !narrow && !to_the_byte {
             return;
         }
         h.filled = true;

@@ -111,9 +111,11 @@ impl Connection {
         // is looked at first.
         let known = undisturbed || p.window.scale_is_known();
         let at_edge = known && h.view.edge() > START && h.view.edge() < h.space.next() + u64::from(size);
-        // One segment at a time may be all that a program has, unless not a byte more has room.
-        let is_full = h.in_flight() > size || h.view.edge() == h.space.next();
-        if at_edge && is_full && (undisturbed || h.fin.is_none()) {
+        // One segment at a time may be all that a program has, unless not a byte more has room, or
+        // never another full one.
+        let for_one = || p.window.largest() < 2 * u64::from(size) && h.sizes.is_full(h.sizes.last());
+        let is_full = || h.in_flight() > size || h.view.edge() == h.space.next() || for_one();
+        if at_edge && is_full() && (undisturbed || h.fin.is_none()) {
             // Where a queue stands before a reader that keeps up, a larger window makes a longer
             // queue; one that an answer of late has not found does not stand.
             let keeps_up = h.anomalies.full_shrunk == 0 && p.anomalies.zero_windows == 0;
@@ -268,7 +270,7 @@ impl Connection {
                 if let Some(late) = self.halves[of].late.as_mut().filter(|l| l.ack == s.number) {
                     late.charged = Some((limit, elapsed));
                 }
-                if limit != Limit::Application && !by_itself {
+                if !matches!(limit, Limit::Application | Limit::LossRecovery) && !by_itself {
                     self.bulk[of] = (limit, why);
                 }
             }
@@ -311,13 +313,14 @@ impl Connection {
                 let (limit, of) = match (way == of, facts.lost_before) {
                     (true, _) => (self.silence(way, s, facts), of),
                     (false, true) => (Limit::LossRecovery, way),
-                    (false, false) => (Limit::Application, of),
+                    (false, false) => (self.awaits_rest(way, s).unwrap_or(Limit::Application), of),
                 };
                 self.budgets[of].add(limit, elapsed.saturating_add(handed_over));
             }
             State::Answered => {
                 let knows_lag = if way == of { facts.knows_lag } else { self.knows_lag(of) };
                 let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
+                let rest = self.awaits_rest(way, s).filter(|_| way != of).unwrap_or(Limit::Application);
                 let in_queue = way == of && silence == Limit::PathRate;
                 let beyond = self.halves[!of].rtt.base().unwrap_or(0);
                 let informed = handed_over >= LATE && self.is_informed(way, s);
@@ -376,7 +379,7 @@ impl Connection {
                         budget.add(window, handed_over - late + elapsed);
                     }
                     // Nor the first of a message of several: its program had none before.
-                    (true, false) if full && !small_window && h.rounds.recent_peak() / 2 >= h.sizes.largest() => {
+                    (true, false) if full && !small_window && h.rounds.recent_peak() > h.sizes.largest() => {
                         budget.add(silence, handed_over + elapsed);
                     }
                     (true, false) => {
@@ -398,7 +401,7 @@ impl Connection {
                         let shown = h.rtt.draining(beyond).unwrap_or(if several && last > least { last } else { 0 });
                         let queued = if new { shown.min(handed_over + elapsed) } else { 0 };
                         budget.add(Limit::PathRate, queued);
-                        budget.add(Limit::Application, handed_over + elapsed - queued);
+                        budget.add(rest, handed_over + elapsed - queued);
                     }
                 }
                 if in_lockstep {
@@ -424,6 +427,22 @@ impl Connection {
                     self.held_for = (of, true);
                 }
             }
+        }
+    }
+
+    /// A loss is suspected: takes down what limits direction `of` if it is none. Where packets
+    /// change places all the time, no other moment shows it; nor do they show a window then, away
+    /// from their sender.
+    #[cold]
+    pub(super) fn note_limit_beside_doubt(&mut self, of: Way) {
+        let away = self.distance(of) != Distance::Near;
+        match self.limit_of_flight(of, false, false) {
+            State::Known(Limit::SlowStart | Limit::CongestionWindow) if away => {
+                self.bulk[of] = (Limit::Unknown, Some(Unclear::ByItself));
+            }
+            State::Known(limit) => self.bulk[of] = (limit, None),
+            State::Unclear(why) => self.bulk[of] = (Limit::Unknown, Some(why)),
+            State::Quiet | State::Waiting | State::Answered | State::Suspect => {}
         }
     }
 
@@ -457,7 +476,11 @@ impl Connection {
         if facts.data != Data::New || s.payload == 0 && !facts.opens_hole {
             // An ACK of data that the capture has not shows that there were some.
             let unseen = facts.advanced > 0 && self.halves[!way].is_first_flight();
-            return if unseen { Limit::Unknown } else { Limit::Application };
+            return match self.awaits_rest(way, s) {
+                Some(missing) => missing,
+                None if unseen => Limit::Unknown,
+                None => Limit::Application,
+            };
         }
         // What stood in a queue for as long as nothing came was under way, and its sender did not
         // pause.
@@ -486,6 +509,24 @@ impl Connection {
             Limit::Unknown
         } else {
             Limit::Application
+        }
+    }
+
+    /// What a silence is that one side ends while the rest of what the other had begun to send is
+    /// missing: where its sender is away it may have been lost on the way here, and for longer than
+    /// the retransmission timer, it was. Beside the sender, that timer ends what a program had
+    /// corked as well (`tcp_cork` in net/ipv4/tcp.c).
+    fn awaits_rest(&self, way: Way, s: &Segment) -> Option<Limit> {
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
+        if p.last_data_at <= h.last_data_at || !p.has_more() || p.fin.is_some() {
+            return None;
+        }
+        let elapsed = s.at.as_nanos().saturating_sub(self.last_at);
+        let timed_out = elapsed >= p.timeout(self.lag(!way));
+        match (self.distance(!way) != Distance::Near || self.is_farther(!way), timed_out) {
+            (true, true) => Some(Limit::LossRecovery),
+            (true, false) | (false, true) => Some(Limit::Unknown),
+            (false, false) => None,
         }
     }
 
@@ -648,6 +689,7 @@ impl Connection {
             let full = h.anomalies.repairing.as_ref().map_or(0, |r| r.at_paths_rate(h.rounds.paths_rate(), link));
             budget.shift(Limit::LossRecovery, Limit::PathRate, full);
             budget.shift(Limit::LossRecovery, Limit::ReceiveWindow, h.anomalies.unread);
+            budget.shift(Limit::CongestionWindow, Limit::SlowStart, h.anomalies.resumed);
             let in_lockstep = h.anomalies.lockstep.as_ref().map_or(0, |l| l.waited());
             let waited = h.anomalies.gathering().map_or(0, |g| g.waited()).max(in_lockstep);
             budget.shift(Limit::Application, Limit::AckWaiting, waited);

@@ -156,9 +156,9 @@ impl Bursts {
         }
     }
 
-    /// What was seen of the slowest link on the way.
-    pub(crate) fn link(&self) -> Option<&Link> {
-        self.link.as_deref()
+    /// What was seen of the slowest link on the way, and in how many looks.
+    pub(crate) fn link(&self) -> Option<(&Link, u32)> {
+        Some((self.link.as_deref()?, self.data.looks().saturating_add(self.acks.looks())))
     }
 
     /// For how long data have come evenly, ns.

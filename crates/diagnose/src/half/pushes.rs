@@ -22,6 +22,11 @@ impl Pushes {
         self.0 & Self::LAST != 0
     }
 
+    /// Whether the latest segment left more behind it in its sender's buffer.
+    pub(crate) fn leave_more(self) -> bool {
+        self.0 & (Self::ANY | Self::LAST) == Self::ANY
+    }
+
     /// Whether the segment before the last left more behind it in its sender's buffer: it has no
     /// PSH (RFC 9293, section 3.9.1.2), which this sender does set.
     pub(crate) fn left_more(self) -> bool {
@@ -38,11 +43,11 @@ mod tests {
         let mut pushes = Pushes::default();
         let mut took = |push| {
             pushes.take(push);
-            (pushes.ended(), pushes.left_more())
+            (pushes.ended(), pushes.leave_more(), pushes.left_more())
         };
-        assert_eq!(took(false), (false, false), "it sets none yet");
-        assert_eq!(took(true), (true, true));
-        assert_eq!(took(false), (false, false));
-        assert_eq!(took(false), (false, true));
+        assert_eq!(took(false), (false, false, false), "it sets none yet");
+        assert_eq!(took(true), (true, false, true));
+        assert_eq!(took(false), (false, true, false));
+        assert_eq!(took(false), (false, true, true));
     }
 }

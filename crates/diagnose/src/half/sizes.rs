@@ -119,6 +119,16 @@ impl Sizes {
         (self.previous, self.last) = (self.last, s.payload + sack);
     }
 
+    /// The latest payload is half of the largest window that its receiver ever offered: no segment
+    /// is larger meanwhile (`tcp_bound_to_half_wnd` in include/net/tcp.h; RFC 1122, section
+    /// 4.2.3.4).
+    #[cold]
+    pub(crate) fn fill_half_window(&mut self) {
+        if self.last >= self.largest {
+            self.full = self.last;
+        }
+    }
+
     /// Without a handshake: the segment size that a frame which offload left whole is a multiple
     /// of.
     #[cold]

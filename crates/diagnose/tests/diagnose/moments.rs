@@ -475,3 +475,144 @@ fn nobody_pauses_while_data_wait_that_are_retransmitted() {
     let pauses = report.idle.longest.iter().filter(|p| p.ns.0 > 60 * MS).count();
     assert_eq!(pauses, 0, "{:?}", report.idle);
 }
+
+/// The client's flights over a round trip of 70 ms, of which the third is repaired though nothing
+/// of it was lost: so many segments in each that follows.
+fn flights_after_a_repair(segments: impl Fn(u32) -> u64) -> Report {
+    let mut s = Script::new();
+    let mut t = s.open(0, 70 * MS);
+    for flight_of in [10, 20] {
+        t = flight(&mut s, t, flight_of, 70 * MS);
+    }
+    let first = s.client.next;
+    for n in 0..40 {
+        s.data(t + n * 5 * US, By::Client, SIZE as u32);
+    }
+    for n in 0..3 {
+        s.raw_ack(t + 70 * MS + n * US, By::Server);
+    }
+    s.raw(t + 70 * MS + 10 * US, By::Client, Flags::ACK, first, SIZE as u32);
+    s.ack(t + 70 * MS + 20 * US, By::Server);
+    t += 70 * MS + 40 * US;
+    for round in 0..5 {
+        t = flight(&mut s, t, segments(round), 70 * MS);
+    }
+    s.report()
+}
+
+#[test]
+fn slow_start_goes_on_where_a_repair_was_not_needed() {
+    let doubles = flights_after_a_repair(|round| 40 << round);
+    assert!(share(&doubles, Limit::SlowStart) > 0.6, "{:?}", doubles.limits);
+    let grows = flights_after_a_repair(|round| 40 + u64::from(round));
+    assert!(share(&grows, Limit::SlowStart) < 0.4, "{:?}", grows.limits);
+    assert!(share(&grows, Limit::CongestionWindow) > 0.4, "{:?}", grows.limits);
+}
+
+#[test]
+fn repairs_do_not_take_the_time_of_doubts_that_follow_them() {
+    // From the first repair on, packets change places all the time.
+    let mut s = Script::new();
+    let mut t = s.open(0, 10 * MS);
+    for n in 0..200 {
+        let first = s.client.next;
+        for _ in 0..4 {
+            s.data(t, By::Client, SIZE as u32);
+        }
+        for _ in 0..3 {
+            s.raw_ack(t + 5 * MS, By::Server);
+        }
+        if n == 5 {
+            s.raw(t + 5 * MS, By::Client, Flags::ACK, first, SIZE as u32);
+        }
+        s.server.expects = s.client.next - SIZE;
+        s.raw_ack(t + 10 * MS, By::Server);
+        s.raw_ack(t + 10 * MS, By::Server);
+        t += 10 * MS + 10 * US;
+    }
+    let report = s.report();
+    assert!(share(&report, Limit::LossRecovery) < 0.1, "{:?}", report.limits);
+}
+
+#[test]
+fn a_full_segment_before_a_part_filled_one_waits_for_no_ack() {
+    // Messages of the server at a pace, over a round trip of 45 ms, seen at the client.
+    let mut s = Script::new();
+    let mut t = s.open(0, 45 * MS);
+    for _ in 0..40 {
+        s.send(t, By::Server, Flags::ACK, SIZE as u32);
+        s.data(t + 5 * US, By::Server, 1_058);
+        s.ack(t + 35 * US, By::Client);
+        t += 49 * MS;
+    }
+    let paced = s.report();
+    assert_eq!(share(&paced, Limit::AckWaiting), 0.0, "{:?}", paced.limits);
+    assert!(share(&paced, Limit::Application) > 0.8, "{:?}", paced.limits);
+}
+
+#[test]
+fn who_waits_for_the_rest_of_a_message_makes_no_pause() {
+    let closed_after = |ends: Flags| {
+        let mut s = Script::new();
+        let mut t = s.open(0, 45 * MS);
+        for n in 0..10 {
+            s.data(t, By::Client, 130);
+            s.server.expects = s.client.next;
+            t += 45 * MS;
+            s.send(t, By::Server, Flags::ACK, SIZE as u32);
+            let last = if n == 9 { ends } else { Flags::PSH };
+            s.send(t + 10 * US, By::Server, Flags::ACK | last, SIZE as u32);
+            s.ack(t + 20 * US, By::Client);
+            t += 30 * US;
+        }
+        t += 5_000 * MS;
+        s.send(t, By::Client, Flags::ACK | Flags::FIN, 0);
+        s.server.expects = s.client.next;
+        s.send(t + 45 * MS, By::Server, Flags::ACK | Flags::FIN, 0);
+        s.ack(t + 45 * MS + 20 * US, By::Client);
+        s.report()
+    };
+    let unfinished = closed_after(Flags::default());
+    assert!(share(&unfinished, Limit::LossRecovery) > 0.9, "{:?}", unfinished.limits);
+    let whole = closed_after(Flags::PSH);
+    assert!(share(&whole, Limit::Application) > 0.9, "{:?}", whole.limits);
+}
+
+#[test]
+fn a_window_with_room_for_one_segment_is_full_with_it() {
+    // A receiver that never offers two segments: they are half of its largest window.
+    let mut s = Script::new();
+    (s.client.scale, s.server.scale) = (Some(0), Some(7));
+    (s.client.mss, s.server.mss) = (8_960, 8_960);
+    s.client.window = 7_930;
+    let mut t = s.open(0, 90 * MS);
+    s.client.window = 7_552;
+    s.ack(t, By::Client);
+    for _ in 0..40 {
+        s.data(t, By::Server, 3_965);
+        s.ack(t + 20 * US, By::Client);
+        s.data(t + 40 * US, By::Server, 3_587);
+        s.ack(t + 60 * US, By::Client);
+        t += 90 * MS + 60 * US;
+    }
+    let report = s.report();
+    assert!(share(&report, Limit::ReceiveWindow) > 0.8, "{:?}", report.limits);
+}
+
+#[test]
+fn of_two_limits_that_are_nearly_as_large_neither_is_named() {
+    // A program pauses for half of the time, and its window is waited for in the other.
+    let mut s = Script::new();
+    let mut t = s.open(0, 10 * MS);
+    for _ in 0..20 {
+        for _ in 0..20 {
+            t = flight(&mut s, t, 45, 10 * MS);
+        }
+        s.data(t, By::Client, 100);
+        s.ack(t + 10 * MS, By::Server);
+        t += 210 * MS;
+    }
+    let report = s.report();
+    assert_eq!(report.limits.largest(), Limit::Unknown, "{:?}", report.limits);
+    assert!(report.verdict.limited.contains("shares are good to some 10 points"), "{}", report.verdict);
+}

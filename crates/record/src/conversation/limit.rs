@@ -121,12 +121,21 @@ impl Budget {
     }
 
     /// The limit with the largest share. It is unknown, too, where two thirds of the time that is
-    /// not known would make another limit as large as that.
+    /// not known would make another limit as large as that, and where another is as large as far as
+    /// shares [are good](Budget::is_near).
     pub fn largest(&self) -> Limit {
         let [first, second] = self.leading();
         let lead = self.of(first).0.saturating_sub(self.of(second).0);
-        let hidden = self.of(Limit::Unknown).0;
-        if hidden > self.of(first).0 || lead < hidden / 3 * 2 { Limit::Unknown } else { first }
+        let hidden = self.of(Limit::Unknown);
+        let unknown = lead < hidden.0 / 3 * 2 || self.is_near(second) || hidden.0 > 0 && self.is_near(Limit::Unknown);
+        if unknown { Limit::Unknown } else { first }
+    }
+
+    /// Whether a limit has as large a share as the largest known one, as far as shares are good: to
+    /// a tenth of the time.
+    pub fn is_near(&self, limit: Limit) -> bool {
+        let [first, _] = self.leading();
+        self.of(first).0.saturating_sub(self.of(limit).0) < self.total().0 / 10
     }
 
     /// The two known limits with the largest shares, the largest first.
@@ -196,6 +205,9 @@ mod tests {
         assert_eq!(largest(35, 16, 27), Limit::LossRecovery);
         assert_eq!(largest(35, 18, 27), Limit::Unknown);
         assert_eq!(largest(26, 0, 27), Limit::Unknown, "more is not known");
-        assert_eq!(largest(35, 34, 0), Limit::LossRecovery);
+        assert_eq!(largest(35, 27, 0), Limit::LossRecovery);
+        assert_eq!(largest(35, 30, 0), Limit::Unknown, "shares are not as good as that");
+        assert_eq!(largest(35, 2, 27), Limit::LossRecovery);
+        assert_eq!(largest(35, 2, 30), Limit::Unknown, "nor as that");
     }
 }
