@@ -124,7 +124,7 @@ struct queue {
 	__u32 looked_una; /* up to where bytes were acknowledged at the last look (`looked`) */
 	__u32 looked_segments; /* how many segments had come by then */
 	__u32 looked_data; /* and how many of them with data */
-	__u32 pad;
+	__u32 call_room; /* what the last round of `call` found (CALL_…) */
 	__u64 armed_since; /* 0: not looked at now */
 	__u64 armed_position;
 	/* The last tagged packet of new data: when it went to the qdisc, and to the driver. */
@@ -138,6 +138,9 @@ struct queue {
 	__u64 looked; /* when the ACKs were last looked at */
 };
 SHARED(struct queue);
+
+/* There was room; or there was none, and the call sleeps, or is cut short. */
+enum call_room { CALL_HAS_ROOM = 0, CALL_SLEEPS, CALL_ENDS };
 
 enum release { RELEASED_UNTRIED = 0, RELEASED_AT_DRIVER, RELEASED_EARLIER };
 

@@ -19,15 +19,25 @@ static __always_inline bool memory_free(const struct tcp_sock *tp)
 	return tp->write_seq - tp->snd_nxt < least;
 }
 
+/* Whether a call that stands before its next packet, with `left` bytes to copy, is the one of the
+ * round before: just the bytes between were copied. A program writes the rest of a call that was
+ * cut short in just that way; where the call before slept and there has been room since it was
+ * last seen asleep, it is over. */
+static __always_inline bool call_goes_on(const struct queue *queue, __u32 write_seq, __u32 left)
+{
+	if (!queue->call || queue->call_left - (write_seq - queue->call_seq) != left)
+		return false;
+	return queue->call_room == CALL_HAS_ROOM || (queue->call_room == CALL_SLEEPS && queue->full_since);
+}
+
 /* A call stands before its next packet, with `left` bytes to copy and `size_goal` as the size of a
- * packet (net/ipv4/tcp.c, tcp_sendmsg_locked()). It is the same call as in the round before where
- * just the bytes between were copied. */
+ * packet (net/ipv4/tcp.c, tcp_sendmsg_locked()). */
 static __always_inline void call_round(struct queue *queue, const struct tcp_sock *tp, __u32 left, bool waits, int size_goal, __u64 now)
 {
 	const struct sock *sk = sock_of(tp);
 	const struct sk_buff *end = (const struct sk_buff *)&sk->sk_write_queue, *tail = sk->sk_write_queue.prev;
 	__u32 write_seq = tp->write_seq;
-	bool first = !queue->call || queue->call_left - (write_seq - queue->call_seq) != left;
+	bool first = !call_goes_on(queue, write_seq, left);
 
 	/* The call before has ended without a stamp. One that waits for room has not ended. */
 	if (STAMPS && first && !sk->sk_write_pending)
@@ -40,6 +50,7 @@ static __always_inline void call_round(struct queue *queue, const struct tcp_soc
 		queue->call = now;
 	queue->call_left = left;
 	queue->call_seq = write_seq;
+	queue->call_room = CALL_HAS_ROOM;
 	if ((tail != end && (int)tail->len < size_goal) || memory_free(tp))
 		return;
 	/* It sleeps until there is room, or ends here. The end of a call that has copied nothing is
@@ -47,6 +58,7 @@ static __always_inline void call_round(struct queue *queue, const struct tcp_soc
 	clocks_run(queue, now);
 	hold(queue, tp, NULL, 0, false, true, 0, now);
 	buffer_filled(queue, now, now);
+	queue->call_room = waits ? CALL_SLEEPS : CALL_ENDS;
 	if (!waits && (first || !STAMPS))
 		queue->call = 0;
 }

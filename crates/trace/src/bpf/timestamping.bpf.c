@@ -35,7 +35,8 @@ static __always_inline void on_sendmsg(struct bpf_sock_ops_kern *kern, struct ro
 	/* It ends in the same packet as the one before, and takes over its tag. */
 	if (before(VIEW(&kern->skb->cb, struct tcp_skb_cb)->seq, queue->write_seq))
 		queue->untagged = 1;
-	if (queue->call && queue->full_since >= queue->call)
+	/* It did not wait for the room that it found wanting. One that did has waited until now. */
+	if (queue->call && queue->call_room == CALL_ENDS)
 		queue->full_since = 0;
 	drained(queue, tp, now);
 	buffer_tried(queue, tp, sk, now);

@@ -194,9 +194,14 @@ int BPF_PROG(written_call, struct sock *sk, struct msghdr *msg, unsigned long si
 
 	if (!queue)
 		return 0;
-	/* Once for each call; whether it waits is seen where it does. */
-	queue->call = 0;
-	return on_write(sk, size, true, 0x7fffffff);
+	/* Once for each call; whether it waits is seen where it does. It may go on with what one
+	 * that slept has left. */
+	if (queue->call_room != CALL_SLEEPS)
+		queue->call = 0;
+	on_write(sk, size, true, 0x7fffffff);
+	if (msg->msg_flags & MSG_DONTWAIT)
+		queue->call_room = CALL_ENDS;
+	return 0;
 }
 
 /* There is no room: the call sleeps, or, where the socket does not block, ends. */
@@ -214,6 +219,8 @@ int BPF_PROG(wait_begun, struct sock *sk)
 	clocks_run(queue, now);
 	hold(queue, tp, NULL, 0, false, true, 0, now);
 	buffer_filled(queue, now, now);
+	if (queue->call_room != CALL_ENDS)
+		queue->call_room = CALL_SLEEPS;
 	return 0;
 }
 

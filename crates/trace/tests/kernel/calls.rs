@@ -19,13 +19,13 @@ const BTF: Need<'static> = Need::Path("/sys/kernel/btf/vmlinux");
 /// How long a program waited by its own clock, and how long of that it was awake and waited for a
 /// processor.
 #[derive(Clone, Copy)]
-struct Truth {
-    waited: Duration,
-    for_a_processor: Duration,
+pub struct Truth {
+    pub waited: Duration,
+    pub for_a_processor: Duration,
 }
 
 /// How long this thread has waited for a processor since it began.
-fn run_delay() -> Duration {
+pub fn run_delay() -> Duration {
     run_delay_of("thread-self")
 }
 
@@ -83,7 +83,7 @@ fn polling(socket: &mut TcpStream, mut bytes: &[u8]) -> Duration {
     waited
 }
 
-fn buffer_full(sends: &[Send]) -> Nanos {
+pub fn buffer_full(sends: &[Send]) -> Nanos {
     sends.iter().filter_map(|s| s.buffer).map(|full| full.sum()).sum()
 }
 
@@ -94,7 +94,7 @@ fn agrees(figure: Nanos, truth: Truth, what: &str) {
 }
 
 /// Within one in `part` below, and a twentieth above.
-fn agrees_within(part: u32, figure: Nanos, truth: Truth, what: &str) {
+pub fn agrees_within(part: u32, figure: Nanos, truth: Truth, what: &str) {
     let least = least(part, truth);
     let (figure, waited) = (Duration::from(figure), truth.waited);
     assert!((least..=waited + waited / 20).contains(&figure), "{what}: {figure:?} of {waited:?}, at least {least:?}");

@@ -6,6 +6,7 @@ mod calls;
 mod connects;
 mod counters;
 mod counting;
+mod cut_short;
 mod datagrams;
 mod delayed;
 mod equations;
