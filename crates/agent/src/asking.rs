@@ -124,6 +124,7 @@ mod tests {
             Event::Receive(Receive {
                 connection,
                 reader: Owner::default(),
+                thread: None,
                 first_seq: SeqNumber(1),
                 bytes: 30,
                 segments: 1,

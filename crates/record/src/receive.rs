@@ -117,6 +117,9 @@ pub struct Receive {
     pub connection: ConnectionId,
     /// Who read the last of them; pid 0 where no process did.
     pub reader: Owner,
+    /// Its thread, by the number that the kernel has for it outside of containers. `None` where no
+    /// process did, and in runs of earlier versions.
+    pub thread: Option<u32>,
     /// The sequence number of the first byte.
     pub first_seq: SeqNumber,
     /// How many bytes; what had come before is not among them.
@@ -178,6 +181,7 @@ columns! {
     Receive: "receives", "receive", blank = Receive {
         connection: ConnectionId::default(),
         reader: Owner::default(),
+        thread: None,
         first_seq: SeqNumber::default(),
         bytes: 0,
         segments: 0,
@@ -190,6 +194,7 @@ columns! {
     connection_id = connection, "its connection";
     pid = reader.pid, "process that read the last byte; 0 where it was not read", from "task_struct.tgid";
     comm = reader.comm, "name of its thread", from "task_struct.comm";
+    tid = thread, null "no process read it, or the run is of an earlier version", "number of that thread in the host's pid namespace", from "task_struct.pid";
     first_seq = first_seq, "TCP sequence number of the first byte";
     bytes = bytes, "new bytes: without those that were received before";
     segments = segments, "segments on the wire that it was made of", from "gso_segs";
@@ -217,6 +222,7 @@ mod tests {
         Receive {
             connection: ConnectionId(1),
             reader: Owner::default(),
+            thread: None,
             first_seq: SeqNumber(u32::MAX),
             bytes: 2,
             segments: 1,

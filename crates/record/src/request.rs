@@ -182,7 +182,7 @@ impl Components {
 #[serde(rename_all = "snake_case")]
 pub enum Join {
     /// Requests of its own are joined with this one: it was the only one that the program had open
-    /// when it asked.
+    /// when it asked, or the only one in the thread that did.
     Joined,
     /// It asked something that may have been for this request or for another, or what it asked was
     /// not seen to its end.

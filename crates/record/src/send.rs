@@ -13,6 +13,9 @@ pub struct Send {
     pub connection: ConnectionId,
     /// Who made it.
     pub owner: Owner,
+    /// Its thread, by the number that the kernel has for it outside of containers. `None` in runs
+    /// of earlier versions.
+    pub thread: Option<u32>,
     /// The sequence number of its first byte.
     pub first_seq: SeqNumber,
     /// How many bytes it wrote. Its last byte, `first_seq + bytes − 1`, is the one that is timed.
@@ -169,6 +172,7 @@ macro_rules! declare_state {
             connection_id = connection, "its connection";
             pid = owner.pid, "process that made the send", from "task_struct.tgid";
             comm = owner.comm, "name of its thread", from "task_struct.comm";
+            tid = thread, null "the run is of an earlier version", "number of that thread in the host's pid namespace", from "task_struct.pid";
             first_seq = first_seq, "TCP sequence number of the first byte";
             bytes = bytes, "bytes written; the last of them is the one that is timed";
             call_at_ns = stamps.call, null "calls are not timed, or its beginning was not seen", "the call that wrote it began", from "tcp_sendmsg_locked()";
@@ -301,6 +305,7 @@ impl Send {
         Self {
             connection: ConnectionId::default(),
             owner: Owner::default(),
+            thread: None,
             first_seq: SeqNumber::default(),
             bytes: 0,
             stamps: Stamps::sent_at(Instant::from_nanos(0)),
@@ -461,6 +466,7 @@ mod tests {
         Send {
             connection: ConnectionId(1),
             owner: Owner::default(),
+            thread: None,
             first_seq: SeqNumber(u32::MAX),
             bytes: 10,
             stamps,

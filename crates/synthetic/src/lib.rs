@@ -59,6 +59,7 @@ pub fn trace(connections: u64, sends: u64) -> Vec<Event> {
                 connection: ConnectionId(id),
                 owner: Owner { pid: 4_000 + id as u32, comm: Comm::from("curl") },
                 first_seq: SeqNumber((i * 16_384) as u32),
+                thread: None,
                 bytes: 16_384,
                 stamps: Stamps {
                     sched: Some(time(at + tcp)),
@@ -138,6 +139,7 @@ pub fn others(n: u64, late: u64) -> Vec<Event> {
         events.push(Event::Receive(Receive {
             connection: ConnectionId(id),
             reader: owner(id),
+            thread: None,
             first_seq: SeqNumber(i as u32),
             bytes: 1_448,
             segments: 2,
@@ -220,6 +222,7 @@ pub fn send() -> Send {
     Send {
         connection: ConnectionId(7),
         owner: Owner { pid: 4_321, comm: Comm::from("curl") },
+        thread: None,
         first_seq: SeqNumber(1),
         bytes: 100,
         stamps: Stamps {

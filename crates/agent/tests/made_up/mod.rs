@@ -142,6 +142,7 @@ fn requests(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
             Event::Receive(Receive {
                 connection,
                 reader: Owner::default(),
+                thread: None,
                 first_seq,
                 bytes: 30,
                 segments: 1,

@@ -140,6 +140,7 @@ pub fn run(root: &Path, number: u64, hour: u64, size: Size) {
             .event(&Event::Send(Send {
                 connection: ConnectionId(u64::MAX - s % size.connections),
                 owner: Owner { pid: 100, comm: Comm::from(if draw.is_multiple_of(3) { "nginx" } else { "worker" }) },
+                thread: None,
                 first_seq: SeqNumber(s as u32),
                 bytes: (draw % 16_384) as u32,
                 stamps: Stamps {
@@ -279,6 +280,7 @@ pub fn others(root: &Path, number: u64, hour: u64, n: u64) {
             .event(&Event::Receive(Receive {
                 connection: id,
                 reader: owner,
+                thread: None,
                 first_seq,
                 bytes: (draw % 16_384) as u32,
                 segments: 1,

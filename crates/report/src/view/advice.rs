@@ -670,6 +670,7 @@ mod tests {
                 summary.add(&Event::Receive(Receive {
                     connection: ConnectionId(1),
                     reader: Owner::default(),
+                    thread: None,
                     first_seq: SeqNumber(at as u32),
                     bytes: 1,
                     segments: 1,

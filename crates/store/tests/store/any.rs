@@ -109,6 +109,7 @@ pub fn receive() -> impl Strategy<Value = Receive> {
         |(connection, reader, n, segments, t, out_of_order)| Receive {
             connection: ConnectionId(connection),
             reader,
+            thread: Some(n[4]).filter(|thread| thread % 2 == 0),
             first_seq: SeqNumber(n[0]),
             bytes: n[1],
             segments,
@@ -252,6 +253,7 @@ pub fn send() -> impl Strategy<Value = Send> {
             Send {
                 connection: ConnectionId(id),
                 owner,
+                thread: Some(seq).filter(|_| alone),
                 first_seq: SeqNumber(seq),
                 bytes,
                 stamps,

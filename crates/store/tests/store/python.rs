@@ -231,6 +231,7 @@ fn check_the_rest(reader: &str, modules: &str) {
         let receive = Receive {
             connection: id,
             reader: owner,
+            thread: None,
             first_seq: SeqNumber(0),
             bytes: 10,
             segments: 2,

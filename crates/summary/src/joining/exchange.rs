@@ -5,6 +5,8 @@ use record::{
     Waits,
 };
 
+use super::threads::Threads;
+
 /// An ACK that comes this much later than the minimum RTT was probably delayed by the peer: delayed
 /// ACKs are sent after 40 ms (Linux, at the least) to 500 ms (RFC 9293, section 3.8.6.3).
 const DELAYED_ACK: Nanos = Nanos::from_millis(35);
@@ -31,6 +33,8 @@ pub(super) struct Exchange {
     /// Bytes among them without a report of their arrival.
     untold: bool,
     pub owner: Owner,
+    /// Who read and wrote it.
+    pub threads: Threads,
     /// How long the program waited for room in the send buffer between its writes, by what held the
     /// queue.
     full: Waits,
@@ -111,6 +115,7 @@ impl Exchange {
         m.left = send.stamps.driver;
         m.acked = send.stamps.ack;
         self.owner = send.owner;
+        self.threads.add(send.thread);
     }
 
     pub fn add_receive(&mut self, receive: &Receive) {
@@ -129,6 +134,9 @@ impl Exchange {
         self.first_read = earlier(self.first_read, receive.stamps.read);
         self.taken = later(self.taken, receive.stamps.tcp_rx);
         m.read = later(m.read, receive.stamps.read);
+        if receive.stamps.read.is_some() {
+            self.threads.add(receive.thread);
+        }
         if receive.reader.pid != 0 {
             self.owner = receive.reader;
         }

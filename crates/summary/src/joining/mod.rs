@@ -21,6 +21,7 @@
 
 mod exchange;
 mod heads;
+mod threads;
 mod upstream;
 
 use std::collections::{HashMap, VecDeque};
@@ -33,6 +34,7 @@ use record::{
 
 use exchange::Exchange;
 use heads::Heads;
+use threads::Threads;
 use upstream::{Asked, Division, Programs, Served};
 
 /// How long after the end of its connection an exchange is kept open: a program may still read.
@@ -182,7 +184,8 @@ impl Requests {
                         self.unsolicited += 1;
                         // The request came before the trace, or there is none.
                         let (connection, ended) = (send.connection, Some(send.stamps.send));
-                        let unseen = Served { connection, began: accepted, read: None, ended };
+                        let threads = Threads::of(send.thread);
+                        let unseen = Served { connection, threads, began: accepted, read: None, ended };
                         return self
                             .programs
                             .iter_mut()
@@ -407,6 +410,7 @@ impl Requests {
         let m = &exchange.moments;
         Asked {
             remote: ends.1,
+            threads: exchange.threads,
             began: m.connecting.or(m.sent),
             written: m.written,
             ready: m.ready,
@@ -429,7 +433,7 @@ impl Requests {
 /// An exchange that a program answers. As long as it has written nothing, the answer is to come.
 fn answered(connection: ConnectionId, exchange: &Exchange) -> Served {
     let Moments { read, written, .. } = exchange.moments;
-    Served { connection, began: exchange.first_read, read, ended: written }
+    Served { connection, threads: exchange.threads, began: exchange.first_read, read, ended: written }
 }
 
 #[cfg(test)]

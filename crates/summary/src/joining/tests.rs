@@ -48,6 +48,7 @@ fn receive(id: ConnectionId, first: u32, bytes: u32, times: [u64; 3]) -> Event {
     Event::Receive(Receive {
         connection: id,
         reader: Owner::default(),
+        thread: None,
         first_seq: SeqNumber(first),
         bytes,
         segments: 1,

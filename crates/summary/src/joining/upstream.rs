@@ -2,10 +2,11 @@
 //!
 //! **Does:** a request of the program's own is for one that it answers where that is the only one
 //! that the program had open when it asked: it had read some of it, and had not written the last of
-//! its answer. What it then waited for, it waited for on behalf of that request.
+//! its answer; or the only one in the thread that asked, of a program that works on each request in
+//! one thread ([`WaysOfWork`]). What it then waited for, it waited for on behalf of that request.
 //!
-//! **Does not:** guess. Where several were open, each of them may be the one, and nothing is joined
-//! with any of them; likewise where something was missed.
+//! **Does not:** guess. Where several were open and threads do not tell, each of them may be the
+//! one, and nothing is joined with any of them; likewise where something was missed.
 //!
 //! **Guarantees:** pure; bounded memory for each program, and a bounded number of programs.
 
@@ -13,6 +14,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
 use record::{Component, Components, ConnectionId, Instant, Join, Monotonic, Nanos, Upstream};
+
+use super::threads::{Threads, WaysOfWork};
 
 type Moment = Instant<Monotonic>;
 
@@ -26,6 +29,7 @@ const PROGRAMS: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub connection: ConnectionId,
+    pub threads: Threads,
     /// It had read the first of it.
     pub began: Option<Moment>,
     /// It had read all of it.
@@ -38,6 +42,7 @@ pub(super) struct Served {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub remote: SocketAddr,
+    pub threads: Threads,
     /// The first write, or the SYN before it.
     pub began: Option<Moment>,
     /// The last write.
@@ -122,9 +127,25 @@ impl Served {
     }
 }
 
+/// Whether what a thread asked is for `served`, where `others` were open too: `None` where that is
+/// not certain.
+fn is_for(asked: Threads, served: &Served, mut others: impl Iterator<Item = Threads>) -> Option<bool> {
+    let others_too = others.any(|other| asked.is_same(other));
+    match (asked.is_same(served.threads), others_too) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ => None,
+    }
+}
+
 /// What the program asked for `served`: `None` where that is not certain. `others` are those that
 /// it answered meanwhile, and may have `served` among them.
-fn asked_for<'a>(served: &Served, others: &[Served], asked: impl Iterator<Item = &'a Asked>) -> Option<Vec<&'a Asked>> {
+fn asked_for<'a>(
+    served: &Served,
+    others: &[Served],
+    by_thread: bool,
+    asked: impl Iterator<Item = &'a Asked>,
+) -> Option<Vec<&'a Asked>> {
     let (began, ended) = served.began.zip(served.ended)?;
     let mut own = Vec::new();
     for one in asked {
@@ -138,7 +159,11 @@ fn asked_for<'a>(served: &Served, others: &[Served], asked: impl Iterator<Item =
             let is_same = other.connection == served.connection && other.began == served.began;
             !is_same && other.may_be_open(from, to)
         };
-        if from < began || one.ended.is_none() || one.overlapping || others.iter().any(is_another) {
+        let mut others = others.iter().filter(|other| is_another(other)).map(|other| other.threads).peekable();
+        if others.peek().is_some() && !is_for(one.threads, served, others).filter(|_| by_thread)? {
+            continue;
+        }
+        if from < began || one.ended.is_none() || one.overlapping {
             return None;
         }
         own.push(one);
@@ -194,6 +219,7 @@ struct Program {
     forgotten: Option<Moment>,
     /// It has asked something.
     asks: bool,
+    work: WaysOfWork,
     /// Not all that it does is known.
     blind: bool,
 }
@@ -260,9 +286,9 @@ impl Programs {
 
     /// The request on this connection is over.
     pub fn asked(&mut self, connection: ConnectionId, asked: Asked) {
-        if let Some(program) = self.over(connection)
-            && let Some(oldest) = program.asked.keep(asked)
-        {
+        let Some(program) = self.over(connection) else { return };
+        program.work.asked(asked.threads);
+        if let Some(oldest) = program.asked.keep(asked) {
             program.forget(oldest.ended);
         }
     }
@@ -280,6 +306,7 @@ impl Programs {
         let program = self.over(served.connection)?;
         let withheld = (Upstream { join: Join::Withheld, ..Upstream::default() }, Nanos::ZERO);
         let asks = program.asks;
+        program.judge(&served);
         program.keep_served(served);
         let program = &*program;
         if !asks {
@@ -291,7 +318,8 @@ impl Programs {
         let (from, to) = served.began.zip(served.ended)?;
         let others = program.served.since(from).chain(open.0).filter(|other| other.may_be_open(from, to));
         let others: Vec<Served> = others.copied().collect();
-        Some(match asked_for(&served, &others, program.asked.since(from).chain(open.1)) {
+        let by_thread = program.work.by_thread();
+        Some(match asked_for(&served, &others, by_thread, program.asked.since(from).chain(open.1)) {
             None => withheld,
             Some(own) if own.is_empty() => (Upstream::default(), Nanos::ZERO),
             Some(own) => waited(&served, &own, application),
@@ -307,6 +335,13 @@ impl Programs {
 }
 
 impl Program {
+    /// What this request shows of how the program works, beside those that ended before.
+    fn judge(&mut self, served: &Served) {
+        let Some((from, to)) = served.began.zip(served.ended) else { return };
+        let was_open = |other: &&Served| other.began.is_some_and(|began| began <= to) && other.ended.is_some();
+        self.work.answered(served.threads, self.served.since(from).filter(was_open).map(|other| other.threads));
+    }
+
     fn keep_served(&mut self, served: Served) {
         if let Some(oldest) = self.served.keep(served) {
             self.forget(oldest.ended);

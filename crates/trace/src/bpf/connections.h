@@ -112,8 +112,10 @@ static __always_inline struct slot *slot_open(struct row *row, struct queue *que
 		name_of(FIELD(bpf_get_current_task_btf(), group_leader), slot->record.comm);
 	else if (!(config.flags & CONFIG_NO_RECORDS))
 		name_of(bpf_get_current_task_btf(), slot->record.comm);
-	if (!(config.flags & CONFIG_NO_RECORDS))
+	if (!(config.flags & CONFIG_NO_RECORDS)) {
+		slot->record.thread = FIELD(bpf_get_current_task_btf(), pid);
 		state_read(&slot->record.state, tp, &sender);
+	}
 	queue->last_key = slot->key;
 	barrier();
 	queue->tail = tail + 1;

@@ -111,7 +111,7 @@ struct send_record {
 	/* Not 0: no ACK was seen, and for so many microseconds by `ack` nothing of the connection
 	 * was acknowledged, since the send was made. */
 	__u32 idle;
-	__u32 pad_idle;
+	__u32 thread; /* that made it, by the kernel's own number */
 };
 SHARED(struct send_record);
 

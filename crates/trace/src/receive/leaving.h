@@ -13,7 +13,7 @@ struct walk {
 	__u32 buffer_used;
 	__u32 last; /* all that is left, read or not */
 	__u32 foreign; /* by a process that is not of the target */
-	__u32 pad;
+	__u32 thread;
 	char comm[16];
 };
 
@@ -72,6 +72,7 @@ static __always_inline void record_begin(struct receive_record *record, const st
 		return;
 	record->read = walk->now;
 	record->pid = walk->pid;
+	record->thread = walk->thread;
 	__builtin_memcpy(record->comm, walk->comm, sizeof(record->comm));
 }
 

@@ -11,6 +11,7 @@ pub(crate) fn receive(raw: &RawReceive) -> Receive {
     Receive {
         connection: ConnectionId(raw.cookie),
         reader: Owner { pid: raw.pid, comm: Comm(raw.comm) },
+        thread: (raw.thread != 0).then_some(raw.thread),
         first_seq: SeqNumber(arrival.first),
         bytes: arrival.end.wrapping_sub(arrival.first),
         segments: arrival.segments,
@@ -80,10 +81,11 @@ mod tests {
     fn every_figure_is_read_from_its_own_field() {
         let mut of = a_receive();
         (of.pid, of.comm[0], of.buffer, of.buffer_used) = (3, b'x', 131_072, 65_536);
-        (of.arrival.segments, of.arrival.queued, of.arrival.driver_rx) = (4, 5, 90);
+        (of.arrival.segments, of.arrival.queued, of.arrival.driver_rx, of.thread) = (4, 5, 90, 6);
         of.arrival.flags = ARRIVAL_OUT_OF_ORDER as _;
         let r = receive(&of);
         assert_eq!((r.reader.pid, r.reader.comm.to_string(), r.segments, r.queued), (3, "x".into(), 4, 5));
+        assert_eq!(r.thread, Some(6));
         assert_eq!(
             (r.buffer, r.buffer_used, r.first_seq, r.out_of_order),
             (131_072, 65_536, SeqNumber(u32::MAX), true)
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_cut_receive_is_truncated() {
-        let cut = raw::<RawReceive>(&a_receive().as_bytes()[..87]);
-        assert_eq!(cut, Err(DecodeError::Truncated { have: 87, need: 88 }));
+        let cut = raw::<RawReceive>(&a_receive().as_bytes()[..95]);
+        assert_eq!(cut, Err(DecodeError::Truncated { have: 95, need: 96 }));
     }
 }

@@ -168,6 +168,7 @@ int BPF_PROG(copied, struct sock *sk)
 		return 0;
 	walk_begin(&walk, sk, tp);
 	walk.pid = current_pid();
+	walk.thread = FIELD(bpf_get_current_task_btf(), pid);
 	followed = row_at(row->followed);
 	walk.foreign = followed && followed->cookie == row->cookie && !used_by(followed, walk.pid, tp);
 	bpf_get_current_comm(walk.comm, sizeof(walk.comm));

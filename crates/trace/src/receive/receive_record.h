@@ -47,6 +47,8 @@ struct receive_record {
 	__u32 buffer;
 	__u32 buffer_used;
 	char comm[16];
+	__u32 thread; /* that read it, by the kernel's own number */
+	__u32 pad;
 };
 SHARED(struct receive_record);
 

@@ -107,6 +107,7 @@ pub(crate) fn send(raw: &RawSend, tick: Nanos) -> Result<Send, DecodeError> {
     Ok(Send {
         connection: ConnectionId(raw.cookie),
         owner: Owner { pid: raw.pid, comm: Comm(raw.comm) },
+        thread: (raw.thread != 0).then_some(raw.thread),
         first_seq: SeqNumber(raw.first_seq),
         bytes: raw.bytes,
         stamps: Stamps {
@@ -306,10 +307,11 @@ mod tests {
         raw.full_waits[WaitReason::Cork as usize] = 1;
         (raw.sched_span, raw.driver_span, raw.ack_span, raw.alone) = (15, 16, 17, 1);
         raw.comm[..4].copy_from_slice(b"curl");
+        raw.thread = 18;
         let s = send(&raw, TICK).unwrap();
         assert_eq!((s.connection, s.owner), (ConnectionId(2), Owner { pid: 1, comm: Comm::from("curl") }));
         assert_eq!((s.first_seq, s.bytes, s.retransmissions), (SeqNumber(10), 11, 14));
-        assert_eq!(s.ack_alone, Some(true));
+        assert_eq!((s.ack_alone, s.thread), (Some(true), Some(18)));
         let stamps = [s.stamps.call, Some(s.stamps.send), s.stamps.sched, s.stamps.driver, s.stamps.ack];
         assert_eq!(stamps.map(|at| at.map(Instant::as_nanos)), [30, 40, 50, 60, 70].map(Some));
         let errors = [s.stamps.sched_error, s.stamps.driver_error, s.stamps.ack_error];

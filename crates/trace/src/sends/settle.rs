@@ -65,6 +65,7 @@ mod tests {
         Send {
             connection: ConnectionId(1),
             owner: Owner::default(),
+            thread: None,
             first_seq: SeqNumber(0),
             bytes: 1,
             stamps: Stamps {

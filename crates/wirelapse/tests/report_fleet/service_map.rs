@@ -125,6 +125,7 @@ impl Host {
             self.event(Event::Send(Send {
                 connection: id,
                 owner: Owner { pid: 100, comm: Comm::from(end.comm) },
+                thread: None,
                 first_seq: SeqNumber(number as u32),
                 bytes: 1000,
                 stamps: Stamps {

@@ -26,7 +26,8 @@ const UPSTREAM: &str = "import socketserver,time\n\
     server.serve_forever()\n";
 
 /// Asks the same of the upstream on a connection of its own for each client, works for 3 ms, and
-/// tells the port of the client and how long it waited, in nanoseconds.
+/// tells the port of the client, how long it waited, in nanoseconds, and for how many milliseconds
+/// it asked.
 const PROXIES: &str = "import socket,socketserver,sys,time\n\
     class Pass(socketserver.BaseRequestHandler):\n \
      def handle(self):\n  \
@@ -38,12 +39,32 @@ const PROXIES: &str = "import socket,socketserver,sys,time\n\
        answer=upstream.recv(2000,socket.MSG_WAITALL)\n   \
        waited=time.monotonic_ns()-began\n   \
        self.request.sendall(answer)\n   \
-       sys.stdout.write(f'{self.client_address[1]} {waited}\\n')\n   \
+       sys.stdout.write(f'{self.client_address[1]} {waited} {int(asked)}\\n')\n   \
        sys.stdout.flush()\n\
     class Server(socketserver.ThreadingTCPServer): daemon_threads=True\n\
     server=Server(('127.0.0.1',0),Pass)\n\
     print(server.server_address[1],flush=True)\n\
     server.serve_forever()\n";
+
+/// The same in an event loop.
+const LOOPS: &str = "import asyncio,sys,time\n\
+    async def serve(client,to):\n \
+     upstream,ask=await asyncio.open_connection('127.0.0.1',int(sys.argv[1]))\n \
+     while asked := await client.read(4):\n  \
+      await asyncio.sleep(.003)\n  \
+      began=time.monotonic_ns()\n  \
+      ask.write(asked)\n  \
+      answer=await upstream.readexactly(2000)\n  \
+      waited=time.monotonic_ns()-began\n  \
+      to.write(answer)\n  \
+      sys.stdout.write(f'{to.get_extra_info(\"peername\")[1]} {waited} {int(asked)}\\n')\n  \
+      sys.stdout.flush()\n \
+     to.close()\n\
+    async def main():\n \
+     server=await asyncio.start_server(serve,'127.0.0.1',0)\n \
+     print(server.sockets[0].getsockname()[1],flush=True)\n \
+     await server.serve_forever()\n\
+    asyncio.run(main())\n";
 
 /// What a proxy waits for at least, of which a sleep is a part.
 const MILLI: u64 = 1_000_000;
@@ -76,21 +97,24 @@ impl Drop for Program {
     }
 }
 
+/// What a proxy says of a request: how long it waited, and at least had to, nanoseconds.
+type Told = (u64, u64);
+
 /// What was seen of a proxy with so many clients at once.
 struct Seen {
     lines: Vec<Value>,
     /// What `report` says of the run.
     report: String,
-    /// How long the proxy itself says that it waited, by the port of the client.
-    told: HashMap<u16, Vec<u64>>,
+    /// How long the proxy itself says that it waited, and what for, by the port of the client.
+    told: HashMap<u16, Vec<Told>>,
     proxy: u32,
     upstream: u16,
 }
 
 /// Traces the proxy, and the upstream where `both`, while each client makes so many requests.
-fn traced(both: bool, clients: u64, times: usize) -> Seen {
+fn traced(script: &str, both: bool, clients: u64, times: usize) -> Seen {
     let upstream = Program::start(UPSTREAM, &[]);
-    let mut proxy = Program::start(PROXIES, &[upstream.port.to_string()]);
+    let mut proxy = Program::start(script, &[upstream.port.to_string()]);
     let run = tempfile::tempdir().unwrap();
     let run = run.path().join("run");
     let pids = [&proxy, &upstream].map(|program| program.process.id().to_string());
@@ -118,12 +142,12 @@ fn traced(both: bool, clients: u64, times: usize) -> Seen {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let mut told = HashMap::<u16, Vec<u64>>::new();
+    let mut told = HashMap::<u16, Vec<Told>>::new();
     for _ in 0..clients as usize * times {
         let mut line = String::new();
         proxy.said.read_line(&mut line).unwrap();
-        let (client, waited) = line.trim().split_once(' ').unwrap();
-        told.entry(client.parse().unwrap()).or_default().push(waited.parse().unwrap());
+        let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        told.entry(words[0] as u16).or_default().push((words[1], words[2] * MILLI));
     }
     signal(&trace, libc::SIGINT);
     let out = trace.wait_with_output().unwrap();
@@ -137,7 +161,7 @@ fn traced(both: bool, clients: u64, times: usize) -> Seen {
 
 impl Seen {
     /// The requests that the proxy answered, with what it told of each, in their order.
-    fn proxied(&self) -> Vec<(&Value, u64)> {
+    fn proxied(&self) -> Vec<(&Value, Told)> {
         let of = |kind: &'static str| self.lines.iter().filter(move |line| line["kind"] == kind);
         let clients: HashMap<&Value, u16> = of("connection")
             .map(|line| (&line["connection_id"], line["remote_port"].as_u64().unwrap() as u16))
@@ -149,7 +173,7 @@ impl Seen {
         // the last.
         let mut left = self.told.clone();
         let of = |line: &Value| clients[&line["connection_id"]];
-        let told: Vec<u64> =
+        let told: Vec<Told> =
             requests.iter().rev().map(|line| left.get_mut(&of(line)).unwrap().pop().unwrap()).collect();
         requests.into_iter().zip(told.into_iter().rev()).collect()
     }
@@ -164,15 +188,15 @@ impl Seen {
 
     /// Those that are joined: each with the upstream, and waits that the proxy knows of.
     #[track_caller]
-    fn joined(&self, both: bool) -> Vec<(&Value, u64)> {
+    fn joined(&self, both: bool) -> Vec<(&Value, Told)> {
         let mut requests = self.proxied();
         requests.retain(|(line, _)| line["upstream_join"] == "joined");
-        for (line, told) in &requests {
+        for (line, (waited, least)) in &requests {
             let ns = |key: &str| line[key].as_u64().unwrap_or_else(|| panic!("no {key}: {line}"));
             assert_eq!((ns("upstream_requests"), &line["upstream_both_ends"]), (1, &both.into()), "{line}");
             assert_eq!(line["upstream_remote"], format!("127.0.0.1:{}", self.upstream), "{line}");
             // A sleep is never shorter than it is to be.
-            assert!((SLEEPS * MILLI..=*told).contains(&ns("upstream_ns")), "{told}: {line}");
+            assert!((*least..=*waited).contains(&ns("upstream_ns")), "{least} to {waited}: {line}");
             assert!(ns("application_ns") >= 3 * MILLI, "what the proxy does itself: {line}");
             assert!(ns("upstream_program_ns") + ns("upstream_network_ns") <= ns("upstream_ns"), "{line}");
             // But for what the program that was asked takes to acknowledge.
@@ -194,7 +218,7 @@ fn a_proxy_with_one_client_waited_as_long_as_it_says_itself() {
     tier::needs!(Need::Root, BTF, PYTHON);
     let _turn = turn();
     let times = 25;
-    let seen = traced(false, 1, times);
+    let seen = traced(PROXIES, false, 1, times);
     let n = times as u64 - seen.unseen(1, times);
     assert_eq!(seen.joined(false).len() as u64, n, "{:#?}", seen.proxied());
     let figures = seen.figures();
@@ -218,7 +242,7 @@ fn an_upstream_that_is_traced_too_is_named_with_its_own_time() {
     tier::needs!(Need::Root, BTF, PYTHON);
     let _turn = turn();
     let times = 25;
-    let seen = traced(true, 1, times);
+    let seen = traced(PROXIES, true, 1, times);
     let n = times as u64 - seen.unseen(1, times);
     assert_eq!(seen.joined(true).len() as u64, n, "{:#?}", seen.proxied());
     assert_eq!(seen.figures()["both_ends"].as_u64(), Some(n));
@@ -234,7 +258,7 @@ fn of_clients_at_once_only_what_is_certain_is_joined() {
     let _turn = turn();
     for both in [false, true] {
         let (clients, times) = (8, 20);
-        let seen = traced(both, clients, times);
+        let seen = traced(LOOPS, both, clients, times);
         let all = clients * times as u64 - seen.unseen(clients, times);
         let joined = seen.joined(both).len() as u64;
         let figures = seen.figures();
@@ -247,6 +271,25 @@ fn of_clients_at_once_only_what_is_certain_is_joined() {
             n("withheld"),
             n("requests")
         );
+        assert!(seen.report.contains(&said), "{said}: {}", seen.report);
+    }
+}
+
+/// As many as that show first how the proxy works are not joined.
+#[test]
+fn of_clients_at_once_each_thread_of_a_proxy_is_joined_with_what_it_asked() {
+    tier::needs!(Need::Root, BTF, PYTHON);
+    let _turn = turn();
+    for both in [false, true] {
+        let (clients, times) = (8, 20);
+        let seen = traced(PROXIES, both, clients, times);
+        let all = clients * times as u64 - seen.unseen(clients, times);
+        let joined = seen.joined(both).len() as u64;
+        let figures = seen.figures();
+        let n = |key: &str| figures[key].as_u64().unwrap();
+        assert_eq!((n("joined"), n("joined") + n("withheld") + n("nothing")), (joined, n("requests")), "{figures}");
+        assert!(joined > all / 2 && n("nothing") == 0, "{figures}");
+        let said = format!("{joined} of {} requests to this program, joined with what it asked others", n("requests"));
         assert!(seen.report.contains(&said), "{said}: {}", seen.report);
     }
 }

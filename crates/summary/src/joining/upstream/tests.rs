@@ -1,4 +1,5 @@
 use super::super::Requests;
+use super::super::threads::ENOUGH;
 use super::*;
 use record::{
     Arrival, Connection, Event, Lost, Opening, Owner, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps,
@@ -20,6 +21,8 @@ fn owner(pid: u32) -> Owner {
 struct Scene {
     events: Vec<(u64, Event)>,
     opened: HashSet<u64>,
+    /// That reads and writes from here on.
+    thread: Option<u32>,
 }
 
 impl Scene {
@@ -56,6 +59,7 @@ impl Scene {
                 first_seq: SeqNumber(when as u32),
                 bytes: 10,
                 owner: owner(pid),
+                thread: self.thread,
                 stamps: Stamps {
                     sched: Some(at(when)),
                     driver: Some(at(when)),
@@ -75,6 +79,7 @@ impl Scene {
             Event::Receive(Receive {
                 connection: ConnectionId(id),
                 reader: owner(pid),
+                thread: self.thread,
                 first_seq: SeqNumber(when as u32),
                 bytes: 10,
                 segments: 1,
@@ -393,4 +398,107 @@ fn drawn_concurrency_is_never_joined_wrongly() {
         }
     }
     assert!(joined > 1_000 && withheld > 1_000 && alone > 200, "{joined} joined, {withheld} withheld, {alone} alone");
+}
+
+/// How a program that has several requests open at once spreads them over its threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Work {
+    /// Each in one of a pool, which has no other meanwhile.
+    Pool,
+    /// All of them in one.
+    Loop,
+    /// Whatever is to be done next in whichever of four is free.
+    Passed,
+    /// They are read and answered in a pool, and others ask for them.
+    Helped,
+}
+
+/// A program with six clients. For each request it asks another program once.
+fn spread(draw: &mut Draw, work: Work) -> (Scene, Truth) {
+    let (mut scene, mut truth) = (Scene::default(), Truth::default());
+    for client in 1..=6 {
+        let mut now = draw.below(20 * MS);
+        for _ in 0..30 {
+            let read = now + 10_000 + draw.below(2 * MS);
+            let from = read + 10_000 + draw.below(2 * MS);
+            let to = from + 20_000 + draw.below(20 * MS);
+            let written = to + 10_000 + draw.below(2 * MS);
+            let mut thread = |helper: bool| match work {
+                Work::Loop => 1,
+                Work::Passed => 1 + draw.below(4) as u32,
+                Work::Helped if helper => 100 + client as u32,
+                Work::Pool | Work::Helped => client as u32,
+            };
+            scene.open(client, Opening::Accepted);
+            scene.open(100 + client, Opening::Connected);
+            scene.thread = Some(thread(false));
+            scene.received(client, PROXY, read);
+            scene.thread = Some(thread(true));
+            scene.sent(100 + client, PROXY, from, from + 10_000);
+            scene.thread = Some(thread(true));
+            scene.received(100 + client, PROXY, to);
+            scene.thread = Some(thread(false));
+            scene.sent(client, PROXY, written, written + 1_000);
+            truth.insert((ConnectionId(client), read), vec![(from, to)]);
+            now = written + 20_000;
+        }
+    }
+    (scene, truth)
+}
+
+/// How many of a program's requests are joined: each of them with what was asked for it, and for
+/// none it is said that nothing was.
+fn rightly_joined(seed: u64, work: Work) -> usize {
+    let (scene, truth) = spread(&mut Draw(seed), work);
+    let requests = scene.served_requests();
+    let joined: Vec<_> = requests.iter().filter(|r| r.upstream.is_some_and(|u| u.join == Join::Joined)).collect();
+    for request in &joined {
+        let (from, to) = truth[&(request.connection, request.moments.read.unwrap().as_nanos())][0];
+        assert_eq!(request.components.unwrap().upstream, Some(Nanos(to - 1_000 - from)), "{work:?}: {request:?}");
+        assert_eq!(request.upstream.unwrap().requests, 1);
+    }
+    let nothing = |request: &&Request| request.upstream.is_some_and(|u| u.join == Join::Nothing);
+    assert_eq!(requests.iter().filter(nothing).count(), 0, "{work:?}, seed {seed}");
+    joined.len()
+}
+
+#[test]
+fn a_thread_that_works_on_one_request_asks_for_that_one() {
+    for seed in 0..20 {
+        let joined = rightly_joined(seed, Work::Pool);
+        assert!(joined >= 180 - 2 * ENOUGH as usize, "{joined} of 180, seed {seed}");
+    }
+}
+
+#[test]
+fn threads_of_an_event_loop_or_that_pass_work_around_tell_nothing() {
+    for work in [Work::Loop, Work::Passed, Work::Helped] {
+        for seed in 0..40 {
+            // But for those that were alone.
+            let joined = rightly_joined(seed, work);
+            assert!(joined < 20, "{work:?}: {joined} of 180, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn one_request_in_two_threads_contradicts_for_good() {
+    let mut ways = WaysOfWork::default();
+    let (one, two) = (Threads::of(Some(1)), Threads::of(Some(2)));
+    for _ in 0..ENOUGH {
+        assert!(!ways.by_thread());
+        ways.answered(one, [two].into_iter());
+    }
+    assert!(ways.by_thread());
+    ways.answered(one, std::iter::empty());
+    ways.asked(two);
+    assert!(ways.by_thread());
+    let mut several = one;
+    several.add(Some(2));
+    ways.answered(several, [two].into_iter());
+    assert!(!ways.by_thread());
+    let mut ways = WaysOfWork::default();
+    ways.answered(one, [one].into_iter());
+    (0..2 * ENOUGH).for_each(|_| ways.answered(one, [two].into_iter()));
+    assert!(!ways.by_thread(), "two in one thread");
 }
