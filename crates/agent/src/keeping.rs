@@ -6,7 +6,7 @@ use std::path::Path;
 use record::ClockReading;
 use record::histogram::Series;
 use record::{Connection, ConnectionId, Coverage, Event, Instant, Lost, Monotonic, Nanos, Provenance, Ratio, Utc};
-use store::rotating::{Limits, Rotating, Stored};
+use store::rotating::{self, Limits, Rotating, Stored};
 use store::{HistogramRow, Named};
 
 use crate::config::{Place, Store};
@@ -249,10 +249,16 @@ impl Keeper {
     fn make_room(&mut self, now: Utc) {
         // What waits to be uploaded is wanted whatever its age.
         let age = if self.streams() { None } else { self.settings.keep };
-        let (most, last) = (self.settings.max_bytes, self.stored().last().map_or(0, |run| run.bytes));
-        let open = (most / ROOM_FOR_OPEN).max(2 * last + last / 4);
-        let limits = Limits { age, bytes: Some(most.saturating_sub(open)) };
-        match self.rotating.keep(limits, now.0 / 1_000_000) {
+        let most = self.settings.max_bytes;
+        let room = |stored: &[Stored]| {
+            let last = stored.last().map_or(0, |run| run.bytes);
+            most.saturating_sub((most / ROOM_FOR_OPEN).max(2 * last + last / 4))
+        };
+        let removed = self
+            .rotating
+            .stored()
+            .and_then(|stored| rotating::keep(&stored, Limits { age, bytes: Some(room(&stored)) }, now.0 / 1_000_000));
+        match removed {
             Ok(removed) => {
                 let outcome = if self.streams() { Outcome::RunsDropped } else { Outcome::RunsRemoved };
                 if removed.runs > 0 {
@@ -343,7 +349,7 @@ mod tests {
         let (runs, removed) = (counts.of(To::Store, Outcome::Runs), counts.of(To::Store, Outcome::RunsRemoved));
         assert_eq!(runs, 86_400 / 600 - 1);
         assert_eq!(keeper.stored().len() as u64, runs - removed);
-        assert!(removed > 0 && keeper.stored().iter().all(|run| store::rotating::is_finished(&run.path)));
+        assert!(removed > 0 && keeper.stored().iter().all(|run| rotating::is_finished(&run.path)));
         // Of these runs alone: other tests of this process have descriptors too.
         let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
         let files: Vec<_> = descriptors.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok()).collect();
@@ -491,7 +497,7 @@ mod tests {
         keeper.turn(at(1001), none.0, none.1);
         keeper.interval_of(at(1001).at, Nanos(S), &added(3), &mut |_| Named::default());
         assert!(keeper.end(at(1002).at, none.0, none.1));
-        assert!(keeper.stored().iter().any(|run| store::rotating::is_finished(&run.path)));
+        assert!(keeper.stored().iter().any(|run| rotating::is_finished(&run.path)));
         assert_eq!(counts.news(), ["the writing of runs succeeds again"]);
     }
 }

@@ -214,28 +214,32 @@ impl Rotating {
         stored.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(stored)
     }
+}
 
-    /// Removes the runs that `limits` leave no room for, oldest first. `now_s` is Unix time in
-    /// seconds.
-    ///
-    /// # Errors
-    /// [`Error::Read`], and [`Error::Keep`] where a run cannot be removed.
-    pub fn keep(&self, limits: Limits, now_s: u64) -> Result<Removed, Error> {
-        let stored = self.stored()?;
-        let mut bytes: u64 = stored.iter().map(|run| run.bytes).sum();
-        let mut removed = Removed::default();
-        for run in stored {
-            let old = limits.age.is_some_and(|age| now_s.saturating_sub(run.written_s) > age.0 / 1_000_000_000);
-            if !old && limits.bytes.is_none_or(|most| bytes <= most) {
-                continue;
-            }
-            remove(&run.path)?;
-            bytes -= run.bytes;
-            removed.runs += 1;
-            removed.bytes += run.bytes;
+/// Removes those of `stored`, as [`Rotating::stored`] gave them, that `limits` leave no room for,
+/// oldest first. What is gone meanwhile takes no room. `now_s` is Unix time in seconds.
+///
+/// # Errors
+/// [`Error::Keep`] where a run cannot be removed.
+pub fn keep(stored: &[Stored], limits: Limits, now_s: u64) -> Result<Removed, Error> {
+    let mut bytes: u64 = stored.iter().map(|run| run.bytes).sum();
+    let mut removed = Removed::default();
+    for run in stored {
+        let old = limits.age.is_some_and(|age| now_s.saturating_sub(run.written_s) > age.0 / 1_000_000_000);
+        if !old && limits.bytes.is_none_or(|most| bytes <= most) {
+            continue;
         }
-        Ok(removed)
+        bytes -= run.bytes;
+        match remove(&run.path) {
+            Err(Error::Keep { why, .. }) if why.kind() == io::ErrorKind::NotFound => {}
+            done => {
+                done?;
+                removed.runs += 1;
+                removed.bytes += run.bytes;
+            }
+        }
     }
+    Ok(removed)
 }
 
 /// Removes a run whole, and the folder of its date where that is empty then.
@@ -469,13 +473,16 @@ mod tests {
         assert_eq!(stored.iter().map(|run| run.path.clone()).collect::<Vec<_>>(), runs);
         assert_eq!(stored[0].name, "host=h/date=2025-11-22/run=20251122T082640.000Z");
         let (now, most) = (stored[0].written_s, stored[1].bytes + stored[2].bytes);
-        assert_eq!(rotating.keep(Limits::default(), now).unwrap(), Removed::default());
-        let by_size = rotating.keep(Limits { age: None, bytes: Some(most) }, now).unwrap();
+        assert_eq!(keep(&stored, Limits::default(), now).unwrap(), Removed::default());
+        let by_size = keep(&stored, Limits { age: None, bytes: Some(most) }, now).unwrap();
         assert_eq!(by_size, Removed { runs: 1, bytes: stored[0].bytes });
         assert!(!runs[0].exists() && runs[1].exists());
+        // The same list again: its first run is gone, and what is there has room.
+        assert_eq!(keep(&stored, Limits { age: None, bytes: Some(most) }, now).unwrap(), Removed::default());
+        assert!(runs[1].exists());
         rotating.begin(second(100_000), provenance()).unwrap();
         let by_age = Limits { age: Some(Nanos::from_secs(1)), bytes: None };
-        assert_eq!(rotating.keep(by_age, now + 60).unwrap().runs, 2);
+        assert_eq!(keep(&rotating.stored().unwrap(), by_age, now + 60).unwrap().runs, 2);
         assert!(rotating.current().unwrap().exists(), "the run that is written stays");
         assert!(!runs[1].parent().unwrap().exists(), "an empty date goes");
     }
