@@ -1,6 +1,7 @@
 //! Which process has a socket: by the descriptors of every process in `/proc`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ const REST: u32 = 50;
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     found: HashMap<u32, (u32, u32)>,
+    /// The names of processes that have some: one may have ten thousand.
+    names: HashMap<u32, String>,
     not_before: Option<Instant>,
 }
 
@@ -41,20 +44,29 @@ impl Owners {
     }
 
     /// A process that has this socket: the one with the least number.
-    pub(super) fn of(&self, inode: u32) -> Option<SocketOwner> {
+    pub(super) fn of(&mut self, inode: u32) -> Option<SocketOwner> {
         let &(pid, others) = self.found.get(&inode)?;
-        let mut name = Vec::new();
-        fs::File::open(format!("/proc/{pid}/comm")).ok()?.take(16).read_to_end(&mut name).ok()?;
-        let mut comm = [0; 16];
-        let end = name.iter().position(|byte| *byte == b'\n').unwrap_or(name.len()).min(15);
-        comm[..end].copy_from_slice(&name[..end]);
-        Some(SocketOwner { pid, name: Comm(comm).to_string(), others, source: OwnerSource::Descriptor })
+        let name = match self.names.entry(pid) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => new.insert(name(pid)?).clone(),
+        };
+        Some(SocketOwner { pid, name, others, source: OwnerSource::Descriptor })
     }
 
     /// Lets go of what was found: it is of one moment.
     pub(super) fn forget(&mut self) {
-        self.found = HashMap::new();
+        (self.found, self.names) = (HashMap::new(), HashMap::new());
     }
+}
+
+/// The name of a process that is there.
+fn name(pid: u32) -> Option<String> {
+    let mut name = Vec::new();
+    fs::File::open(format!("/proc/{pid}/comm")).ok()?.take(16).read_to_end(&mut name).ok()?;
+    let mut comm = [0; 16];
+    let end = name.iter().position(|byte| *byte == b'\n').unwrap_or(name.len()).min(15);
+    comm[..end].copy_from_slice(&name[..end]);
+    Some(Comm(comm).to_string())
 }
 
 /// The processes that a process descends from, its parent first, each with its name; at most eight.
