@@ -21,6 +21,8 @@ pub struct Row<'a> {
     pub figures: &'a record::histogram::Series,
     /// Median and 99th percentile of the total.
     pub quantiles: [Option<Nanos>; 2],
+    /// Zero windows of its peers in that time, where they are counted.
+    pub zero_windows: Option<u64>,
     /// What sends waited for longest.
     pub reason: Option<WaitReason>,
     /// What is wrong with it, as a word and as people read it.
@@ -64,6 +66,7 @@ pub fn row(out: &mut Vec<u8>, row: &Row<'_>) {
     object.number("vague", figures.vague);
     object.number("retransmitted_segments", figures.retransmitted_segments);
     object.number("dropped_segments", figures.dropped_segments);
+    object.number_or_null("zero_windows", row.zero_windows);
     object.number_or_null("p50_ns", row.quantiles[0].map(|time| time.0));
     object.number_or_null("p99_ns", row.quantiles[1].map(|time| time.0));
     for leg in [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total] {
@@ -149,6 +152,7 @@ mod tests {
             length,
             figures,
             quantiles,
+            zero_windows: Some(4),
             reason: None,
             trouble,
             requests: 3,
@@ -175,6 +179,7 @@ mod tests {
             (&9.into(), &"c\"d".into(), &().into())
         );
         assert_eq!((&line["trouble"], &line["trouble_text"]), (&"no_answer".into(), &"no answer for 4 s".into()));
+        assert_eq!(&line["zero_windows"], &4);
         assert_eq!((&line["requests"], &line["request_p99_ns"]), (&3.into(), &4.into()));
         assert_eq!((&line["lookups"], &line["lookups_unanswered"]), (&2.into(), &1.into()));
         assert_eq!((&line["lookup_p50_ns"], &line["lookup_p99_ns"]), (&6.into(), &().into()));

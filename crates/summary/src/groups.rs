@@ -28,6 +28,8 @@ pub struct Group {
     pub figures: Series,
     /// Time of the intervals.
     pub length: Nanos,
+    /// Zero windows of its peers in that time, where they are counted.
+    pub zero_windows: Option<u64>,
     /// Its sockets.
     pub sockets: SocketFigures,
     /// The time that the figures of sockets are of.
@@ -224,12 +226,15 @@ pub struct SeriesHistory {
     intervals: VecDeque<(Nanos, Vec<Series>)>,
     /// What was added in the last `shown` of them, together.
     recent: HashMap<SeriesKey, Series>,
+    /// Whether zero windows are counted; a run of `trace` has none of their times.
+    pub counts_zero_windows: bool,
 }
 
 impl SeriesHistory {
     /// Keeps the last `most` intervals; rows show `shown` of them.
     pub fn new(most: usize, shown: usize) -> Self {
-        Self { most, shown, before: HashMap::new(), intervals: VecDeque::new(), recent: HashMap::new() }
+        let (before, intervals, recent) = (HashMap::new(), VecDeque::new(), HashMap::new());
+        Self { most, shown, before, intervals, recent, counts_zero_windows: true }
     }
 
     /// Takes a further state of all series, from their beginning, at the end of an interval of this

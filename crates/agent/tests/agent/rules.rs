@@ -171,6 +171,31 @@ fn hosts() -> Vec<Host> {
                 Series::Number("wirelapse_send_bytes_total", vec![PEER], grows(6e9)),
             ],
         ),
+        host(
+            "zero-windows",
+            "WirelapseZeroWindows",
+            true,
+            vec![
+                Series::Number("wirelapse_connection_zero_windows_total", vec![PEER], grows_lately(30.0)),
+                Series::Number(
+                    "wirelapse_connection_receive_window_limited_seconds_total",
+                    vec![PEER],
+                    grows_lately(40.0),
+                ),
+                Series::Number("wirelapse_send_bytes_total", vec![PEER], grows(6e9)),
+            ],
+        ),
+        // Readers that pause for moments, and one that stopped once.
+        host(
+            "short-zero-windows",
+            "WirelapseZeroWindows",
+            false,
+            vec![
+                Series::Number("wirelapse_connection_zero_windows_total", vec![PEER], grows(30.0)),
+                Series::Number("wirelapse_connection_receive_window_limited_seconds_total", vec![PEER], grows(0.6)),
+                Series::Number("wirelapse_send_bytes_total", vec![PEER], grows(6e9)),
+            ],
+        ),
         host("dns-lossy", "WirelapseDnsUnanswered", true, asked(100.0, 5.0)),
         host("dns", "WirelapseDnsUnanswered", false, asked(100.0, 0.2)),
         // A restart of a server that is hardly asked.

@@ -33,6 +33,8 @@ pub enum Column {
     State,
     /// Segments retransmitted.
     Retransmitted,
+    /// Zero windows of the peers.
+    ZeroWindows,
     /// Segments dropped by this host.
     Drops,
     /// Round-trip time.
@@ -55,7 +57,7 @@ pub enum Column {
 
 impl Column {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Sends,
         Self::Sent,
         Self::Received,
@@ -70,6 +72,7 @@ impl Column {
         Self::Name,
         Self::Rtt,
         Self::Retransmitted,
+        Self::ZeroWindows,
         Self::Drops,
         Self::Idle,
         Self::Queue,
@@ -78,7 +81,7 @@ impl Column {
     ];
 
     /// The order in which they find room, unless a person has chosen.
-    const BY_NEED: [Self; 19] = [
+    const BY_NEED: [Self; 20] = [
         Self::Why,
         Self::P99,
         Self::Sends,
@@ -93,6 +96,7 @@ impl Column {
         Self::RequestP99,
         Self::RequestP50,
         Self::Drops,
+        Self::ZeroWindows,
         Self::Rtt,
         Self::Queue,
         Self::Idle,
@@ -113,6 +117,7 @@ impl Column {
             Self::RequestP99 => "req p99",
             Self::State => "state",
             Self::Retransmitted => "retr.",
+            Self::ZeroWindows => "zero win.",
             Self::Drops => "drops",
             Self::Rtt => "rtt",
             Self::Idle => "idle",
@@ -138,6 +143,7 @@ impl Column {
             Self::RequestP99 => "request to answer, 99th percentile",
             Self::State => "state of the sockets",
             Self::Retransmitted => "segments retransmitted",
+            Self::ZeroWindows => "times the peer's window closed",
             Self::Drops => "segments dropped by this host",
             Self::Rtt => "largest round-trip time",
             Self::Idle => "time since the latest byte",
@@ -173,7 +179,7 @@ impl Column {
             Self::Received | Self::Sent => 9,
             Self::Sends | Self::P50 | Self::P99 | Self::RequestP50 | Self::RequestP99 | Self::Rtt | Self::Idle => 8,
             Self::Retransmitted | Self::Drops => 6,
-            Self::Queue => 9,
+            Self::Queue | Self::ZeroWindows => 9,
             Self::State => 11,
             Self::Owner => 18,
             Self::Name => 26,
@@ -214,6 +220,7 @@ impl Column {
                 _ => NONE.into(),
             },
             Self::Retransmitted => quantity::count(row.retransmitted()),
+            Self::ZeroWindows => row.zero_windows.map_or_else(|| NONE.into(), |n| zero_windows(n, top)),
             Self::Drops => quantity::count(row.figures.dropped_segments + sockets.drops),
             Self::Rtt => time(sockets.rtt.map(|[_, largest]| largest)),
             Self::Idle => time(sockets.quiet),
@@ -331,7 +338,7 @@ impl Columns {
 }
 
 /// A width that has room for every column.
-pub const WIDEST: usize = 300;
+pub const WIDEST: usize = 310;
 /// What stands before the name: the mark of the chosen row.
 pub(super) const MARK: usize = 2;
 
@@ -351,6 +358,11 @@ fn about(text: String, top: &Top<'_>) -> String {
 fn rate(per_second: f64, top: &Top<'_>) -> String {
     let whole = per_second / top.looked_at.max(1e-6);
     about(if whole < 9.95 { format!("{whole:.1}") } else { few(whole) }, top)
+}
+
+/// How often windows closed; where sends are sampled, that is what was seen of it.
+pub(super) fn zero_windows(n: u64, top: &Top<'_>) -> String {
+    if n > 0 && top.looked_at < WHOLE { format!("≥ {}", quantity::count(n)) } else { quantity::count(n) }
 }
 
 /// A number in at most five characters.

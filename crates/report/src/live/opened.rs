@@ -75,6 +75,7 @@ pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         lines.push(Line::default());
         lines.push(heading("Why sends waited in TCP"));
         lines.extend(reasons(canvas, opened));
+        lines.extend(zero_windows(canvas, opened));
         lines.push(Line::default());
         lines.push(heading("Slowest sends"));
         lines.extend(slowest(canvas, opened));
@@ -259,6 +260,14 @@ fn reasons(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         ])
     };
     reasons.into_iter().take(5).map(line).collect()
+}
+
+/// How often windows of peers were seen to close, where they were.
+fn zero_windows(canvas: &Canvas, opened: &Opened) -> Option<Line<'static>> {
+    let seen = together(opened).zero_windows;
+    let counts = opened.row.as_ref().is_some_and(|row| row.zero_windows.is_some());
+    (counts && seen > 0)
+        .then(|| plain(canvas, &format!("the peer's receive window closed {}", quantity::counted(seen, "time"))))
 }
 
 /// A waterfall of one line for each: as long as the slowest one's is wide.

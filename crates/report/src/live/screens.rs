@@ -95,7 +95,7 @@ fn series() -> SeriesHistory {
         program: Some("nginx".into()),
         overflow: false,
     };
-    let mut series = Series { sends: 1_200, bytes: 64_000, ..Series::new(key) };
+    let mut series = Series { sends: 1_200, bytes: 64_000, zero_windows: 3, ..Series::new(key) };
     for (leg, ms) in [(Leg::Tcp, 40), (Leg::Network, 20), (Leg::Total, 60)] {
         series.legs.insert(leg, std::iter::repeat_n(Nanos::from_millis(ms), 1_200).collect());
     }

@@ -657,6 +657,18 @@ mod tests {
     }
 
     #[test]
+    fn zero_windows_are_a_lower_bound_in_a_sample_and_none_where_they_are_not_counted() {
+        let mut rows = rows(2);
+        rows[0].zero_windows = Some(1_200);
+        let columns = Columns::named(["zero win."]);
+        let cell = |row: usize, looked_at| {
+            let top = Top { columns: &columns, looked_at, ..shown(&rows, 0) };
+            drawn(80, 10, false, true, &top)[3 + row].trim_end().rsplit("  ").next().unwrap().to_owned()
+        };
+        assert_eq!([cell(0, 1.0), cell(0, 0.5), cell(1, 1.0)], ["1,200", "≥ 1,200", "—"].map(str::to_owned));
+    }
+
+    #[test]
     fn help_and_the_list_of_columns_are_whole_in_the_smallest_terminal() {
         let rows = rows(1);
         let help = drawn(60, 20, false, true, &Top { help: true, ..shown(&rows, 0) });
@@ -664,7 +676,7 @@ mod tests {
             assert!(help.iter().any(|line| line.starts_with(key)), "{key}: {help:?}");
         }
         assert!(help[19].starts_with("any key back") && !help.join("").contains('…'), "{help:?}");
-        let list = drawn(60, 20, false, true, &Top { choosing: Some(18), ..shown(&rows, 0) });
+        let list = drawn(60, 20, false, true, &Top { choosing: Some(Column::ALL.len() - 1), ..shown(&rows, 0) });
         assert!(list.iter().any(|line| line.starts_with("> [x] tcp qdisc network")), "{list:?}");
         assert!(list[19].starts_with("Space show") && !list[2..].join("").contains('…'), "{list:?}");
     }

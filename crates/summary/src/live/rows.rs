@@ -161,6 +161,8 @@ pub fn rows(now: &Now<'_>, view: &View<'_>) -> (Vec<Group>, usize) {
     let mut rows: Vec<Group> = rows.into_values().collect();
     for row in &mut rows {
         row.sockets_over = now.sockets.length();
+        let counts = now.series.counts_zero_windows && row.length > Nanos::ZERO && !row.sockets.udp;
+        row.zero_windows = counts.then_some(row.figures.zero_windows);
         row.trouble = trouble(row);
     }
     rows.retain(|row| view.filter.takes_row(row));

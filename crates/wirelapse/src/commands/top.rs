@@ -418,6 +418,7 @@ fn line(by: GroupBy, row: &Group, quantiles: [Option<Nanos>; 2]) -> export::top:
         name: row.name.as_ref().map(|name| (name.name.as_str(), name.source.name())),
         length: row.length,
         figures: &row.figures,
+        zero_windows: row.zero_windows,
         quantiles,
         reason: row.chief_reason().map(|(reason, _)| reason),
         trouble: row.trouble.as_ref().map(|trouble| (trouble.name(), report::live::words(trouble))),

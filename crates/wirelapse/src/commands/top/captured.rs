@@ -414,13 +414,20 @@ mod tests {
             sent(20, (1_100, 500), 1_000, F::ACK),
             // 2048 bytes are the window; then none at all, for 300 ms.
             window(came(120, (500, 2_100), 0, F::ACK), 0),
+            window(came(320, (500, 2_100), 0, F::ACK), 0),
             window(came(420, (500, 2_100), 0, F::ACK), 32),
             sent(421, (2_100, 500), 100, F::ACK),
             came(441, (500, 2_200), 0, F::ACK),
+            // Overtaken by the one before; and closed once more.
+            window(came(441, (500, 2_100), 0, F::ACK), 0),
+            window(came(441, (500, 2_200), 0, F::ACK), 0),
+            window(came(441, (500, 2_200), 0, F::RST | F::ACK), 0),
         ];
         let all = slices("10.0.0.1", &segments);
         let tcp = last(&all).tcp.as_ref().unwrap();
         assert_eq!(tcp.receive_window_limited, Nanos::from_millis(400));
         assert_eq!(tcp.busy, Nanos::from_millis(420));
+        let zero_windows = all.iter().flat_map(|slice| &slice.series).map(|series| series.zero_windows);
+        assert_eq!(zero_windows.sum::<u64>(), 2);
     }
 }

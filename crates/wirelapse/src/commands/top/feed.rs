@@ -253,9 +253,10 @@ impl Feed {
         self.moment.unwrap_or_else(timestamping::now)
     }
 
-    /// Begins a run at this moment.
-    pub fn begin(&mut self, at: record::Instant<Monotonic>) {
+    /// Begins a run at this moment, which may count zero windows.
+    pub fn begin(&mut self, at: record::Instant<Monotonic>, counts_zero_windows: bool) {
         self.moment = Some(at);
+        self.history.counts_zero_windows = counts_zero_windows;
         self.sockets.add(SocketChanges { read: Some(at), ..SocketChanges::default() });
     }
 

@@ -52,6 +52,8 @@ pub struct Replay {
     pub speed: i32,
     /// The share of the bytes that was sampled.
     pub sampled: f64,
+    /// Whether it shows when windows closed: packets do, sends do not.
+    pub counts_zero_windows: bool,
 }
 
 impl Replay {
@@ -197,6 +199,8 @@ pub(super) struct Reading {
     cells: BTreeMap<u64, Cell>,
     /// What cannot be shown, in words.
     missed: String,
+    /// Whether it is of packets.
+    of_packets: bool,
 }
 
 impl Reading {
@@ -206,7 +210,7 @@ impl Reading {
 
     /// Of a capture.
     pub(super) fn of_capture(interval: Nanos) -> Self {
-        Self { interval, ..Self::default() }
+        Self { interval, of_packets: true, ..Self::default() }
     }
 
     /// A connection, or a conversation of UDP, begins or is seen for the first time.
@@ -328,7 +332,7 @@ impl Reading {
             );
             return Err(BadInput(text).into());
         }
-        let missed = std::mem::take(&mut self.missed);
+        let (missed, counts_zero_windows) = (std::mem::take(&mut self.missed), self.of_packets);
         let mut counted = HashMap::<ConnectionId, Counted>::new();
         let slice = |number: u64| {
             let end = Instant::from_nanos((number + 1).saturating_mul(self.interval.0));
@@ -374,7 +378,7 @@ impl Reading {
             Slice { connections, series, sockets, sends, requests, questions, exchanges, hellos }
         };
         let slices = (first..=last).map(slice).collect();
-        Ok(Replay { interval: self.interval, first, slices, shown: 0, speed: 0, sampled })
+        Ok(Replay { interval: self.interval, first, slices, shown: 0, speed: 0, sampled, counts_zero_windows })
     }
 }
 

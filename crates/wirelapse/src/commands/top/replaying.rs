@@ -82,6 +82,6 @@ pub fn run(args: &Args, path: &Path, mut state: State, on_screen: bool) -> anyho
 fn begun(args: &Args, replay: &Replay) -> Feed {
     let mut feed = Feed::new(args.interval, false, args.redact, std::collections::HashMap::new());
     feed.looked_at = replay.sampled;
-    feed.begin(replay.begins());
+    feed.begin(replay.begins(), replay.counts_zero_windows);
     feed
 }

@@ -32,6 +32,9 @@ pub(super) struct Flow {
     /// What the local end sends, and what it receives.
     ways: [Half; 2],
     connecting: Option<Instant<Monotonic>>,
+    /// What the peer has acknowledged, and whether its receive window was closed by then.
+    acked: Option<SeqNumber>,
+    closed: bool,
     turn: Option<Turn>,
     pub(super) datagrams: Datagrams,
     pub(super) last: Instant<Monotonic>,
@@ -130,6 +133,8 @@ pub enum Seen {
     Sent(u64),
     /// A segment that the local end sent was acknowledged after this time.
     Acknowledged(Nanos),
+    /// The peer's receive window, which was open, is closed.
+    WindowClosed,
     /// A request is over.
     Answered(Box<Request>),
 }
@@ -142,6 +147,8 @@ impl Flow {
             state: SenderState::default(),
             ways: Default::default(),
             connecting: None,
+            acked: None,
+            closed: false,
             turn: None,
             datagrams: Datagrams::default(),
             last: at,
@@ -209,6 +216,7 @@ impl Flow {
         self.ways[way].window = s.window;
         if way == 1 && s.flags.contains(Flags::ACK) {
             self.acknowledged(s.ack, at, out);
+            self.window_look(s, out);
         }
         if s.payload > 0 {
             self.data(s, way, at, out);
@@ -256,6 +264,17 @@ impl Flow {
                 out.push(Seen::Acknowledged(took));
             }
         }
+    }
+
+    /// A window that stays closed counts once. That of a RST says nothing, nor does one that later
+    /// ACKs have overtaken.
+    fn window_look(&mut self, s: &Segment, out: &mut Vec<Seen>) {
+        if s.flags.contains(Flags::RST) || self.acked.is_some_and(|acked| s.ack.is_before(acked)) {
+            return;
+        }
+        self.acked = Some(s.ack);
+        let was_closed = std::mem::replace(&mut self.closed, s.window == 0);
+        out.extend((self.closed && !was_closed).then_some(Seen::WindowClosed));
     }
 
     /// A round trip.
@@ -356,6 +375,7 @@ pub fn add(series: &mut Series, seen: &Seen) {
                 series.legs.entry(leg).or_default().add(*took);
             }
         }
+        Seen::WindowClosed => series.zero_windows += 1,
         Seen::Answered(_) => {}
     }
 }
