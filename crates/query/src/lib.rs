@@ -32,6 +32,7 @@ mod listing;
 mod named;
 pub mod out;
 pub mod output;
+mod owners;
 mod place;
 mod progress;
 pub mod prompt;

@@ -8,6 +8,8 @@
 //! What several later steps read is computed once and kept: within one query it would be computed
 //! again wherever it is named.
 
+use crate::owners::{self, OWNED, SERVICE};
+
 /// Microseconds in an hour.
 const HOUR_US: u64 = 3_600_000_000;
 /// The connections of the runs that reach into the period, whenever each connection began: the
@@ -70,7 +72,7 @@ pub fn steps(start: u64, end: u64) -> Vec<(&'static str, String)> {
         )
     };
     vec![
-        ("owned", owned(&within("time"))),
+        owners::of(&within("time")),
         ("sent", sent(&within("time"))),
         ("tried", tried(&within("h.time"), &within("t.time"))),
         ("programs", programs(&within("h.time"))),
@@ -104,21 +106,6 @@ pub fn edges() -> String {
                 t.place, t.edges
          FROM figures f JOIN most t ON t.edge = f.edge LEFT JOIN addresses a ON a.edge = f.edge
          WHERE t.place <= {MOST_EDGES} AND (f.sends_of = 'both' OR f.sends > 0)"
-    )
-}
-
-/// Who a row of `hours` is of: its unit, else what owns its pod, else the pod or container.
-const SERVICE: &str = "coalesce(h.unit, o.owner, h.pod, h.container)";
-
-/// What owns a pod, beside the rows of `hours`. The pods of an owner come and go; the rows of a
-/// pod from before the agent was told of its owner are the owner's, too.
-const OWNED: &str = "hours h LEFT JOIN owned o ON o.host = h.host AND o.namespace = h.namespace AND o.pod = h.pod";
-
-/// The owners of pods.
-fn owned(period: &str) -> String {
-    format!(
-        "SELECT host, namespace, pod, max(concat(namespace, '/', owner)) AS owner FROM hours
-         WHERE {period} AND namespace IS NOT NULL AND pod IS NOT NULL AND owner IS NOT NULL GROUP BY host, namespace, pod"
     )
 }
 

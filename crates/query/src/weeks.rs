@@ -14,6 +14,7 @@ use record::fleet::{
 use record::service_map::{MapEdge, MapRuns};
 use record::table::Record;
 
+use crate::owners::{self, OWNED, SERVICE};
 use crate::service_map;
 
 /// Microseconds in an hour.
@@ -93,8 +94,22 @@ impl Ask {
     pub fn steps(&self) -> Vec<(&'static str, String)> {
         match self.rows {
             Rows::MapEdges => service_map::steps(self.start, self.end),
-            _ => Vec::new(),
+            Rows::Groups | Rows::Hours | Rows::Totals | Rows::Cells | Rows::CellHours => {
+                vec![owners::of(&self.both_weeks("time"))]
+            }
+            Rows::End | Rows::Runs | Rows::Remedies | Rows::EndOfRuns | Rows::EndOfRows | Rows::MapRuns => Vec::new(),
         }
+    }
+
+    /// That a time is in the period, or in the same hours of the week before.
+    fn both_weeks(&self, time: &str) -> String {
+        let (start_us, end_us) = self.period_us();
+        let week = WEEK * HOUR_US;
+        let within = |from: u64, to: u64| {
+            format!("({time} >= to_timestamp_micros({from}) AND {time} < to_timestamp_micros({to}))")
+        };
+        let before = within(start_us.saturating_sub(week), end_us.saturating_sub(week));
+        format!("{} OR {before}", within(start_us, end_us))
     }
 
     /// A table that the steps read, and the one of whose rows it has those of the runs that reach
@@ -110,9 +125,9 @@ impl Ask {
                 let newest = format!("SELECT CAST(max(time) AS BIGINT) / {HOUR_US} AS hour FROM hours");
                 select::<FleetEnd>(&newest)
             }
-            Rows::Groups => select::<FleetGroup>(&of_each_kind(|kind| self.groups(kind))),
-            Rows::Hours => select::<FleetHour>(&of_each_kind(|kind| self.hours(kind, ""))),
-            Rows::Totals => select::<FleetHour>(&of_each_kind(|kind| self.hours(kind, TOTAL))),
+            Rows::Groups => select::<FleetGroup>(&self.groups()),
+            Rows::Hours => select::<FleetHour>(&self.hours("")),
+            Rows::Totals => select::<FleetHour>(&self.hours(TOTAL)),
             Rows::Cells => select::<FleetCell>(&self.cells()),
             Rows::CellHours => select::<FleetCellHour>(&self.cell_hours()),
             Rows::Runs => select::<FleetRun>(&self.longest()),
@@ -133,8 +148,7 @@ impl Ask {
     /// of the period; `later` says whether it was in it. What found no room for a series is of
     /// unknown peers, and skipped.
     fn named(&self, and: &str) -> String {
-        let (start_us, end_us) = self.period_us();
-        let week = WEEK * HOUR_US;
+        let (start_us, _) = self.period_us();
         let except: String = self
             .without
             .iter()
@@ -142,64 +156,71 @@ impl Ask {
             .collect();
         format!(
         "named AS (SELECT host, peer, service, stage, CASE WHEN later THEN hour ELSE hour + {WEEK} END AS hour, later, bucket, count, sum_ns
-                   FROM (SELECT host, coalesce(peer, '') AS peer, coalesce(unit, pod, container, program, '') AS service, stage,
-                                CAST(time AS BIGINT) / {HOUR_US} AS hour, time >= to_timestamp_micros({start_us}) AS later, bucket, count, sum_ns
-                         FROM hours
-                         WHERE overflow = 0 AND ((time >= to_timestamp_micros({start_us}) AND time < to_timestamp_micros({end_us})) OR
-                               (time >= to_timestamp_micros({}) AND time < to_timestamp_micros({}))) {and}) AS r
+                   FROM (SELECT h.host, coalesce(h.peer, '') AS peer, coalesce({SERVICE}, h.program, '') AS service, h.stage,
+                                CAST(h.time AS BIGINT) / {HOUR_US} AS hour, h.time >= to_timestamp_micros({start_us}) AS later, h.bucket, h.count, h.sum_ns
+                         FROM {OWNED}
+                         WHERE h.overflow = 0 AND ({}) {and}) AS r
                    WHERE TRUE{except})",
-        start_us.saturating_sub(week),
-        end_us.saturating_sub(week)
+        self.both_weeks("h.time")
     )
     }
 
-    /// The hosts, peers or services with most sends, and how many there are.
-    fn groups(&self, kind: &str) -> String {
+    /// The hosts, peers and services with most sends, and how many there are of each.
+    fn groups(&self) -> String {
         format!(
-        "WITH {}
-         SELECT name, before, after, count(*) OVER () AS names, sum(CASE WHEN after = 0 THEN 1 ELSE 0 END) OVER () AS gone,
-                sum(CASE WHEN before = 0 THEN 1 ELSE 0 END) OVER () AS new
-         FROM (SELECT {kind} AS name, sum(CASE WHEN later THEN 0 ELSE count END) AS before, sum(CASE WHEN later THEN count ELSE 0 END) AS after
-               FROM named WHERE {kind} <> '' GROUP BY {kind}) AS n
-         ORDER BY before + after DESC, name LIMIT {MOST_GROUPS}",
-        self.named(TOTAL)
+        "WITH {},
+              cells AS (SELECT host, peer, service, sum(CASE WHEN later THEN 0 ELSE count END) AS before, sum(CASE WHEN later THEN count ELSE 0 END) AS after
+                        FROM named GROUP BY host, peer, service),
+              n AS (SELECT kind, name, sum(before) AS before, sum(after) AS after FROM {} AS c WHERE name <> '' GROUP BY kind, name),
+              ranked AS (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY before + after DESC, name) AS place,
+                                count(*) OVER (PARTITION BY kind) AS names, sum(CASE WHEN after = 0 THEN 1 ELSE 0 END) OVER (PARTITION BY kind) AS gone,
+                                sum(CASE WHEN before = 0 THEN 1 ELSE 0 END) OVER (PARTITION BY kind) AS new FROM n)
+         SELECT kind, name, before, after, names, gone, new FROM ranked WHERE place <= {MOST_GROUPS} ORDER BY kind, place",
+        self.named(TOTAL),
+        of_each_kind("cells")
     )
     }
 
     /// For each group, leg, hour and week: sends alike, their mean, and p99. Between the middles of
     /// two buckets p99 is interpolated at the rank 0.99 n + 0.62, with which few sends hardly
     /// change it (docs/query.md); beyond the middle of the highest bucket, within that bucket.
-    fn hours(&self, kind: &str, and: &str) -> String {
+    fn hours(&self, and: &str) -> String {
+        let groups = "PARTITION BY kind, name, stage, hour, later";
         format!(
         "WITH {}, {SIZES},
-              most AS (SELECT {kind} AS name FROM named WHERE stage = 'total' AND {kind} <> ''
-                       GROUP BY {kind} ORDER BY sum(count) DESC, {kind} LIMIT {MOST_GROUPS}),
-              weights AS (SELECT s.host, s.peer, s.service, s.stage, s.hour, least(s.before, s.after) / s.before AS before, least(s.before, s.after) / s.after AS after
-                          FROM sizes s JOIN most m ON m.name = s.{kind} WHERE s.before > 0 AND s.after > 0),
-              alike AS (SELECT c.{kind} AS name, c.stage, c.hour, c.later, c.bucket, sum(c.count) AS seen,
-                               sum(c.count * CASE WHEN c.later THEN w.after ELSE w.before END) AS count,
-                               sum(c.sum_ns * CASE WHEN c.later THEN w.after ELSE w.before END) AS sum_ns
-                        FROM weights w
-                        JOIN named c ON w.host = c.host AND w.peer = c.peer AND w.service = c.service AND w.stage = c.stage AND w.hour = c.hour
-                        GROUP BY c.{kind}, c.stage, c.hour, c.later, c.bucket),
-              running AS (SELECT *, sum(count) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket
+              cells AS (SELECT host, peer, service, sum(before + after) AS n FROM sizes WHERE stage = 'total' GROUP BY host, peer, service),
+              members AS (SELECT * FROM {} AS c WHERE name <> ''),
+              placed AS (SELECT kind, name, row_number() OVER (PARTITION BY kind ORDER BY sum(n) DESC, name) AS place FROM members GROUP BY kind, name),
+              belongs AS (SELECT m.* FROM placed p JOIN members m ON m.kind = p.kind AND m.name = p.name WHERE p.place <= {MOST_GROUPS}),
+              weights AS (SELECT host, peer, service, stage, hour, least(before, after) / before AS before, least(before, after) / after AS after
+                          FROM sizes WHERE before > 0 AND after > 0),
+              weighed AS (SELECT c.host, c.peer, c.service, c.stage, c.hour, c.later, c.bucket, c.count AS seen,
+                                 c.count * CASE WHEN c.later THEN w.after ELSE w.before END AS count,
+                                 c.sum_ns * CASE WHEN c.later THEN w.after ELSE w.before END AS sum_ns
+                          FROM weights w
+                          JOIN named c ON w.host = c.host AND w.peer = c.peer AND w.service = c.service AND w.stage = c.stage AND w.hour = c.hour),
+              alike AS (SELECT b.kind, b.name, c.stage, c.hour, c.later, c.bucket, sum(c.seen) AS seen, sum(c.count) AS count, sum(c.sum_ns) AS sum_ns
+                        FROM belongs b JOIN weighed c ON b.host = c.host AND b.peer = c.peer AND b.service = c.service
+                        GROUP BY b.kind, b.name, c.stage, c.hour, c.later, c.bucket),
+              running AS (SELECT *, sum(count) OVER ({groups} ORDER BY bucket
                                                      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - count / 2 AS middle,
-                                 sum(count) OVER (PARTITION BY name, stage, hour, later) AS n,
-                                 sum(seen) OVER (PARTITION BY name, stage, hour, later) AS together
+                                 sum(count) OVER ({groups}) AS n,
+                                 sum(seen) OVER ({groups}) AS together
                           FROM alike),
               ranked AS (SELECT *, 0.99 * n + 0.12 * n / together AS place,
-                                lag(middle) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS below,
-                                lag(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS under,
-                                lead(bucket) OVER (PARTITION BY name, stage, hour, later ORDER BY bucket) AS over
+                                lag(middle) OVER ({groups} ORDER BY bucket) AS below,
+                                lag(bucket) OVER ({groups} ORDER BY bucket) AS under,
+                                lead(bucket) OVER ({groups} ORDER BY bucket) AS over
                          FROM running)
-         SELECT name, stage AS leg, hour, later, max(n) AS sends, max(together) AS seen, sum(sum_ns) / max(n) AS mean_ns,
+         SELECT kind, name, stage AS leg, hour, later, max(n) AS sends, max(together) AS seen, sum(sum_ns) / max(n) AS mean_ns,
                 min(CASE WHEN n < {FOR_P99} THEN NULL
                          WHEN middle >= place AND (below IS NULL OR below < place)
                          THEN 1e9 * power(2.0, (coalesce(under + (bucket - under) * (place - below) / (middle - below), bucket) - 0.5) / 8.0)
                          WHEN middle < place AND over IS NULL
                          THEN 1e9 * power(2.0, (bucket + least((place - middle) / count, 0.5) - 0.5) / 8.0) END) AS p99_ns
-         FROM ranked GROUP BY name, stage, hour, later",
-        self.named(and)
+         FROM ranked GROUP BY kind, name, stage, hour, later",
+        self.named(and),
+        of_each_kind("cells")
     )
     }
 
@@ -258,7 +279,7 @@ fn remedies() -> String {
 }
 
 /// The sends themselves, in place of each leg of them.
-const TOTAL: &str = "AND stage = 'total'";
+const TOTAL: &str = "AND h.stage = 'total'";
 
 /// How many sends each combination of host, peer and service has in an hour, in both weeks. There
 /// are far fewer of them than rows of `named`, which has a row for each bucket: what is weighted by
@@ -274,12 +295,17 @@ fn select<R: Record>(rows: &str) -> String {
     format!("SELECT {} FROM ({rows}) AS rows", columns.join(", "))
 }
 
-/// The rows of a query for each kind, which is the column of `named` that has its names, with the
-/// kind: one process for all.
-fn of_each_kind(sql: impl Fn(&str) -> String) -> String {
-    let of =
-        GroupKind::ALL.map(|kind| format!("SELECT '{0}' AS kind, r.* FROM ({1}) AS r", kind.name(), sql(kind.name())));
-    of.join(" UNION ALL ")
+/// The rows of this table once for each kind of group, with the kind and the name of the group
+/// that they are in: one scan for all kinds.
+fn of_each_kind(cells: &str) -> String {
+    let name = |kind: &GroupKind| format!("WHEN '{0}' THEN c.{0}", kind.name());
+    let names: Vec<String> = GroupKind::ALL.iter().map(name).collect();
+    let kinds = GroupKind::ALL.map(|kind| format!("('{}')", kind.name()));
+    format!(
+        "(SELECT c.*, k.kind, CASE k.kind {} END AS name FROM {cells} c CROSS JOIN (VALUES {}) AS k(kind))",
+        names.join(" "),
+        kinds.join(", ")
+    )
 }
 
 #[cfg(test)]

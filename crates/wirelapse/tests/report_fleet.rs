@@ -52,6 +52,8 @@ struct Made {
     hosts: u64,
     peers: u64,
     services: u64,
+    /// Hours of each of the two days.
+    hours: u64,
     /// How far apart the durations of an hour are.
     spread: f64,
     /// Sends of an hour.
@@ -73,13 +75,13 @@ fn service(number: u64) -> String {
 }
 
 impl Made {
-    /// Writes two days, a week apart, as agents do.
+    /// Writes the first hours of two days, a week apart, as agents do.
     fn write(&self, root: &Path) {
         for number in 0..self.hosts {
             let mut rotating = Rotating::open(root, &host(number)).expect("a folder");
             for later in [false, true] {
                 let of_run: Vec<(Utc, Vec<(u64, Series)>)> =
-                    (0..24).map(|hour| (time(later, hour), self.hour(number, later, hour))).collect();
+                    (0..self.hours).map(|hour| (time(later, hour), self.hour(number, later, hour))).collect();
                 if of_run.iter().all(|(_, series)| series.is_empty()) {
                     continue;
                 }
@@ -93,8 +95,10 @@ impl Made {
                         }
                     }
                 }
-                let end = Instant::from_nanos(start_ns + 86_400_000_000_000);
-                rotating.finish(time(later, 24), end, Lost::default(), Coverage::default()).expect("is finished");
+                let end = Instant::from_nanos(start_ns + self.hours * 3_600_000_000_000);
+                rotating
+                    .finish(time(later, self.hours), end, Lost::default(), Coverage::default())
+                    .expect("is finished");
             }
         }
     }
@@ -176,7 +180,7 @@ struct Said {
 }
 
 fn said(root: &Path) -> Said {
-    asked(root, &["--last", "24h"])
+    asked(root, &["--last", "18h"])
 }
 
 fn asked(root: &Path, when: &[&str]) -> Said {
@@ -238,7 +242,8 @@ impl Made {
             });
             (p99[1] / p99[0]).ln()
         };
-        ((4.0 * of_hour(1) + 20.0 * of_hour(12)) / 24.0).exp()
+        let (nights, days) = (4.0, self.hours as f64 - 4.0);
+        ((nights * of_hour(1) + days * of_hour(12)) / (nights + days)).exp()
     }
 
     fn all(&self) -> impl Iterator<Item = (u64, u64, u64)> {
@@ -316,8 +321,11 @@ fn as_before(which: Which) -> [f64; 2] {
 /// As far apart as durations mostly are.
 const LOGNORMAL: f64 = 0.4;
 
-fn made(spread: f64, sends: fn(Which) -> u64, slower: fn(Which) -> [f64; 2]) -> (Made, tempfile::TempDir) {
-    let made = Made { hosts: 6, peers: 6, services: 2, spread, sends, slower };
+/// A fleet of 18 hours: as few as tell what is slower from what is not.
+const FLEET: Made =
+    Made { hosts: 6, peers: 6, services: 2, hours: 18, spread: LOGNORMAL, sends: mixed, slower: as_before };
+
+fn made(made: Made) -> (Made, tempfile::TempDir) {
     let root = tempfile::tempdir().expect("a folder");
     made.write(root.path());
     (made, root)
@@ -337,7 +345,7 @@ fn a_fleet_in_which_nothing_became_slower_is_said_to_have_nothing() {
     if !is_there("a_fleet_in_which_nothing_became_slower_is_said_to_have_nothing") {
         return;
     }
-    let (_, root) = made(LOGNORMAL, mixed, as_before);
+    let (_, root) = made(FLEET);
     let said = said(root.path());
     assert_eq!(said.slower, BTreeMap::new(), "{}", said.text);
     for kind in ["hosts", "peers", "services"] {
@@ -375,7 +383,7 @@ fn exactly_what_became_slower_is_named_with_its_leg_and_by_how_much() {
         }
         [tcp, network]
     };
-    let (made, root) = made(LOGNORMAL, mixed, slower);
+    let (made, root) = made(Made { slower, ..FLEET });
     let said = said(root.path());
     let names: Vec<&str> = said.slower.keys().map(String::as_str).collect();
     assert_eq!(names, ["192.0.2.2", "web-1"], "{}", said.text);
@@ -389,7 +397,7 @@ fn exactly_what_became_slower_is_named_with_its_leg_and_by_how_much() {
         assert!(high / low < 2.0, "{name}: {low} to {high} says little: {}", said.text);
     }
     // The others have it from these.
-    assert!(said.text.contains("services became slower over the 24 h by itself"), "{}", said.text);
+    assert!(said.text.contains("services became slower over the 18 h by itself"), "{}", said.text);
 }
 
 #[test]
@@ -400,10 +408,10 @@ fn durations_that_lie_in_one_bucket_are_compared() {
     let steady = |_: Which| 50;
     let slower = |which: Which| if which.later && which.peer == 2 { [1.0, 2.0] } else { [1.0; 2] };
     // A path that takes the same time again and again; a bucket is 9 % wide.
-    let (made, root) = made(0.002, steady, slower);
+    let (made, root) = made(Made { hosts: 3, spread: 0.002, sends: steady, slower, ..FLEET });
     let said = said(root.path());
     assert_eq!(said.slower.keys().collect::<Vec<_>>(), [&peer(2)], "{}", said.text);
-    assert_eq!(said.compared.len(), 14, "{}", said.text);
+    assert_eq!(said.compared.len(), 11, "{}", said.text);
     let (truth, Slower { interval: (low, high), leg }) = (made.truth(|which| which.peer == 2), &said.slower[&peer(2)]);
     assert_eq!(leg, "network", "{}", said.text);
     assert!(low / 1.09 <= truth && truth <= high * 1.09, "{truth}: {low} to {high}");
@@ -420,7 +428,8 @@ fn an_incident_of_hours_is_named_with_its_hours_by_itself_and_when_asked_for() {
         let slow = which.later && which.host == 3 && (14..18).contains(&which.hour);
         if slow { [1.0, 3.0] } else { [1.0; 2] }
     };
-    let (_, root) = made(LOGNORMAL, steady, slower);
+    let fleet = Made { peers: 3, services: 1, hours: 24, sends: steady, slower, ..FLEET };
+    let (_, root) = made(fleet);
     let named = "Host web-3 was slower from 2026-05-11 14:00 to 2026-05-11 18:00 UTC: sends took ";
     let between = ["--between", "2026-05-11T14:00", "2026-05-11T18:00"];
     for when in [&["--last", "24h"][..], &["--last", "12h"], &between, &["--between", "14:00", "18:00"]] {

@@ -13,13 +13,16 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::metadata::KeyValue;
 use datafusion::parquet::file::properties::WriterProperties;
+use record::histogram::{Series, SeriesKey};
 use record::table::Record as _;
 use record::{
     Arrival, Basis, Comm, Components, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Coverage,
-    Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Http, Instant, Lost, Message, Moments, Nanos,
-    Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags, WaitReason, Waits,
+    Datagram, DatagramStamps, Direction, DropReason, Dropped, Event, Http, Instant, IpPrefix, Leg, Lost, Message,
+    Moments, Nanos, Opening, Owner, Packet, Receive, Request, Role, Send, SenderState, SeqNumber, Stamps, TcpFlags,
+    Utc, WaitReason, Waits,
 };
-use store::{ClockReading, Provenance, SamplingAsked, SamplingMethod, Writer};
+use store::rotating::Rotating;
+use store::{ClockReading, HistogramRow, Named, Provenance, SamplingAsked, SamplingMethod, Writer};
 
 /// 2026-05-01 00:00 UTC, in seconds since 1970.
 pub const FIRST_DAY: u64 = 1_777_593_600;
@@ -414,6 +417,22 @@ pub fn histograms(root: &Path, number: u64, hour: u64, minutes: u64, slow: bool)
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
+}
+
+/// Writes a run of one hour with the histograms of a hundred sends of each of these, to one peer.
+pub fn named(root: &Path, number: u64, hour: u64, of: &[Named]) {
+    let mut rotating = Rotating::open(root, &host(number)).unwrap();
+    let time = |hour: u64| Utc((FIRST_DAY + hour * 3600) * 1_000_000);
+    rotating.begin(time(hour), provenance(number, hour)).unwrap();
+    for (cgroup, named) in (1..).zip(of) {
+        let key = SeriesKey { peer: Some(IpPrefix::from(peer(0).ip())), cgroup: Some(cgroup), ..SeriesKey::default() };
+        let legs = [(Leg::Total, (1..=100).map(|ms| Nanos(ms * 1_000_000)).collect())].into();
+        let series = Series { key, legs, ..Series::default() };
+        let rows = HistogramRow::of(time(hour), Nanos(60_000_000_000), &series, named);
+        rows.for_each(|row| rotating.histogram(&row).unwrap());
+    }
+    let end = Instant::from_nanos(moment(hour, 3_600_000_000_000));
+    rotating.finish(time(hour + 1), end, Lost::default(), Coverage::default()).unwrap();
 }
 
 /// Writes a study of one trial and the run of a capture with one finding, both of the first second

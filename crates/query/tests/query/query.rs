@@ -793,3 +793,48 @@ fn a_connection_that_began_before_the_hours_of_a_map_has_its_addresses_there() {
         assert_eq!(map(dir.path(), hour..hour + 1).0, [("10.0.0.9".to_owned(), Some(443))], "{hour}");
     }
 }
+
+#[test]
+fn pods_that_come_and_go_are_compared_by_what_owns_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let pod = |name: &str, owner: Option<&str>| store::Named {
+        container: Some("main".into()),
+        pod: Some(name.into()),
+        namespace: Some("shop".into()),
+        owner_kind: owner.map(|_| "deployment".into()),
+        owner: owner.map(Into::into),
+        ..store::Named::default()
+    };
+    let unit = store::Named { unit: Some("cron.service".into()), ..store::Named::default() };
+    let week = 168;
+    fleet::named(dir.path(), 0, 0, &[pod("cart-1", Some("cart")), pod("cart-2", Some("cart")), unit.clone()]);
+    // What was kept of a pod before the agent knew of its owner; and a pod that has none.
+    let later = [pod("cart-3", None), pod("cart-3", Some("cart")), pod("debug", None), unit];
+    fleet::named(dir.path(), 0, week, &later);
+    let hour = |at: u64| (fleet::FIRST_DAY / 3600 + at).to_string();
+    let of = |rows: &str, without: &[&str]| {
+        let (start, end) = (hour(week), hour(week + 1));
+        let words = ["weeks", "--runs", dir.path().to_str().unwrap(), "--start", &start, "--end", &end, rows];
+        let done = program::command().args(words).args(without).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let rows = String::from_utf8(done.stdout).unwrap();
+        rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+    };
+    let services = |without: &[&str]| {
+        let rows = of("groups", without).into_iter().filter(|row| row["kind"] == "service");
+        let mut all: Vec<_> = rows
+            .map(|row| (row["name"].as_str().unwrap().to_owned(), row["before"].as_u64(), row["after"].as_u64()))
+            .collect();
+        all.sort();
+        all
+    };
+    let [cart, cron, debug] = [("shop/cart", 200, 200), ("cron.service", 100, 100), ("debug", 0, 100)]
+        .map(|(name, before, after)| (name.to_owned(), Some(before), Some(after)));
+    assert_eq!(services(&[]), [cron.clone(), debug.clone(), cart]);
+    assert_eq!(services(&["--without", "service=shop/cart"]), [cron, debug]);
+    // Nothing of the pods is left where they are examined with hosts and peers.
+    let cells = of("cells", &[]);
+    let mut cells: Vec<&str> = cells.iter().map(|row| row["service"].as_str().unwrap()).collect();
+    cells.sort_unstable();
+    assert_eq!(cells, ["cron.service", "shop/cart"]);
+}
