@@ -19,8 +19,8 @@ pub struct SeriesKey {
     pub cgroup: Option<u64>,
     /// Name of the program (`comm`).
     pub program: Option<String>,
-    /// Whether this is the series of all sends that found no room for another series; its
-    /// dimensions are `None`.
+    /// Whether this is a series of sends that found no room for another one; dimensions that these
+    /// are not kept apart by are `None`.
     pub overflow: bool,
 }
 

@@ -420,4 +420,18 @@ mod tests {
             assert_eq!((rows.len(), rows[0].label.as_str(), rows[0].shares()), (1, OVERFLOW, None));
         }
     }
+
+    #[test]
+    fn what_found_no_room_is_in_the_rows_that_it_still_tells_of() {
+        let (program, peer_port) = (Some("curl".into()), Some(443));
+        let key = SeriesKey { overflow: true, program, peer_port, ..SeriesKey::default() };
+        let mut series = SeriesHistory::new(2, 1);
+        series.add(vec![Series { sends: 3, ..Series::new(key) }], Nanos::from_millis(1));
+        let (sockets, requests, heat, names) =
+            (SocketHistory::new(Nanos(1), Nanos(1)), RequestHistory::default(), Heat::default(), Names::default());
+        let now = Now { series: &series, sockets: &sockets, requests: &requests, heat: &heat, names: &names };
+        let label = |by| rows(&now, &View { by, filter: &Filter::default(), within: None }).0[0].label.clone();
+        assert_eq!([GroupBy::Program, GroupBy::Port].map(label), ["curl", "443"]);
+        assert_eq!([GroupBy::Peer, GroupBy::Unit, GroupBy::Connection].map(label), [OVERFLOW; 3]);
+    }
 }

@@ -104,7 +104,7 @@ impl<'a> Subject<'a> {
 
     /// The peer's address.
     pub fn host(&self) -> Option<IpAddr> {
-        self.peer.filter(|_| !self.overflow).and_then(IpPrefix::host)
+        self.peer.and_then(IpPrefix::host)
     }
 
     /// The peer's name.
@@ -114,7 +114,7 @@ impl<'a> Subject<'a> {
 
     /// The row that it is in.
     pub fn label(&self, by: GroupBy, names: &Names) -> String {
-        if self.overflow {
+        if self.overflow && !self.found_room(by) {
             return OVERFLOW.into();
         }
         let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
@@ -132,6 +132,17 @@ impl<'a> Subject<'a> {
             GroupBy::Port => port(self.local_port.into_iter().chain(self.peer_port).min()),
             GroupBy::Cgroup => self.cgroup.map_or_else(|| UNKNOWN.into(), |id| names.cgroup(id)),
             GroupBy::Connection => self.connection(names),
+        }
+    }
+
+    /// Whether what found no room for a series of its own still says which row it is in.
+    fn found_room(&self, by: GroupBy) -> bool {
+        match by {
+            GroupBy::Peer | GroupBy::Name => self.peer.is_some(),
+            GroupBy::Program | GroupBy::Process => self.program.is_some(),
+            GroupBy::Unit | GroupBy::Pod | GroupBy::Cgroup => self.cgroup.is_some(),
+            GroupBy::Port => self.local_port.or(self.peer_port).is_some(),
+            GroupBy::Connection => false,
         }
     }
 
@@ -171,7 +182,7 @@ impl<'a> Subject<'a> {
     /// The label of the row with the name of its host in place of the address; `None` where rows
     /// are of no host, or of several.
     pub(super) fn around_host(&self, by: GroupBy, names: &Names) -> Option<[String; 2]> {
-        self.host().filter(|_| by != GroupBy::Connection || !self.of_many)?;
+        self.host().filter(|_| by != GroupBy::Connection || !(self.of_many || self.overflow))?;
         let port = |port: Option<u16>| port.map_or_else(|| "-".into(), |port| port.to_string());
         match by {
             GroupBy::Peer => Some([String::new(), String::new()]),

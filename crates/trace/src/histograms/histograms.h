@@ -7,7 +7,8 @@
  * buckets that something is in; they come from one pool. A connection remembers the number of the
  * series that it was in last, so that a look-up is for its first send, for one by another program,
  * and after user space has removed a series (which changes the generation). What finds no room,
- * series or block, is in the series SERIES_OVERFLOW, which has all blocks from the start. All
+ * series or block, is in a series of what finds none where HISTOGRAM_FOLDS is set and there is one,
+ * and else in the series SERIES_OVERFLOW, which has all blocks from the start. All
  * counts are added to by atomic operations: ACKs of several connections with one key come in on
  * several CPUs.
  *
@@ -43,6 +44,28 @@ struct {
 	__type(value, __u32);
 	__uint(max_entries, 1);
 } free_series SEC(".maps");
+
+/* Numbers that are for series of what finds no room: of those with a peer, and of those without. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_with_peer SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} free_without_peer SEC(".maps");
+
+/* A key that is made, for which the stack has no room. An interrupt may make another one in its
+ * place: then a connection is taken for that one's until it next looks its series up. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct series_key);
+	__uint(max_entries, 1);
+} folded SEC(".maps");
 
 /* The values of an array that can be mapped begin at a page, so these are in whole cache lines;
  * likewise the blocks. */
@@ -173,23 +196,28 @@ static __always_inline void series_begin(const struct row *row, __u32 number, co
 	key_ports(key, sk, row->opening);
 }
 
-/* The number of the series of a key: of one that is there, of a new one, or of the one for what
- * finds no room. */
-static __always_inline __u32 series_number(const struct series_key *key)
+/* The number of the series of a key: of one that is there, of a new one with a number of `free`, or
+ * of the one for what finds no room. */
+static __always_inline __u32 number_from(const struct series_key *key, void *free)
 {
 	__u32 *known = bpf_map_lookup_elem(&series, key), number;
 
 	if (known)
 		return *known;
-	if (bpf_map_pop_elem(&free_series, &number))
+	if (bpf_map_pop_elem(free, &number))
 		return SERIES_OVERFLOW;
 	if (bpf_map_update_elem(&series, key, &number, BPF_NOEXIST)) {
 		/* Another CPU was first. */
-		bpf_map_push_elem(&free_series, &number, BPF_ANY);
+		bpf_map_push_elem(free, &number, BPF_ANY);
 		known = bpf_map_lookup_elem(&series, key);
 		return known ? *known : SERIES_OVERFLOW;
 	}
 	return number;
+}
+
+static __always_inline __u32 series_number(const struct series_key *key)
+{
+	return number_from(key, &free_series);
 }
 
 /* Has a connection remember the number of the series of its key. A function that is called, as it
@@ -202,6 +230,34 @@ __noinline int series_find(__u32 row_number, __u32 generation)
 		return 0;
 	of->generation = generation;
 	of->series = series_number(&of->key);
+	return 0;
+}
+
+/* The same for a key that finds no room, with so much of it as `fold` leaves. The higher of two
+ * ports is mostly of one connection alone. */
+__noinline int series_fold(__u32 row_number, __u32 fold)
+{
+	struct row_series *of = bpf_map_lookup_elem(&row_series, &row_number);
+	struct series_key *key;
+
+	row_number = 0;
+	key = bpf_map_lookup_elem(&folded, &row_number);
+	if (!of || !key)
+		return 0;
+	*key = of->key;
+	if (key->local_port && key->peer_port) {
+		if (key->local_port > key->peer_port)
+			key->local_port = 0;
+		else
+			key->peer_port = 0;
+	}
+	key->fold = fold;
+	if (fold == FOLD_PORTS) {
+		of->series = number_from(key, &free_with_peer);
+		return 0;
+	}
+	__builtin_memset(key->peer, 0, sizeof(key->peer));
+	of->series = number_from(key, &free_without_peer);
 	return 0;
 }
 
@@ -229,8 +285,15 @@ static __always_inline __u32 series_now(struct row_series *of, __u32 number)
 	struct control *now_set = control();
 	__u32 generation = now_set ? now_set->generation : 0;
 
-	if (of->generation != generation)
-		series_find(number, generation);
+	if (of->generation == generation)
+		return of->series;
+	series_find(number, generation);
+	if (histogram_config.flags & HISTOGRAM_FOLDS) {
+		if (of->series == SERIES_OVERFLOW)
+			series_fold(number, FOLD_PORTS);
+		if (of->series == SERIES_OVERFLOW)
+			series_fold(number, FOLD_PEERS);
+	}
 	return of->series;
 }
 

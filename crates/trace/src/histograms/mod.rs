@@ -36,6 +36,9 @@ pub struct Histograms {
     /// How many series there can be at a time, 1 to 65,536, beside that of the sends that find no
     /// room.
     pub max_series: u32,
+    /// Whether sends that find no room still have series, up to 256 beside these: by the lower of
+    /// the two ports, the cgroup, the program and, as long as there is room for that, the peer.
+    pub folds: bool,
     /// A series to which nothing was added for so long leaves at the next snapshot. `None`: never.
     pub idle: Option<Duration>,
     /// Whether sends and connections are events too, not only attempts to connect. Their programs'
@@ -51,6 +54,7 @@ impl Default for Histograms {
             round_trips: false,
             dimensions: Dimensions::default(),
             max_series: 4096,
+            folds: false,
             idle: None,
             records: false,
         }

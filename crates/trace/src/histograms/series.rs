@@ -10,11 +10,12 @@ use record::histogram::{Histogram, Series, SeriesKey};
 use record::{Again, Comm, Instant, IpPrefix, Leg, Monotonic, Nanos};
 
 use super::bounds;
-use super::setup::{self, legs, places};
+use super::setup::{self, FOLDED, legs, places};
 use super::{Departed, Dimensions, Histograms, Ports, Snapshot};
 use crate::layout::{
-    HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RETRANSMISSION_LOSS, RETRANSMISSION_PROBE,
-    RETRANSMISSION_RECOVERY, RawHistogramBlock, RawLegHistogram, RawSeriesFigures, RawSeriesKey, SERIES_OVERFLOW,
+    FOLD_NONE, HISTOGRAM_BLOCKS, HISTOGRAM_BUCKETS, HISTOGRAM_IN_BLOCK, Plain, RETRANSMISSION_LOSS,
+    RETRANSMISSION_PROBE, RETRANSMISSION_RECOVERY, RawHistogramBlock, RawLegHistogram, RawSeriesFigures, RawSeriesKey,
+    SERIES_OVERFLOW,
 };
 use crate::object::Batches;
 use crate::{Error, clock, object};
@@ -35,8 +36,9 @@ const REMOVE: &str = "cannot remove an idle series";
 pub(crate) struct Reading {
     dimensions: Dimensions,
     idle: Option<Duration>,
-    /// The most series.
+    /// The most series, and those among them that found room.
     most: u32,
+    own: u32,
     legs: Vec<Leg>,
     /// How many histograms a series has: those of the legs, and perhaps that of round trips.
     places: u32,
@@ -45,7 +47,8 @@ pub(crate) struct Reading {
     /// Which bucket of `record` each bucket of the kernel part is.
     buckets: Numbers,
     series: MapHandle,
-    free: MapHandle,
+    /// Numbers of series that found room, and of those that did not, with peers and without.
+    free: [MapHandle; 3],
     figures: MapHandle,
     histograms: MapHandle,
     blocks: MapHandle,
@@ -73,13 +76,15 @@ impl Known {
 impl Reading {
     /// The series of a loaded object of the sends.
     pub fn new(object: &Object, config: &Histograms) -> Result<Self, Error> {
-        let free = object::map(object, "free_series")?;
-        for number in 1..=config.max_series {
-            push(&free, number)?;
+        let free = ["free_series", "free_with_peer", "free_without_peer"];
+        let free = [object::map(object, free[0])?, object::map(object, free[1])?, object::map(object, free[2])?];
+        let most = setup::numbers(config);
+        for number in 1..=most {
+            push(&free[place_of(number, config.max_series)], number)?;
         }
         let (legs, places) = (legs(config), places(config));
         let (histograms, free_blocks) = (object::map(object, "histograms")?, object::map(object, "free_blocks")?);
-        let mut numbers = 1..=setup::blocks(config.max_series, places);
+        let mut numbers = 1..=setup::blocks(most, places);
         for place in 0..places {
             let mut of_overflow = RawLegHistogram::zeroed();
             of_overflow.blocks.iter_mut().zip(&mut numbers).for_each(|(block, number)| *block = number);
@@ -91,7 +96,8 @@ impl Reading {
         Ok(Self {
             dimensions: config.dimensions,
             idle: config.idle,
-            most: config.max_series,
+            most,
+            own: config.max_series,
             legs,
             places,
             tick: clock::tick(),
@@ -235,9 +241,18 @@ impl Reading {
                     push(&self.free_blocks, block)?;
                 }
             }
-            push(&self.free, *number)?;
+            push(&self.free[place_of(*number, self.own)], *number)?;
         }
         Ok(!gone.is_empty())
+    }
+}
+
+/// Which of the three lists a number belongs to.
+fn place_of(number: u32, own: u32) -> usize {
+    match number.saturating_sub(own) {
+        0 => 0,
+        1..=FOLDED => 1,
+        _ => 2,
     }
 }
 
@@ -307,7 +322,7 @@ fn decode_key(raw: &RawSeriesKey, dimensions: &Dimensions) -> SeriesKey {
         local_port: port(raw.local_port),
         cgroup: dimensions.cgroup.then_some(raw.cgroup),
         program: dimensions.program.then(|| Comm(raw.program).to_string()),
-        overflow: false,
+        overflow: raw.fold != FOLD_NONE,
     }
 }
 

@@ -9,9 +9,10 @@ use super::{Histograms, Ports};
 use crate::error::within;
 use crate::layout::{
     CONFIG_HISTOGRAMS, CONFIG_NO_RECORDS, HISTOGRAM_BLOCKS, HISTOGRAM_BLOCKS_EACH, HISTOGRAM_CALL, HISTOGRAM_CGROUP,
-    HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL, HISTOGRAM_PORTS_LISTENING,
-    HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_ROUND_TRIP, HISTOGRAM_TCP, HISTOGRAM_TOTAL, Plain as _,
-    RawHistogramBlock, RawHistogramConfig, RawLegHistogram, RawRowSeries, RawSeriesFigures, RawSeriesKey,
+    HISTOGRAM_FOLDS, HISTOGRAM_LEGS, HISTOGRAM_NETWORK, HISTOGRAM_NO_LEG, HISTOGRAM_PORTS_ALL,
+    HISTOGRAM_PORTS_LISTENING, HISTOGRAM_PROGRAM, HISTOGRAM_QDISC, HISTOGRAM_ROUND_TRIP, HISTOGRAM_TCP,
+    HISTOGRAM_TOTAL, Plain as _, RawHistogramBlock, RawHistogramConfig, RawLegHistogram, RawRowSeries,
+    RawSeriesFigures, RawSeriesKey,
 };
 use crate::memory::Memory;
 use crate::sizes::{NUMBER, Sizes};
@@ -53,14 +54,16 @@ pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>, s
     let peer = histograms.dimensions.peer.unwrap_or_default();
     within("the number of bits of an IPv4 address", peer.ipv4.into(), 0, 32)?;
     within("the number of bits of an IPv6 address", peer.ipv6.into(), 0, 128)?;
-    let config = configuration(histograms);
+    let (config, all) = (configuration(histograms), numbers(histograms));
     object::set_maps(object, |name, map| match name {
         "row_series" => map.set_max_entries(sizes.rows),
-        "series" | "free_series" => map.set_max_entries(most),
-        "figures" => map.set_max_entries(most + 1),
-        "histograms" => map.set_max_entries((most + 1) * config.legs.max(1)),
-        "blocks" => map.set_max_entries(blocks(most, config.legs) + 1),
-        "free_blocks" => map.set_max_entries(blocks(most, config.legs)),
+        "free_series" => map.set_max_entries(most),
+        "free_with_peer" | "free_without_peer" if histograms.folds => map.set_max_entries(FOLDED),
+        "series" => map.set_max_entries(all),
+        "figures" => map.set_max_entries(all + 1),
+        "histograms" => map.set_max_entries((all + 1) * config.legs.max(1)),
+        "blocks" => map.set_max_entries(blocks(all, config.legs) + 1),
+        "free_blocks" => map.set_max_entries(blocks(all, config.legs)),
         "listening" if listening(histograms) => map.set_max_entries(LISTENING),
         ".rodata.histograms" => map.set_initial_value(config.as_bytes()),
         _ => Ok(()),
@@ -69,6 +72,15 @@ pub(crate) fn set_up(object: &mut OpenObject, histograms: Option<&Histograms>, s
 
 /// The most series.
 const MOST: u32 = 65_536;
+
+/// Series that what finds no room has with peers, and as many without.
+pub const FOLDED: u32 = 128;
+
+/// All series beside that of what finds no room at all: their numbers begin with 1.
+pub(super) fn numbers(histograms: &Histograms) -> u32 {
+    histograms.max_series.min(MOST) + if histograms.folds { 2 * FOLDED } else { 0 }
+}
+
 /// The most ports that a socket listens at.
 const LISTENING: u32 = 65_536;
 
@@ -79,7 +91,7 @@ fn listening(histograms: &Histograms) -> bool {
 
 /// The kernel memory of the maps of series.
 pub(crate) fn memory(histograms: &Histograms, sizes: Sizes) -> Memory {
-    let (most, places) = (histograms.max_series.min(MOST), places(histograms));
+    let (most, places) = (numbers(histograms), places(histograms));
     let series = u64::from(most);
     // Values of arrays are rounded up to eight bytes.
     let of_one =
@@ -118,7 +130,8 @@ fn configuration(histograms: &Histograms) -> RawHistogramConfig {
         flags: flag(dimensions.cgroup, HISTOGRAM_CGROUP)
             | flag(dimensions.program, HISTOGRAM_PROGRAM)
             | flag(dimensions.ports == Ports::Listening, HISTOGRAM_PORTS_LISTENING)
-            | flag(dimensions.ports == Ports::All, HISTOGRAM_PORTS_ALL),
+            | flag(dimensions.ports == Ports::All, HISTOGRAM_PORTS_ALL)
+            | flag(histograms.folds, HISTOGRAM_FOLDS),
         legs: self::places(histograms),
         places,
         pad: 0,

@@ -44,8 +44,18 @@ enum histogram_flags {
 	HISTOGRAM_PROGRAM = 1 << 1,
 	HISTOGRAM_PORTS_LISTENING = 1 << 2,
 	HISTOGRAM_PORTS_ALL = 1 << 3,
+	/* Whether there are series of what finds no room, too. */
+	HISTOGRAM_FOLDS = 1 << 4,
 };
 SHARED(enum histogram_flags);
+
+/* What a series of what finds no room still has of the key. */
+enum histogram_fold {
+	FOLD_NONE, /* it has room */
+	FOLD_PORTS, /* all but the higher of the two ports */
+	FOLD_PEERS, /* and without the peer */
+};
+SHARED(enum histogram_fold);
 
 /* Fixed when the programs are loaded. */
 struct histogram_config {
@@ -68,7 +78,7 @@ struct series_key {
 	char program[16];
 	__u16 peer_port;
 	__u16 local_port;
-	__u32 pad;
+	__u32 fold; /* enum histogram_fold */
 };
 SHARED(struct series_key);
 

@@ -316,6 +316,40 @@ fn a_hundred_thousand_peers_are_in_as_many_series_as_there_may_be_and_one_more()
     assert_eq!(summary.coverage.bytes_armed + 4 * lost.unstamped, summary.coverage.bytes_written);
 }
 
+#[test]
+fn what_finds_no_room_is_still_known_by_port_program_and_peer() {
+    // Beyond the room of those with a peer.
+    const PEERS: u32 = 140;
+    tier::needs!(Need::Root, BTF);
+    // Below those that clients have.
+    let listener = (21_000_u16..).find_map(|port| TcpListener::bind(("0.0.0.0", port)).ok()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let dimensions = Dimensions { ports: Ports::All, program: true, ..Dimensions::default() };
+    let histograms = Histograms { max_series: 3, folds: true, dimensions, ..Histograms::default() };
+    let mut trace = Trace::start(&with(histograms, Config { max_connections: 1_024, ..traffic::port(port) }));
+    let connect = |peer: u32| {
+        let client = TcpStream::connect((std::net::Ipv4Addr::from(0x7f09_0001 + peer), port)).unwrap();
+        (client, listener.accept().unwrap().0)
+    };
+    let mut pairs: Vec<_> = (0..PEERS).flat_map(|peer| [connect(peer), connect(peer)]).collect();
+    for (client, server) in &mut pairs {
+        client.write_all(b"ping").unwrap();
+        server.read_exact(&mut [0; 4]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(100)); // The ACK may be delayed.
+    let taken = snapshot(&mut trace).series;
+    let (over, own): (Vec<_>, Vec<_>) = taken.iter().filter(|one| one.sends > 0).partition(|one| one.key.overflow);
+    assert!(own.len() <= 3, "{own:?}");
+    assert_eq!(taken.iter().map(|one| one.sends).sum::<u64>(), u64::from(2 * PEERS));
+    let (named, rest): (Vec<&Series>, Vec<&Series>) = over.into_iter().partition(|one| one.key.peer.is_some());
+    assert!(named.len() >= 100 && named.iter().all(|one| one.sends <= 2), "{named:?}");
+    assert!(rest.len() == 1 && rest[0].sends > 0, "{rest:?}");
+    for key in named.into_iter().chain(rest).map(|one| &one.key) {
+        assert_eq!((key.local_port, key.peer_port, key.program.is_some()), (None, Some(port), true), "{key:?}");
+    }
+    trace.finish();
+}
+
 /// The map of this name with so many entries.
 fn map(name: &str, entries: u32) -> MapHandle {
     let found = MapInfoIter::default().find(|map| map.name.to_str() == Some(name) && map.max_entries == entries);

@@ -259,6 +259,7 @@ fn traced(config: &Config, target: Target) -> trace::Config {
                 program: of.program,
             },
             max_series: of.max_series,
+            folds: false,
             idle: Some(of.idle.into()),
             records: of.requests != Asked::None || config.store.as_ref().is_some_and(|store| store.sample.is_some()),
         }),

@@ -357,6 +357,7 @@ fn config(args: &Args, target: Target) -> Config {
         round_trips: false,
         dimensions,
         max_series: SERIES,
+        folds: true,
         idle: Some(IDLE.max(Duration::from(args.interval) * 3)),
         records: true,
     };
