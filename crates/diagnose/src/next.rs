@@ -68,15 +68,26 @@ pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> St
             return on_largest(named.worth.clone());
         }
         let shortens = best.shortens.first().copied().unwrap_or(largest);
-        let instead = (shortens != largest).then(|| left_alone(largest));
+        let instead = (shortens != largest).then(|| left_alone(limits, largest));
         return Step { text: best.worth.clone(), shortens, instead };
+    }
+    let [first, second] = limits.leading();
+    if largest == Limit::Unknown && limits.is_near(second) && !limits.is_near(Limit::Unknown) {
+        return Step {
+            text: by_limit(case, first, findings),
+            shortens: first,
+            instead: Some(left_alone(limits, largest)),
+        };
     }
     on_largest(by_limit(case, largest, findings))
 }
 
 /// Why there is nothing to advise on a limit that took most of the time.
-fn left_alone(largest: Limit) -> String {
+fn left_alone(limits: &Budget, largest: Limit) -> String {
     match largest {
+        Limit::Unknown if limits.is_near(limits.leading()[1]) && !limits.is_near(Limit::Unknown) => {
+            "two limits took nearly as much".into()
+        }
         Limit::Application => "TCP cannot shorten the application's time".into(),
         Limit::PathRate => "only a faster path would shorten the rest".into(),
         Limit::Unknown => "what took most of the time is not known from here".into(),
@@ -156,9 +167,11 @@ fn by_limit(case: &Case<'_>, largest: Limit, findings: &[Finding]) -> String {
         }
         Limit::PathRate => "only a faster path helps: this one was in use all the time".into(),
         Limit::Unknown if case.unclear().is_some() => case.unclear().map_or("", Unclear::step).into(),
-        Limit::Unknown => match case.vantage.from_the_middle {
-            true => "capture from the handshake on, next to the sender".into(),
-            false => "capture next to the sender".into(),
+        Limit::Unknown => match (case.vantage.from_the_middle, case.is_beside_sender()) {
+            (true, true) => "capture from the handshake on".into(),
+            (true, false) => "capture from the handshake on, next to the sender".into(),
+            (false, true) => "trace the sending host (wirelapse trace): it shows what held the data".into(),
+            (false, false) => "capture next to the sender".into(),
         },
     }
 }

@@ -31,7 +31,8 @@ pub(crate) struct Rounds {
     most_flat_level: u32,
     growth: Growth,
     pub(crate) past_slow_start: bool,
-    /// Half of what was in flight when a loss was noticed; 0 before the first.
+    /// Half of what was in flight when a loss was noticed; 0 before the first. Where slow start has
+    /// gone on all the same, the last peak.
     pub(crate) threshold: u32,
     /// The rate of the last round, kB/s.
     rate: u32,

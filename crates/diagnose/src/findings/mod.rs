@@ -9,6 +9,7 @@ use wire::Flags;
 
 use crate::claims::{Claims, RoundTrip};
 use crate::connection::Connection;
+use crate::distance::Distance;
 use crate::event::Occurrences;
 use crate::half::Half;
 use crate::idle::Idle;
@@ -167,6 +168,13 @@ impl<'a> Case<'a> {
 
     fn receiver(&self, way: Way) -> &'a Half {
         &self.c.halves[!way]
+    }
+
+    /// Whether it was captured beside the sender of most of the data.
+    pub(crate) fn is_beside_sender(&self) -> bool {
+        let bytes = |way: Way| self.c.halves[way].count.unique_bytes;
+        let way = if bytes(Way::ToClient) > bytes(Way::ToServer) { Way::ToClient } else { Way::ToServer };
+        self.c.distance(way) == Distance::Near
     }
 
     /// The round trip that a window has to span: what the sender's data usually took (the smallest

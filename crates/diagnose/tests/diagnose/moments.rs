@@ -615,4 +615,6 @@ fn of_two_limits_that_are_nearly_as_large_neither_is_named() {
     let report = s.report();
     assert_eq!(report.limits.largest(), Limit::Unknown, "{:?}", report.limits);
     assert!(report.verdict.limited.contains("shares are good to some 10 points"), "{}", report.verdict);
+    let step = report.verdict.step.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(step.ends_with("since two limits took nearly as much)"), "{step}");
 }
