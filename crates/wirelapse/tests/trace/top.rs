@@ -187,10 +187,10 @@ fn once_and_json_say_what_was_sent() {
     let values = run(&["--sort", "name", "--csv"]);
     let mut lines = values.lines();
     assert!(lines.next().unwrap().starts_with("# by peer · sorted by name"), "{values}");
-    let head = "peer,sends/s,sent/s,recv/s,p50,p99,req p50,req p99,last minute,why slow,state,owner,name,rtt,retr.,drops,idle,queue";
-    assert_eq!(lines.next().unwrap(), format!("{head},waits for,tcp,qdisc,network"));
+    let head = "peer,sends/s,sent/s,recv/s,p50,p99,req p50,req p99,last minute,why slow,state,owner,name,rtt,retr.";
+    assert_eq!(lines.next().unwrap(), format!("{head},zero win.,drops,idle,queue,waits for,tcp,qdisc,network"));
     let rows: Vec<Vec<&str>> = lines.map(|row| row.split(',').collect()).collect();
-    assert!(rows.iter().all(|row| row.len() == 22 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
+    assert!(rows.iter().all(|row| row.len() == 23 && row[1].parse::<f64>().unwrap() > 0.0), "{values}");
     assert!(
         rows.iter().all(|row| row[10] == "established" && row[11].ends_with(&format!("[{}]", std::process::id()))),
         "{values}"
