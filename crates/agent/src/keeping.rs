@@ -250,14 +250,12 @@ impl Keeper {
         // What waits to be uploaded is wanted whatever its age.
         let age = if self.streams() { None } else { self.settings.keep };
         let most = self.settings.max_bytes;
-        let room = |stored: &[Stored]| {
+        let removed = self.rotating.stored().and_then(|stored| {
             let last = stored.last().map_or(0, |run| run.bytes);
-            most.saturating_sub((most / ROOM_FOR_OPEN).max(2 * last + last / 4))
-        };
-        let removed = self
-            .rotating
-            .stored()
-            .and_then(|stored| rotating::keep(&stored, Limits { age, bytes: Some(room(&stored)) }, now.0 / 1_000_000));
+            let open = (most / ROOM_FOR_OPEN).max(2 * last + last / 4);
+            let limits = Limits { age, bytes: Some(most.saturating_sub(open)) };
+            rotating::keep(&stored, limits, now.0 / 1_000_000)
+        });
         match removed {
             Ok(removed) => {
                 let outcome = if self.streams() { Outcome::RunsDropped } else { Outcome::RunsRemoved };

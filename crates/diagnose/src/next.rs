@@ -71,23 +71,24 @@ pub(crate) fn step(case: &Case<'_>, limits: &Budget, findings: &[Finding]) -> St
         let instead = (shortens != largest).then(|| left_alone(limits, largest));
         return Step { text: best.worth.clone(), shortens, instead };
     }
-    let [first, second] = limits.leading();
-    if largest == Limit::Unknown && limits.is_near(second) && !limits.is_near(Limit::Unknown) {
-        return Step {
-            text: by_limit(case, first, findings),
-            shortens: first,
-            instead: Some(left_alone(limits, largest)),
-        };
+    if are_equal(limits) {
+        let [first, _] = limits.leading();
+        let instead = Some(left_alone(limits, largest));
+        return Step { text: by_limit(case, first, findings), shortens: first, instead };
     }
     on_largest(by_limit(case, largest, findings))
+}
+
+/// Whether two known limits have the largest share, as far as shares are good, and what is not
+/// known has less.
+fn are_equal(limits: &Budget) -> bool {
+    limits.is_near(limits.leading()[1]) && !limits.is_near(Limit::Unknown)
 }
 
 /// Why there is nothing to advise on a limit that took most of the time.
 fn left_alone(limits: &Budget, largest: Limit) -> String {
     match largest {
-        Limit::Unknown if limits.is_near(limits.leading()[1]) && !limits.is_near(Limit::Unknown) => {
-            "two limits took nearly as much".into()
-        }
+        Limit::Unknown if are_equal(limits) => "two limits took nearly as much".into(),
         Limit::Application => "TCP cannot shorten the application's time".into(),
         Limit::PathRate => "only a faster path would shorten the rest".into(),
         Limit::Unknown => "what took most of the time is not known from here".into(),

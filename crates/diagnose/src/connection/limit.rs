@@ -320,7 +320,7 @@ impl Connection {
             State::Answered => {
                 let knows_lag = if way == of { facts.knows_lag } else { self.knows_lag(of) };
                 let (shows_window, silence) = (self.shows_window(of), self.silence(way, s, facts));
-                let rest = self.awaits_rest(way, s).filter(|_| way != of).unwrap_or(Limit::Application);
+                let rest = if way == of { None } else { self.awaits_rest(way, s) }.unwrap_or(Limit::Application);
                 let in_queue = way == of && silence == Limit::PathRate;
                 let beyond = self.halves[!of].rtt.base().unwrap_or(0);
                 let informed = handed_over >= LATE && self.is_informed(way, s);

@@ -361,7 +361,7 @@ fn rate(per_second: f64, top: &Top<'_>) -> String {
 }
 
 /// How often windows closed; where sends are sampled, that is what was seen of it.
-pub(super) fn zero_windows(n: u64, top: &Top<'_>) -> String {
+fn zero_windows(n: u64, top: &Top<'_>) -> String {
     if n > 0 && top.looked_at < WHOLE { format!("≥ {}", quantity::count(n)) } else { quantity::count(n) }
 }
 
