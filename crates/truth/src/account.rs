@@ -12,10 +12,10 @@
 //!    connection that uses it, with at least half of its fair share: beside others, more would be
 //!    its own without them. The way of the ACKs counts where this connection's ACKs fill it.
 //! 3. **Loss**: the kernel is in `TCP_CA_Recovery` or `TCP_CA_Loss`, or has segments that are lost
-//!    or retransmitted (`tcpi_lost`, `tcpi_retrans`); also the silence before, from the last sign
-//!    of life until the kernel retransmitted (`tcpi_total_retrans`), and the `TCP_CA_Disorder` that
-//!    led to it. Of that time as much is the path's as it carries of this connection's fair share:
-//!    without losses the rest would be gained, and no more.
+//!    or retransmitted (`tcpi_lost`, `tcpi_retrans`); also the silence before, from a round trip
+//!    after the last sign of life until the kernel retransmitted (`tcpi_total_retrans`), and the
+//!    `TCP_CA_Disorder` that led to it. Of that time as much is the path's as it carries of this
+//!    connection's fair share: without losses the rest would be gained, and no more.
 //! 4. **The receive window** and **the send buffer**: as long as the kernel counted them
 //!    (`tcpi_rwnd_limited`, `tcpi_sndbuf_limited`; it counts in ticks of its timer, so that what a
 //!    tick brought goes to the time up to it).
@@ -317,7 +317,10 @@ fn recovering(ticks: &[Tick], end: End) -> Vec<bool> {
             .take_while(|back| samples[*back].is_some_and(|s| s.unacked > 0 && sign(&s) == sign(&before)));
         let since = silent.last().unwrap_or(place);
         if since + 1 < place {
-            lossy[since + 1..=place].fill(true);
+            // A round trip goes by without a sign after a window that was sent at once.
+            let due = ticks[since].at + u64::from(before.round_trip_us) * 1_000;
+            let late = (since + 1..=place).filter(|at| ticks[*at].at > due);
+            late.for_each(|at| lossy[at] = true);
         }
         // And through the doubt before it was sure.
         for back in (0..=since.min(place - 1)).rev() {
@@ -421,6 +424,13 @@ mod tests {
         };
         let ticks = [at(0, 1, 0), at(1, 2, 0), at(2, 2, 0), at(3, 2, 0), at(4, 2, 1), at(5, 3, 1)];
         assert_eq!(recovering(&ticks, End::Client), [false, false, true, true, true, false]);
+        // Nothing can have come before a round trip is over.
+        let away = |tick: &Tick| Tick {
+            at: tick.at,
+            ends: tick.ends.map(|end| end.map(|sample| Sample { round_trip_us: 1, ..sample })),
+        };
+        let far: Vec<Tick> = ticks.iter().map(away).map(|tick| Tick { at: tick.at * 400, ..tick }).collect();
+        assert_eq!(recovering(&far, End::Client), [false, false, false, false, true, false]);
         // Others arrive all the time: the loss held nothing up for as long as a look takes.
         let ticks = [at(0, 1, 0), at(1, 2, 0), at(2, 3, 1), at(3, 4, 1)];
         assert_eq!(recovering(&ticks, End::Client), [false; 4]);

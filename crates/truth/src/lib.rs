@@ -16,6 +16,7 @@
 mod account;
 mod capacity;
 mod draw;
+mod each;
 pub mod known;
 mod packet;
 mod plan;
@@ -27,6 +28,7 @@ mod transform;
 mod worth;
 
 pub use account::{Cause, Moment, Truth};
+pub use each::each;
 pub use plan::{Act, End, Host, PathPlan, Plan, Program, Step, Talk};
 pub use run::Observation;
 pub use score::{Case, Count, Outcome, Place, cause_name, mistakes, tables};

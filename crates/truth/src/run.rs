@@ -23,6 +23,8 @@ use crate::sample::Sample;
 use actor::Actor;
 use dump::Dump;
 
+/// How long the last data may be without an ACK after both programs are done.
+const LAST_ACKS: Duration = Duration::from_secs(2);
 /// How long the programs of a plan may take; then they close.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -77,6 +79,13 @@ struct Watched {
     ends: [Option<Arc<Socket>>; 2],
 }
 
+/// Whether any of these sockets has data that are not acknowledged.
+fn is_busy(watched: &Mutex<Vec<Watched>>) -> bool {
+    let watched = watched.lock().expect("no thread died");
+    let mut sockets = watched.iter().flat_map(|w| w.ends.iter().flatten());
+    sockets.any(|socket| Sample::of(&**socket, false).is_some_and(|s| s.is_busy()))
+}
+
 impl Plan {
     /// Runs it.
     ///
@@ -103,10 +112,15 @@ impl Plan {
                 })
                 .collect();
             let talks: Vec<Talked> = running.into_iter().map(|t| t.join().expect("a connection runs")).collect();
-            // What is still under way arrives.
+            // What is still under way arrives, and where its ACKs were lost it is retransmitted:
+            // the kernel goes on after both programs are done.
             thread::sleep(
                 (Duration::from(self.path.round_trip()) * 3).clamp(Duration::from_millis(50), Duration::from_secs(1)),
             );
+            let done = Instant::now();
+            while done.elapsed() < LAST_ACKS && is_busy(&watched) {
+                thread::sleep(Duration::from_millis(20));
+            }
             over.store(true, Ordering::Relaxed);
             (talks, sampler.join().expect("the sampler runs"), stepper.join().expect("the path changes"))
         });

@@ -6,7 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use clock::Nanos;
 use lab::{BitRate, Depth, Direction, Loss};
 use tier::{Need, needs};
-use truth::{Act, Cause, End, Host, Outcome, PathPlan, Plan, Program, Step, Talk, known::Known, tables};
+use truth::{
+    Act, Cause, End, Host, Outcome, PathPlan, Plan, Program, Step, Talk, each, known::Known, mistakes, tables,
+};
+
+/// Plans that are drawn anew for each commit, and how many of them run at a time.
+const DRAWN: u64 = 40;
+const JOBS: usize = 5;
 
 /// Plans that run beside others deliver late.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -134,32 +140,34 @@ fn seed_of_the_commit() -> u64 {
 fn drawn_plans_are_accounted_for_to_the_end() {
     needs!(Need::Root, Need::Path("/dev/net/tun"), Need::Program("tcpdump"));
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = seed_of_the_commit();
-    let plans: Vec<Plan> = (0..8).map(|n| Plan::draw(first.wrapping_add(n))).collect();
-    let mut cases = Vec::new();
-    for some in plans.chunks(4) {
-        let seen: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = some.iter().map(|plan| scope.spawn(|| plan.run())).collect();
-            running.into_iter().map(|r| r.join().unwrap()).collect()
-        });
-        for seen in seen {
-            for truth in seen.truths().as_flattened() {
-                let moments = truth.moments();
-                assert!(moments.windows(2).all(|m| m[0].to == m[1].from && m[0].from < m[0].to), "{moments:?}");
-            }
-            cases.extend(seen.cases());
+    // Half of it, which the numbers of the others fit behind.
+    let first = seed_of_the_commit() / 2;
+    let judged = Mutex::new(Vec::new());
+    each(first..first + DRAWN, JOBS, |seed| {
+        let seen = Plan::draw(seed).run();
+        for truth in seen.truths().as_flattened() {
+            let moments = truth.moments();
+            assert!(moments.windows(2).all(|m| m[0].to == m[1].from && m[0].from < m[0].to), "{moments:?}");
         }
-    }
-    for case in &cases {
-        // The account of the kernel is divided among the limits without a rest, whatever part of
-        // the connection the capture holds.
-        assert!(case.truth.values().all(|time| *time > 0) && case.truth.contains_key(&case.cause), "{case:?}");
-        assert!(
-            (case.found.iter().sum::<f64>() - 1.0).abs() < 1e-6 || case.found.iter().all(|s| *s == 0.0),
-            "{case:?}"
-        );
-    }
-    println!("seeds {first} and {} more:\n{}", plans.len() - 1, tables(&cases));
+        let cases = seen.cases();
+        for case in &cases {
+            // The account of the kernel is divided among the limits without a rest, whatever part
+            // of the connection the capture holds.
+            assert!(case.truth.values().all(|time| *time > 0) && case.truth.contains_key(&case.cause), "{case:?}");
+            let sum: f64 = case.found.iter().sum();
+            assert!((sum - 1.0).abs() < 1e-6 || sum == 0.0, "{case:?}");
+        }
+        if seen.spoiled.is_none() {
+            judged.lock().unwrap().extend(cases);
+        }
+        Ok(())
+    })
+    .unwrap();
+    let cases = judged.into_inner().unwrap();
+    println!("seeds {first} and {} more:\n{}", DRAWN - 1, tables(&cases));
+    // A few are wrong of any hundred, and four come together, since a plan has four places.
+    let wrong = cases.iter().filter(|c| c.outcome == Outcome::Wrong).count();
+    assert!(wrong <= 8 + cases.len() / 8, "{wrong} of {} verdicts are wrong:\n{}", cases.len(), mistakes(&cases));
 }
 
 #[test]

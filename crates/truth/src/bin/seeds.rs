@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use truth::known::Known;
 use truth::traced::{self, Verdict};
-use truth::{Case, Cause, Kept, Outcome, Plan, Remedy, Worth, cause_name, mistakes, tables, worth};
+use truth::{Case, Cause, Kept, Outcome, Plan, Remedy, Worth, cause_name, each, mistakes, tables, worth};
 
 const USAGE: &str = "usage: seeds A..B [--jobs N] [--cases FILE] [--keep FOLDER] [--record FOLDER] [--write] | seeds again FOLDER [--cases FILE] | seeds worth A..B [--jobs N] | seeds trace A..B [--jobs N] [--cases FILE] | seeds plan N";
 const DOCUMENT: &str = "docs/truth.md";
@@ -114,27 +114,9 @@ fn status(result: std::io::Result<()>) -> ExitCode {
 /// How many plans run at the same time where nothing else is asked for.
 const JOBS: usize = 6;
 
-/// Calls `one` with each seed, some at a time.
-fn each(wanted: &Wanted, jobs: usize, one: impl Fn(u64) -> std::io::Result<()> + Sync) -> std::io::Result<()> {
-    let next = AtomicU64::new(wanted.seeds.start);
-    std::thread::scope(|scope| {
-        let work = || {
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= wanted.seeds.end {
-                    return Ok(());
-                }
-                one(seed)?;
-            }
-        };
-        let workers: Vec<_> = (0..wanted.jobs.unwrap_or(jobs)).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|w| w.join().expect("a worker runs"))
-    })
-}
-
 fn promises(wanted: &Wanted) -> std::io::Result<()> {
     let all: Mutex<BTreeMap<Remedy, Vec<Worth>>> = Mutex::default();
-    each(wanted, JOBS, |seed| {
+    each(wanted.seeds.clone(), wanted.jobs.unwrap_or(JOBS), |seed| {
         for promise in worth(seed) {
             println!("{promise}");
             all.lock().expect("no thread died").entry(promise.remedy).or_default().push(promise);
@@ -186,7 +168,7 @@ fn write_cases(file: &Path, cases: &[impl Serialize]) -> std::io::Result<()> {
 fn run(wanted: &Wanted) -> std::io::Result<()> {
     let all: Mutex<Vec<Case>> = Mutex::new(Vec::new());
     let spoiled = AtomicU64::new(0);
-    each(wanted, JOBS, |seed| {
+    each(wanted.seeds.clone(), wanted.jobs.unwrap_or(JOBS), |seed| {
         let seen = Plan::draw(seed).run();
         if let Some(why) = &seen.spoiled {
             spoiled.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +217,7 @@ fn trace(wanted: &Wanted) -> std::io::Result<()> {
     let all: Mutex<Vec<Verdict>> = Mutex::new(Vec::new());
     let backends: Mutex<BTreeSet<String>> = Mutex::default();
     let spoiled = AtomicU64::new(0);
-    each(wanted, 1, |seed| {
+    each(wanted.seeds.clone(), wanted.jobs.unwrap_or(1), |seed| {
         let (seen, traced) = Plan::draw(seed).run_traced();
         if let Some(why) = &seen.spoiled {
             spoiled.fetch_add(1, Ordering::Relaxed);
