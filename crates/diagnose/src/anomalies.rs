@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use wire::{Ecn, Flags, Segment};
 
 use crate::checksums::Damage;
+use crate::connection::Silences;
 use crate::gathering::Gathering;
 use crate::half::made;
 use crate::lockstep::Lockstep;
@@ -78,6 +79,8 @@ pub(crate) struct Counters {
     pub(crate) zero_number: u64,
     /// When the last duplicate ACK or SACK block came, whatever became of it.
     pub(crate) disordered_at: u64,
+    /// The last flight that ended in a part-filled segment.
+    pub(crate) flight: LastFlight,
     /// How long slow start went on that had been taken to be over, until that showed, ns.
     pub(crate) resumed: u64,
     /// How fast its data were delivered while they were repaired.
@@ -131,7 +134,28 @@ static NOTHING: Counters = Counters {
     zero_number: 0,
     disordered_at: 0,
     resumed: 0,
+    flight: LastFlight { end: 0, bytes: 0 },
 };
+
+/// A flight after which the sender waited.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastFlight {
+    /// Where it ended in the stream, and how long it was.
+    end: u64,
+    bytes: u64,
+}
+
+impl LastFlight {
+    /// Whether the one that ends here is as long as it, to the byte.
+    pub(crate) fn is_as_long(&self, end: u64) -> bool {
+        self.bytes > 0 && end - self.end.min(end) == self.bytes
+    }
+
+    /// The next one ends here.
+    pub(crate) fn end(&mut self, end: u64) {
+        *self = Self { end, bytes: end - self.end.min(end) };
+    }
+}
 
 /// The counters, of which there are some from the first write on; reading alone takes no memory.
 #[derive(Clone, Debug, Default)]
@@ -143,6 +167,7 @@ struct Beside {
     unclear: Times,
     gathering: Option<Box<Gathering>>,
     refills: Option<Box<Refills>>,
+    silences: Option<Box<Silences>>,
     counters: Option<Box<Counters>>,
 }
 
@@ -200,6 +225,16 @@ impl Anomalies {
     /// The same, to be added to.
     pub(crate) fn refill(&mut self) -> &mut Refills {
         made(&mut self.0.get_or_insert_default().refills)
+    }
+
+    /// The latest silences of the connection, if there are any; kept of one direction.
+    pub(crate) fn take_silences(&mut self) -> Option<Box<Silences>> {
+        self.0.as_mut()?.silences.take()
+    }
+
+    /// The same, to be added to.
+    pub(crate) fn silences(&mut self) -> &mut Silences {
+        made(&mut self.0.get_or_insert_default().silences)
     }
 
     /// The peer sent data.

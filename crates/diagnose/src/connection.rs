@@ -7,6 +7,7 @@ mod limit;
 mod old;
 mod plain;
 mod told;
+mod unseen;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -14,6 +15,7 @@ use std::num::NonZeroU64;
 use data::Taken;
 use limit::State;
 use plain::Undisturbed;
+pub(crate) use unseen::Silences;
 use wire::{Flags, Integrity, Segment};
 
 use crate::distance::Distance;
@@ -386,12 +388,19 @@ impl Connection {
         let (before, (state, of)) = (self.application(), self.state);
         self.share_out(way, s, now - self.last_at, lag, facts);
         let waited = self.application().saturating_sub(before);
+        if facts.opens_hole {
+            self.judge_silences(way, s);
+        }
         if waited > 0 && state == State::Waiting && facts.advanced == 0 {
             self.note_unanswered(of, waited);
         }
         let ends = s.payload > 0 || s.flags.intersects(Flags::FIN | Flags::RST);
         if waited > 0 || ends && self.idle.as_ref().is_some_and(|i| i.is_open()) {
+            let since = self.last_data;
             self.idle_until(way, s, waited);
+            if ends && state == State::Quiet {
+                self.note_silence(way, waited, since);
+            }
             if s.payload == 0 && s.flags.intersects(Flags::FIN | Flags::RST) {
                 self.closing_wait = self.closing_wait.saturating_add(waited);
             }
@@ -432,11 +441,15 @@ impl Connection {
     #[inline(never)]
     fn gather_after_own(&mut self, way: Way, s: &Segment, lag: u64, (full, waited): (bool, u64)) {
         let h = &mut self.halves[way];
-        let after = s.at.as_nanos().saturating_sub(h.una_at);
+        let now = s.at.as_nanos();
+        let (una, una_at) = (h.space.una(), h.una_at);
+        h.anomalies.gather().note_acknowledged(una, una_at);
+        let after = now.saturating_sub(una_at);
         let prompt = lag + lag / 8 + KERNEL;
         if full && waited >= PROMPT {
             let (level, prompted) = (h.in_flight().saturating_sub(s.payload), h.rounds.is_prompted());
-            h.anomalies.refill().take(s.at.as_nanos(), level, prompted, waited);
+            let (here, peak) = ((now, h.space.next()), h.rounds.recent_peak());
+            h.anomalies.refill().take(here, (level, peak), prompted, waited);
         }
         if full {
             let known = if after > prompt { h.space.una() } else { 0 };
@@ -445,7 +458,8 @@ impl Connection {
         // All that is out beside it are full segments: the last part-filled one is acknowledged.
         let beside = h.space.out().saturating_sub(s.payload.into());
         let only_full = beside.is_multiple_of(h.sizes.full().max(1).into());
-        let prompted = only_full && (lag - lag / 8..=prompt).contains(&after);
+        let after_last = now.saturating_sub(h.anomalies.gather().acknowledged_at());
+        let prompted = only_full && [after, after_last].iter().any(|after| (lag - lag / 8..=prompt).contains(after));
         let end = h.space.next();
         h.anomalies.gather().take_part_filled((s.payload, end), waited, prompted);
     }

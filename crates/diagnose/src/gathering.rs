@@ -29,9 +29,24 @@ pub(crate) struct Gathering {
     /// long been told of its ACK: what was written meanwhile had not waited for that.
     end: u64,
     late: bool,
+    /// When the ACK of the last one passed; 0 where it has not.
+    acknowledged_at: u64,
 }
 
 impl Gathering {
+    /// All up to a position was acknowledged at a time. Full segments do not wait for the ACK of a
+    /// part-filled one, so theirs may come between that and what it lets go.
+    pub(crate) fn note_acknowledged(&mut self, una: u64, at: u64) {
+        if self.acknowledged_at == 0 && una >= self.end {
+            self.acknowledged_at = at;
+        }
+    }
+
+    /// When the ACK of the last one passed; 0 where it has not.
+    pub(crate) fn acknowledged_at(&self) -> u64 {
+        self.acknowledged_at
+    }
+
     /// A full segment was sent, before which so much looked like the application's time, ns; its
     /// sender had long known that everything up to a position was acknowledged; 0 where it had not.
     pub(crate) fn take_full(&mut self, waited: u64, known: u64) {
@@ -42,7 +57,7 @@ impl Gathering {
     /// A part-filled one of so many bytes, which ends at a position, was, just after an ACK or not.
     pub(crate) fn take_part_filled(&mut self, (size, end): (u32, u64), waited: u64, prompted: bool) {
         let waited = std::mem::take(&mut self.since).saturating_add(waited);
-        self.end = end;
+        (self.end, self.acknowledged_at) = (end, 0);
         let is_late = std::mem::take(&mut self.late);
         if prompted && !is_late {
             self.prompted = self.prompted.saturating_add(1);
@@ -89,6 +104,19 @@ mod tests {
         assert_eq!(waited(&[&gathered[..], &others[..2]].concat()), 80);
         assert_eq!(waited(&[&gathered[..], &others].concat()), 0, "too many at another time");
         assert_eq!(waited(&[(500, true); 20]), 0, "a pace that meets the round trip");
+    }
+
+    #[test]
+    fn the_ack_of_the_last_one_is_the_first_that_reaches_its_end() {
+        let mut gathering = Gathering::default();
+        gathering.take_part_filled((7, 1_000), 5, true);
+        gathering.note_acknowledged(999, 10);
+        assert_eq!(gathering.acknowledged_at(), 0);
+        gathering.note_acknowledged(1_000, 20);
+        gathering.note_acknowledged(2_460, 30);
+        assert_eq!(gathering.acknowledged_at(), 20, "that of a full segment behind it");
+        gathering.take_part_filled((7, 3_000), 5, true);
+        assert_eq!(gathering.acknowledged_at(), 0);
     }
 
     #[test]

@@ -219,8 +219,14 @@ impl Idle {
     #[cold]
     pub(crate) fn retransmitted(&mut self, of: (Way, u64)) -> u64 {
         let Some(waited) = self.unanswered.take_if(|waited| waited.of == of) else { return 0 };
-        self.longest.remove(|p| p.from_packet >= waited.since);
+        self.was_no_pause(waited.since);
         waited.time
+    }
+
+    /// What went by from packet `since` on was no application's time.
+    #[cold]
+    pub(crate) fn was_no_pause(&mut self, since: u64) {
+        self.longest.remove(|p| p.from_packet >= since);
     }
 
     /// Whether such a time is to be given to a side by the next data.

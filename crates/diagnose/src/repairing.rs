@@ -192,6 +192,11 @@ impl Repairing {
         self.last_at = 0;
     }
 
+    /// So much time, in which nothing came, is found to be loss recovery: no path was in use then.
+    pub(crate) fn found_lost(&mut self, time: u64) {
+        self.lost = self.lost.saturating_add(time);
+    }
+
     /// Whether none of the data that were reported to have come out of order lie beyond this.
     pub(crate) fn is_raised_by(&self, highest: u64) -> bool {
         highest > self.highest

@@ -315,7 +315,9 @@ impl Together {
         let time = all.at as f64;
         let in_use = self.link > 0.0 && all.bytes >= self.link * FULL * time;
         let uses = |rate: f64| rate > 0.0 && all.bytes >= rate * FULL * time;
-        let lost = if queue_drops || in_use || uses(self.divided) { own.of(Limit::LossRecovery) } else { 0 };
+        // What was found to have been loss recovery comes all at once, and the path was idle then.
+        let lost = own.of(Limit::LossRecovery).min(all.at);
+        let lost = if queue_drops || in_use || uses(self.divided) { lost } else { 0 };
         // What others saw: its own eyes have had their say.
         let queued = all.queued - own.of(Limit::PathRate) as f64;
         let others = all.bytes - own.bytes.max(0) as f64;

@@ -16,10 +16,13 @@ pub enum Unclear {
     Exceeded,
     /// Round trips became those of a queue, and applications sent as much as before.
     Longer,
+    /// The receive window was full, and nothing was seen to get through faster than it lets it.
+    Fits,
 }
 
 impl Unclear {
-    pub(crate) const ALL: [Self; 5] = [Self::Pace, Self::ByItself, Self::Bunches, Self::Exceeded, Self::Longer];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Pace, Self::ByItself, Self::Bunches, Self::Exceeded, Self::Longer, Self::Fits];
 
     /// For people: what was seen, and what looks the same.
     pub const fn reason(self) -> &'static str {
@@ -39,6 +42,9 @@ impl Unclear {
             Self::Longer => {
                 "round trips became as long as a queue makes them, and yet just as much was sent as the applications had given without one: a path that has become longer, and traffic of others on it, look the same"
             }
+            Self::Fits => {
+                "the receive window was full, and nothing was seen to get through much faster than it lets it: a window that is too small, and a path that carries no more, look the same"
+            }
         }
     }
 
@@ -51,16 +57,19 @@ impl Unclear {
             Self::Bunches | Self::Exceeded | Self::Longer => {
                 "capture next to the receiver: data that arrive without a pause show a path that is in use"
             }
+            Self::Fits => {
+                "raise the receive buffer (tcp_rmem) and capture again: if that is no faster, the path was the limit"
+            }
         }
     }
 }
 
 /// How long it was unclear, by why, ns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Times(pub(crate) [u64; 5]);
+pub(crate) struct Times(pub(crate) [u64; 6]);
 
 impl Times {
-    pub(crate) const NONE: Self = Self([0; 5]);
+    pub(crate) const NONE: Self = Self([0; 6]);
 
     pub(crate) fn add(&mut self, why: Unclear, time: u64) {
         let of = &mut self.0[why as usize];

@@ -371,12 +371,21 @@ impl Connection {
                     _ if way == of && new && !knows_lag => budget.add(Limit::Unknown, handed_over + elapsed),
                     (true, true) => {
                         budget.add(Limit::AckWaiting, late);
-                        let window = match (facts.was_filled, shows_window) {
-                            (true, _) => Limit::ReceiveWindow,
-                            (false, true) => Limit::CongestionWindow,
-                            _ => Limit::Unknown,
+                        let start = h.space.next() - u64::from(s.payload);
+                        let (window, why) = match (facts.was_filled, shows_window) {
+                            (true, _) => (Limit::ReceiveWindow, None),
+                            // Flights that are as long as one another, to the byte, may be messages
+                            // at a pace near the round trip, which do not follow ACKs as closely.
+                            (false, true)
+                                if lag >= AWAY && elapsed > lag + KERNEL && h.anomalies.flight.is_as_long(start) =>
+                            {
+                                (Limit::Unknown, Some(Unclear::ByItself))
+                            }
+                            (false, true) => (Limit::CongestionWindow, None),
+                            _ => (Limit::Unknown, None),
                         };
-                        budget.add(window, handed_over - late + elapsed);
+                        self.halves[of].anomalies.flight.end(start);
+                        self.charge(of, (window, why), handed_over - late + elapsed);
                     }
                     // Nor the first of a message of several: its program had none before.
                     (true, false) if full && !small_window && h.rounds.recent_peak() > h.sizes.largest() => {

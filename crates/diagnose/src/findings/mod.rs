@@ -128,7 +128,7 @@ impl<'a> Case<'a> {
     /// The connection beside the others over its path.
     pub(crate) fn new(c: &'a Connection, paths: &Paths) -> Self {
         let Settled { mut budgets, unclear } = paths.settled(c);
-        let (mut idle, mut vantage) = (c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
+        let (mut idle, vantage) = (c.idle.as_deref().copied().unwrap_or_default(), Vantage::of(c));
         let unexplained = c.unexplained_end();
         if unexplained > 0 {
             idle.take_pauses(unexplained, c.ended_by());
@@ -157,9 +157,35 @@ impl<'a> Case<'a> {
         let application = budgets[0].of(Limit::Application) + budgets[1].of(Limit::Application);
         idle.add_up_to(application, c.waiting_side().sender());
         let duration = Nanos(c.last_at - c.first_at);
-        let unknown = budgets[0].of(Limit::Unknown) + budgets[1].of(Limit::Unknown);
-        vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
-        Self { c, budgets, unclear, idle, duration, vantage, claims: Claims::default() }
+        let mut case = Self { c, budgets, unclear, idle, duration, vantage, claims: Claims::default() };
+        for way in Way::ALL {
+            if case.window_fits_path(way) {
+                let full = case.budgets[way].shift(Limit::ReceiveWindow, Limit::Unknown, u64::MAX);
+                case.unclear[way].add(Unclear::Fits, full);
+            }
+        }
+        let unknown = case.time(Way::ToServer, Limit::Unknown) + case.time(Way::ToClient, Limit::Unknown);
+        case.vantage.unknown_permille = unknown.0.saturating_mul(1_000) / duration.0.max(1);
+        case
+    }
+
+    /// Whether nothing was seen to get through much faster than the receive window lets it: where
+    /// round trips are short, a queue that a full path has does not show.
+    fn window_fits_path(&self, way: Way) -> bool {
+        const FASTER: f64 = 1.4;
+        let (Some(burst), Some(rtt)) = (self.burst_rate(way), self.rtt(way)) else { return false };
+        self.keeps_up(way) && burst.0 < FASTER * self.window_rate(way, rtt).0.max(self.rate(way).0)
+    }
+
+    /// Whether the receiver of a direction read as fast as data came.
+    fn keeps_up(&self, way: Way) -> bool {
+        let sent = &self.sender(way).anomalies;
+        sent.full_shrunk * 4 <= sent.full_windows && self.receiver(way).anomalies.zero_windows == 0
+    }
+
+    /// What the largest receive window that was full lets through with this round trip.
+    fn window_rate(&self, way: Way, rtt: Nanos) -> Rate {
+        Rate(self.sender(way).anomalies.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6))
     }
 
     fn sender(&self, way: Way) -> &'a Half {

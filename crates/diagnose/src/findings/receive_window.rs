@@ -1,6 +1,6 @@
 //! The receive window was full although the receiver kept up: its buffer is too small for the path.
 
-use super::{Case, Drawn, FindingKind, Rate, Rule, View};
+use super::{Case, Drawn, FindingKind, Rule, View};
 use crate::event::Event;
 use record::conversation::{Limit, Way};
 
@@ -15,11 +15,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     let (h, share) = (case.sender(way), case.share(way, Limit::ReceiveWindow));
-    if share < 0.10
-        || h.anomalies.full_windows == 0
-        || h.anomalies.full_shrunk * 4 > h.anomalies.full_windows
-        || case.receiver(way).anomalies.zero_windows > 0
-    {
+    if share < 0.10 || h.anomalies.full_windows == 0 || !case.keeps_up(way) {
         return None;
     }
     if (super::window_scaling::RULE.find)(case, way).is_some() {
@@ -29,7 +25,7 @@ fn find(case: &Case<'_>, way: Way) -> Option<Drawn> {
     let rtt = trip.usual();
     let cost = case.time(way, Limit::ReceiveWindow);
     let full = case.c.events.of(Event::WindowFull, way)?;
-    let ceiling = Rate(h.anomalies.full_most as f64 * 8.0 / rtt.as_secs_f64().max(1e-6));
+    let ceiling = case.window_rate(way, rtt);
     let now = case.rate(way);
     let worth = match case.burst_rate(way).filter(|b| b.0 > now.0) {
         Some(burst) => format!(

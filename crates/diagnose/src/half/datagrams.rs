@@ -276,6 +276,11 @@ impl Datagrams {
         if counts_up && step < 0x4000 { step } else { 0 }
     }
 
+    /// The identification that a sender which counts up gives its next packet.
+    pub(crate) fn next_id(&self) -> u16 {
+        self.next_id
+    }
+
     /// See [`Connection::touch`](crate::connection::Connection::touch).
     #[inline(always)]
     pub(crate) fn touch(&self) -> u64 {

@@ -416,6 +416,44 @@ fn who_pauses_after_packets_that_were_overtaken_has_lost_none() {
     assert!(share(&report, Limit::Application) > 0.9, "{} {:?}", report.verdict, report.limits);
 }
 
+/// A flight of ten of the client's, seen at the server over a round trip of 20 ms, of which the
+/// first segment alone comes through, 600 ms after the handshake, and is followed by new data. All
+/// of it was lost and the timer sends the first again, or the others are lost just now.
+fn one_of_a_flight(lost_before: bool) -> Report {
+    let mut s = Script::new();
+    s.send(0, By::Client, Flags::SYN, 0);
+    s.server.expects = s.client.next;
+    s.send(10 * US, By::Server, Flags::SYN | Flags::ACK, 0);
+    let mut t = 20 * MS;
+    s.ack(t, By::Client);
+    let first = s.client.next;
+    s.client.id += if lost_before { 10 } else { 0 };
+    t += 600 * MS;
+    for n in 0..10 {
+        s.raw(t, By::Client, Flags::ACK, first + n * SIZE, SIZE as u32);
+        s.server.expects = first + (n + 1) * SIZE;
+        s.raw_ack(t + 10 * US, By::Server);
+        if n == 0 {
+            s.client.id += if lost_before { 0 } else { 9 };
+            s.client.next = first + 10 * SIZE;
+            s.data(t + 20 * MS, By::Client, SIZE as u32);
+            s.raw_ack(t + 20 * MS + 10 * US, By::Server);
+        }
+        t += 20 * MS;
+    }
+    s.ack(t, By::Server);
+    s.report()
+}
+
+#[test]
+fn a_silence_after_a_flight_that_was_lost_whole_is_no_pause() {
+    let lost = one_of_a_flight(true);
+    assert!(share(&lost, Limit::LossRecovery) > 0.7, "{} {:?}", lost.verdict, lost.limits);
+    assert!(lost.idle.longest.first().is_none_or(|p| p.ns.0 < 100 * MS), "{:?}", lost.idle);
+    let paused = one_of_a_flight(false);
+    assert!(share(&paused, Limit::Application) > 0.6, "{} {:?}", paused.verdict, paused.limits);
+}
+
 /// A question of the client's that is lost before the capture, so that the server's program closes
 /// in the end, or just a client that asks no more: the server's FIN is acknowledged, or
 /// retransmitted again and again, since nothing comes through.
