@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::{ConnectionId, Direction, SeqNumber, words};
+use crate::{ConnectionId, Direction, SeqNumber, TraceContext, words};
 
 /// A method of HTTP (RFC 9110, section 9; RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +75,8 @@ pub struct Http {
     pub path: Option<String>,
     /// The status of the answer.
     pub status: Option<u16>,
+    /// The trace that its header `traceparent` names.
+    pub trace: Option<TraceContext>,
     /// What the request was seen to be of; `None` where nothing was recognised, or nothing looked
     /// for.
     pub protocol: Option<Protocol>,
@@ -109,6 +111,8 @@ pub enum Says {
     Request(Label),
     /// The same, without the end of its first line.
     Cut,
+    /// The header `traceparent` of a request of HTTP/1, which begins with the same byte.
+    Trace(TraceContext),
     /// An answer of HTTP/1, with this status.
     Answer(u16),
     /// The preface of HTTP/2.

@@ -4,7 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::table::{Cell, Value};
-use crate::{ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, WaitReason, Waits, columns, wait, words};
+use crate::{
+    ConnectionId, Http, Instant, Monotonic, Nanos, Owner, SeqNumber, SpanId, TraceContext, TraceId, WaitReason, Waits,
+    columns, wait, words,
+};
 
 /// Which end of the exchange was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -338,6 +341,20 @@ impl Request {
         Ok(())
     }
 
+    /// Puts back a field of its trace.
+    fn set_trace<T: Cell>(
+        &mut self,
+        value: Value<'_>,
+        place: fn(&mut TraceContext) -> &mut T,
+    ) -> Result<(), &'static str> {
+        match &mut self.http.trace {
+            Some(trace) => *place(trace) = T::from_value(value)?,
+            None if value == Value::Null => {}
+            None => return Err("is there, and trace_id is null"),
+        }
+        Ok(())
+    }
+
     fn tcp(&self) -> Option<&Waits> {
         self.components.as_ref().and_then(|c| c.tcp.as_ref())
     }
@@ -468,6 +485,15 @@ columns! {
     method = http.method, null "there is no `--http`, or it begins with no whole request line of HTTP/1", "method of the HTTP/1 request";
     path = http.path, null "as `method`", "path of the HTTP/1 request without its query; `%XX` stands for what is no visible character of ASCII";
     status = http.status, null "there is no `--http`, or the answer begins with no status line of HTTP/1", "status of the HTTP/1 answer";
+    trace_id = |r| r.http.trace.map(|t| t.trace), set |r, v| {
+            r.http.trace = Option::<TraceId>::from_value(v)?.map(|trace| TraceContext { trace, span: SpanId([0; 8]), sampled: false });
+            Ok(())
+        },
+        null "there is no `--http`, or no valid header `traceparent` was read", "trace of the HTTP/1 request, by its header `traceparent` (W3C Trace Context)";
+    span_id = |r| r.http.trace.map(|t| t.span), set |r, v| r.set_trace(v, |t| &mut t.span),
+        null "as `trace_id`", "span that sent it, by the same header: at a server the parent of the server's own";
+    trace_sampled = |r| r.http.trace.map(|t| t.sampled), set |r, v| r.set_trace(v, |t| &mut t.sampled),
+        null "as `trace_id`", "that header says that the trace may have been recorded";
     protocol = http.protocol, null "there is no `--http`, or nothing was recognised",
         "what the request or its connection was seen to be; of `http2`, `upgraded` and `postgresql_pipeline` it is an exchange that may hold several requests, and of `tls_h2_offered` it may be one";
     upstream_join = |r| r.upstream.map(|u| u.join), set |r, v| { r.upstream = Option::<Join>::from_value(v)?.map(|join| Upstream { join, ..Upstream::default() }); Ok(()) },

@@ -174,6 +174,14 @@ impl Described for Request {
             ("network separated by", self.basis.name().replace('_', " ")),
         ]
     }
+
+    fn lines(&self) -> Vec<String> {
+        let trace = self.http.trace.map(|of| {
+            let sampled = if of.sampled { "" } else { ", not sampled" };
+            format!("trace {}, span {}{sampled}", of.trace, of.span)
+        });
+        self.figures().into_iter().map(|(what, figure)| format!("{what} {figure}")).chain(trace).collect()
+    }
 }
 
 impl Described for Packet {

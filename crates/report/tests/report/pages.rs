@@ -347,7 +347,7 @@ fn request(i: u64, path: Option<&str>, takes: u64) -> Request {
         method: path.map(|_| record::Method::Get),
         path: path.map(str::to_owned),
         status: Some(200),
-        protocol: None,
+        ..record::Http::default()
     };
     Request {
         connection: ConnectionId(1 + i % 2),

@@ -11,7 +11,7 @@ use record::{
     ConnectionTotals, CopyInterface, CopyPlace, Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy,
     Ending, FastOpen, Http, Instant, Join, Judged, Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner,
     Packet, PacketCopy, Peer, Protocol, Question, Receive, Request, Role, Send, SenderState, SeqNumber, SocketState,
-    Source, Stamps, TcpFlags, Timestamp, Unacknowledged, Upstream, WaitReason, Waits,
+    Source, SpanId, Stamps, TcpFlags, Timestamp, TraceContext, TraceId, Unacknowledged, Upstream, WaitReason, Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -225,8 +225,16 @@ pub fn request() -> impl Strategy<Value = Request> {
 fn http() -> impl Strategy<Value = Http> {
     let method = prop::option::of(prop::sample::select(Method::ALL.to_vec()));
     let protocol = prop::option::of(prop::sample::select(Protocol::ALL.to_vec()));
-    (method, prop::option::of("[!-~]{0,20}"), prop::option::of(any::<u16>()), protocol)
-        .prop_map(|(method, path, status, protocol)| Http { method, path, status, protocol })
+    (method, prop::option::of("[!-~]{0,20}"), prop::option::of(any::<u16>()), protocol, prop::option::of(trace()))
+        .prop_map(|(method, path, status, protocol, trace)| Http { method, path, status, protocol, trace })
+}
+
+fn trace() -> impl Strategy<Value = TraceContext> {
+    (1_u128.., 1_u64.., any::<bool>()).prop_map(|(trace, span, sampled)| TraceContext {
+        trace: TraceId(trace.to_be_bytes()),
+        span: SpanId(span.to_be_bytes()),
+        sampled,
+    })
 }
 
 /// Waits for up to three reasons other than `not`.

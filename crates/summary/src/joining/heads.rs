@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use record::{Direction, Head, Http, Label, Message, Protocol, Role, Says};
 
-/// So many beginnings wait at the most: an exchange has one in each direction, but for what is
-/// pipelined or was not joined.
+/// So many beginnings wait at the most: an exchange has one in each direction, and a trace, but for
+/// what is pipelined or was not joined.
 const WAITING: usize = 64;
 
 /// The beginnings that wait, in the order in which they came.
@@ -37,7 +37,8 @@ impl Heads {
             Role::Client => (Direction::Sent, Direction::Received),
             Role::Server => (Direction::Received, Direction::Sent),
         };
-        let (mut label, mut cut, mut status, mut statements, mut upgrades) = (None, false, None, 0_u32, false);
+        let (mut label, mut cut, mut trace, mut status, mut statements, mut upgrades) =
+            (None, false, None, None, 0_u32, false);
         let mut kept = VecDeque::with_capacity(self.waiting.len());
         for head in self.waiting.drain(..) {
             let of = if head.direction == asked { request } else { answer };
@@ -50,6 +51,7 @@ impl Heads {
             match head.says {
                 Says::Request(found) if first && head.direction == asked => label = Some(found),
                 Says::Cut if first && head.direction == asked => cut = true,
+                Says::Trace(found) if first && head.direction == asked => trace = Some(found),
                 Says::Answer(found) if first && head.direction == answered => {
                     status = Some(found);
                     upgrades = found == 101;
@@ -71,6 +73,8 @@ impl Heads {
             method: label.as_ref().map(|label| label.method),
             path: label.map(|Label { path, .. }| path),
             status,
+            // Beside another first line it is no header of HTTP/1.
+            trace: trace.filter(|_| matches!(seen, Some(Protocol::Http1 | Protocol::Http1Cut))),
         };
         if upgrades {
             // The preface comes after it, where it was to HTTP/2.

@@ -12,6 +12,9 @@ enum head_says {
 	HEAD_LINE,
 	HEAD_HELLO, /* the ClientHello of TLS: its bytes */
 	HEAD_STATEMENTS, /* messages of PostgreSQL: no bytes */
+	/* the header `traceparent` of a request whose line is told of, too: its value, and the byte
+	 * after that */
+	HEAD_TRACEPARENT,
 };
 SHARED(enum head_says);
 
@@ -19,6 +22,8 @@ enum head_limits {
 	LINE_BYTES = 256,
 	HELLO_BYTES = 2048,
 	MESSAGES = 64,
+	HEADERS_BYTES = 4096, /* of a packet, in which `traceparent` is looked for */
+	TRACEPARENT_BYTES = 55, /* of its value in version 00; later ones begin with as many */
 };
 SHARED(enum head_limits);
 

@@ -6,7 +6,8 @@
  * looked at no further where its socket is not followed, which the storage of the sends' programs
  * says.
  *
- * No byte of a query (after `?`) is handed to user space, nor of what follows the first line. */
+ * No byte of a query (after `?`) is handed to user space. Of what follows the first line it is the
+ * value of the header `traceparent` alone. */
 #include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #define STAMPS 0
@@ -25,6 +26,10 @@ struct line {
 struct hello {
 	struct head_record head;
 	__u8 bytes[HELLO_BYTES];
+};
+struct traceparent {
+	struct head_record head;
+	__u8 bytes[TRACEPARENT_BYTES + 1];
 };
 
 struct {
@@ -135,6 +140,84 @@ static __always_inline void line_out(const struct packet *packet)
 		not_told();
 }
 
+/* The header lines of a request are walked over in steps: a line is compared where it begins, and
+ * one that is longer than a step takes several. */
+enum { STEP = 32, STEPS = HEADERS_BYTES / STEP + 128 /* lines */ };
+
+struct headers {
+	struct __sk_buff *ctx;
+	__u32 at;
+	__u32 left; /* bytes that may be looked at from there on */
+	__u32 begins; /* 1 where a line begins there, else 0 */
+	__u32 found; /* likewise, where that line is the header */
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words hold bytes in the order of the packet");
+#define EACH_BYTE(value) ((value) * 0x0101010101010101ull)
+
+/* A bit for each byte of the word, from the lowest on. Up to the first that is set they are
+ * right. */
+static __always_inline __u64 ends_of_lines(__u64 word)
+{
+	__u64 zero_where = word ^ EACH_BYTE('\n');
+	__u64 marked = (zero_where - EACH_BYTE(1)) & ~zero_where & EACH_BYTE(0x80);
+
+	return ((marked >> 7) * 0x0102040810204080ull) >> 56;
+}
+
+static __always_inline __u32 ones(__u32 bits)
+{
+	bits -= bits >> 1 & 0x55555555;
+	bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333);
+	return ((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
+
+/* 1 where any bit is set, else 0: without a branch, which the compiler makes of a comparison. */
+static __always_inline __u32 any(__u64 bits)
+{
+	__u64 negative = -bits;
+
+	barrier_var(negative);
+	return (bits | negative) >> 63;
+}
+
+/* Where these bytes are not `traceparent:`, in whatever case. */
+static __always_inline __u64 differs(const __u64 *words)
+{
+	__u64 tracepar = (words[0] | EACH_BYTE(0x20)) ^ 0x7261706563617274;
+	__u32 ent = (words[1] | EACH_BYTE(0x20)) ^ 0x3a746e65; /* and the colon */
+
+	return tracepar | ent;
+}
+
+/* With no branch but those that end the walk: each other one would double what the verifier of a
+ * loop has to walk. */
+static long headers_one(__u32 i, void *context)
+{
+	struct headers *headers = context;
+	__u64 words[STEP / 8];
+	__u32 ends, next, ended;
+
+	if (headers->left < STEP || bpf_skb_load_bytes(headers->ctx, headers->at, words, STEP))
+		return 1;
+	headers->found = headers->begins & ~any(differs(words));
+	/* Read once more rather than kept: three functions share the stack of a program. */
+	barrier();
+	ends = ends_of_lines(words[0]) | ends_of_lines(words[1]) << 8 | ends_of_lines(words[2]) << 16 |
+	       ends_of_lines(words[3]) << 24;
+	/* Up to the first end of a line and with it; all where there is none. */
+	next = ones(ends ^ (ends - 1));
+	barrier_var(next);
+	/* An empty line ends the headers: it has one byte or two. */
+	ended = headers->begins & (next - 3) >> 31;
+	if (headers->found | ended)
+		return 1;
+	headers->begins = any(ends);
+	headers->at += next;
+	headers->left -= next;
+	return 0;
+}
+
 static __always_inline void hello_out(const struct packet *packet)
 {
 	struct hello *hello = bpf_ringbuf_reserve(&records, sizeof(*hello), 0);
@@ -178,6 +261,12 @@ static __always_inline bool begins_line(__u32 four)
 		return true;
 	}
 	return false;
+}
+
+/* Of what begins a line, whether it is neither an answer nor the preface. */
+static __always_inline bool begins_request(__u32 four)
+{
+	return four != FOUR('H', 'T', 'T', 'P') && four != FOUR('P', 'R', 'I', ' ');
 }
 
 /* The first message of what a client of PostgreSQL sends: simple query, parse, bind, execute,
@@ -279,12 +368,58 @@ static __always_inline bool find_payload(struct packet *packet)
 	return true;
 }
 
+static __always_inline __u8 byte_at(struct __sk_buff *ctx, __u32 at)
+{
+	__u8 byte;
+
+	return bpf_skb_load_bytes(ctx, at, &byte, 1) ? 0 : byte;
+}
+
+/* Of a packet that begins with a request, with this sequence number. Not static: the verifier looks
+ * at it by itself, and not once for each end that the line before it can have. */
+__noinline int traceparent_out(struct __sk_buff *ctx, __u32 first, __u32 sent)
+{
+	struct packet packet = { .ctx = ctx };
+	struct headers headers = { .ctx = ctx };
+	struct traceparent *out;
+	__u32 at;
+	__u8 space;
+
+	/* Once more, rather than to have the caller keep what it found. */
+	if (!find_payload(&packet))
+		return 0;
+	/* The first line is none of a header: the walk has to find its end. */
+	headers.at = packet.at;
+	headers.left = packet.payload < HEADERS_BYTES ? packet.payload : HEADERS_BYTES;
+	bpf_loop(STEPS, headers_one, &headers, 0);
+	if (!headers.found)
+		return 0;
+	at = headers.at + sizeof("traceparent:") - 1;
+	space = byte_at(ctx, at);
+	at += space == ' ' || space == '\t';
+	/* A shorter value has other headers behind it, which are not to be handed on. */
+	if (byte_at(ctx, at + 2) != '-' || byte_at(ctx, at + 35) != '-' || byte_at(ctx, at + 52) != '-')
+		return 0;
+	out = bpf_ringbuf_reserve(&records, sizeof(*out), 0);
+	if (!out) {
+		not_told();
+		return 0;
+	}
+	packet.first = first;
+	packet.sent = sent;
+	out->head = head_of(&packet, HEAD_TRACEPARENT);
+	out->head.bytes = bpf_skb_load_bytes(ctx, at, out->bytes, sizeof(out->bytes)) ? 0 : sizeof(out->bytes);
+	bpf_ringbuf_submit(out, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 static __always_inline void read_beginning(struct __sk_buff *ctx, bool sent)
 {
 	struct packet packet = { .ctx = ctx, .sent = sent };
 	struct bpf_sock *sk = ctx->sk;
 	struct socket_info *info;
 	__u8 begin[8];
+	__u32 four;
 
 	if (!sk)
 		return;
@@ -294,8 +429,11 @@ static __always_inline void read_beginning(struct __sk_buff *ctx, bool sent)
 		return;
 	if (reading.hellos_only && begin[0] != 0x16)
 		return;
-	if (begins_line(FOUR(begin[0], begin[1], begin[2], begin[3]))) {
+	four = FOUR(begin[0], begin[1], begin[2], begin[3]);
+	if (begins_line(four)) {
 		line_out(&packet);
+		if (begins_request(four))
+			traceparent_out(ctx, packet.first, sent);
 	} else if (begin[0] == 0x16 && begin[1] == 3 && begin[5] == 1) {
 		/* A record of the handshake (RFC 8446, section 5.1) with a ClientHello (4.1.2). */
 		hello_out(&packet);

@@ -6,11 +6,12 @@
 //! of the machine where the target names none, and return at the first look where the socket is not
 //! followed.
 //!
-//! **Privacy:** the kernel part hands on no byte of a query, nor any that follows the first line.
-//! Of a ClientHello it hands on all; only the list of protocols and the name of the server are
-//! looked at.
+//! **Privacy:** the kernel part hands on no byte of a query, and of what follows the first line the
+//! value of the header `traceparent` alone. Of a ClientHello it hands on all; only the list of
+//! protocols and the name of the server are looked at.
 
 mod parse;
+mod traceparent;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -20,7 +21,8 @@ use record::{ConnectionId, Direction, Event, Head, Lost, Says, SeqNumber};
 
 use crate::decode::DecodeError;
 use crate::layout::{
-    HEAD_HELLO, HEAD_LINE, HEAD_STATEMENTS, Plain as _, RECORD_HEAD, RawHead, RawHttpConfig, RawHttpLost,
+    HEAD_HELLO, HEAD_LINE, HEAD_STATEMENTS, HEAD_TRACEPARENT, Plain as _, RECORD_HEAD, RawHead, RawHttpConfig,
+    RawHttpLost,
 };
 use crate::memory::Memory;
 use crate::object::{self, compiled};
@@ -142,6 +144,7 @@ pub(crate) fn head(record: &[u8]) -> Result<Option<Head>, DecodeError> {
         HEAD_LINE => parse::line(bytes),
         HEAD_HELLO => Some(Says::Tls { h2: parse::offers_h2(bytes), server: parse::server_name(bytes) }),
         HEAD_STATEMENTS => Some(Says::Statements(raw.statements)),
+        HEAD_TRACEPARENT => traceparent::parse(bytes).map(Says::Trace),
         other => return Err(DecodeError::Malformed { field: "says", value: other }),
     };
     Ok(says.map(|says| Head {
@@ -172,6 +175,9 @@ mod tests {
         let statements = record(|raw| (raw.says, raw.statements) = (HEAD_STATEMENTS as u8, 3), b"");
         let said = head(&statements).unwrap().unwrap();
         assert_eq!((said.says, said.direction), (Says::Statements(3), Direction::Received));
+        let trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r";
+        let said = head(&record(|raw| raw.says = HEAD_TRACEPARENT as u8, trace)).unwrap().unwrap();
+        assert!(matches!(said.says, Says::Trace(trace) if trace.sampled), "{:?}", said.says);
         let hello = record(|raw| raw.says = HEAD_HELLO as u8, &[0x16, 3, 1]);
         assert_eq!(head(&hello).unwrap().unwrap().says, Says::Tls { h2: None, server: None });
         assert_eq!(head(&record(|_| {}, b"GET key\r\n")).unwrap(), None);

@@ -121,8 +121,8 @@ pub struct Args {
     /// and network, and how long a proxy waited for what it asked others; implies --receive
     #[arg(long, help_heading = heading::WHAT)]
     requests: bool,
-    /// Name requests by HTTP/1 method and path (without the query), and report connections with
-    /// several requests at a time; implies --requests
+    /// Name requests by HTTP/1 method and path (without the query) and by the trace in their header
+    /// traceparent, and report connections with several requests at a time; implies --requests
     #[arg(long, help_heading = heading::WHAT)]
     http: bool,
     /// Show a live table while tracing: the default on a terminal, unless CMD or --json uses it

@@ -274,6 +274,99 @@ fn tls_gives_no_label_and_says_what_it_offered() {
     }
 }
 
+/// The trace and the span that the nth request names.
+fn ids(n: usize) -> [String; 2] {
+    [format!("{:032x}", 0xa000 + n), format!("{:016x}", 0xb000 + n)]
+}
+
+/// Requests in the packets that they are sent in, and whether their trace is read. `T` stands for
+/// the trace, `S` for the span.
+fn traced_heads() -> Vec<(Vec<String>, bool)> {
+    const COMMON: &str = "Host: a.example\r\nUser-Agent: curl/7.88\r\nAuthorization: secret\r\nAccept: */*\r\n";
+    const GIVEN: &str = "traceparent: 00-T-S-01\r\n";
+    let get = |headers: &str| format!("GET /a HTTP/1.1\r\n{headers}\r\n");
+    let after = |bytes: usize| get(&format!("Cookie: {}\r\n{GIVEN}", "traceparent=".repeat(bytes).split_at(bytes).0));
+    let whole = |text: String, is_read| (vec![text], is_read);
+    let mut all = vec![
+        whole(get(GIVEN), true),
+        whole(get(&[COMMON, GIVEN].concat()), true),
+        whole(get(&[GIVEN, COMMON].concat()), true),
+        whole(get("TraceParent:00-T-S-01\r\n"), true),
+        whole(get("TRACEPARENT:\t00-T-S-01 \r\n"), true),
+        whole(get("traceparent: cc-T-S-01-what-is-new\r\n"), true),
+        whole(get(GIVEN).replace('\r', ""), true),
+        whole(format!("POST /a HTTP/1.1\r\n{COMMON}{GIVEN}Content-Length: 3\r\n\r\nabc"), true),
+        // Behind a line that is too long for a label.
+        whole(format!("GET /{} HTTP/1.1\r\n{GIVEN}\r\n", "x".repeat(300)), true),
+        // Near to the last byte that is read, and behind it.
+        whole(after(3_900), true),
+        whole(after(4_200), false),
+        // What is not valid counts as not given.
+        whole(get("traceparent: 00-T-0000000000000000-01\r\n"), false),
+        whole(get("traceparent: ff-T-S-01\r\n"), false),
+        whole(get("traceparent: 00-T-S-01-more\r\n"), false),
+        whole(get("traceparent: 00-T\r\nAuthorization: secret\r\n"), false),
+        // Another header, within a value, in a body.
+        whole(get("x-traceparent: 00-T-S-01\r\n"), false),
+        // It begins 64 bytes behind the line that it is in.
+        whole(get(&format!("X: x{}{GIVEN}", "traceparent:".repeat(5))), false),
+        whole(format!("POST /a HTTP/1.1\r\nContent-Length: 72\r\n\r\n\r\n{GIVEN}"), false),
+        // In another packet than the request line, whole or in part.
+        (vec!["GET /a HTTP/1.1\r\nHost: a\r\n".into(), format!("{GIVEN}\r\n")], false),
+        (vec!["GET /a HTTP/1.1\r\ntraceparent: 00-T-".into(), "S-01\r\n\r\n".into()], false),
+    ];
+    // At every place that a step of the walk can begin with, and behind lines of every length.
+    all.extend((0..70).map(|n| whole(get(&format!("X: {}\r\n{GIVEN}", "x".repeat(n))), true)));
+    all
+}
+
+#[test]
+fn a_request_has_the_trace_that_its_header_names_wherever_it_stands() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let filled = |(n, (pieces, is_read)): (usize, (Vec<String>, bool))| {
+        let [trace, span] = ids(n);
+        let fill = |piece: String| piece.replace("T-", &format!("{trace}-")).replace("-S-", &format!("-{span}-"));
+        (pieces.into_iter().map(fill).collect::<Vec<_>>(), is_read)
+    };
+    let all: Vec<_> = traced_heads().into_iter().enumerate().map(filled).collect();
+    let exchange = || {
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        client.set_nodelay(true).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        for (pieces, _) in &all {
+            for piece in pieces {
+                client.write_all(piece.as_bytes()).unwrap();
+                server.read_exact(&mut vec![0; piece.len()]).unwrap();
+            }
+            server.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            client.read_exact(&mut [0; 27]).unwrap();
+        }
+    };
+    for backend in BACKENDS {
+        let args = ["--port", &port.to_string(), "--backend", backend];
+        let lines = traced(&args, exchange);
+        for role in ["client", "server"] {
+            let found = requests(&lines, role);
+            assert_eq!(found.len(), all.len(), "{backend}, {role}");
+            for (n, (request, (pieces, is_read))) in found.into_iter().zip(&all).enumerate() {
+                let [trace, span] = ids(n).map(Value::from);
+                let expected =
+                    if *is_read { [trace, span, true.into()] } else { [Value::Null, Value::Null, Value::Null] };
+                let keys = ["trace_id", "span_id", "trace_sampled"];
+                assert_eq!(keys.map(|key| request[key].clone()), expected, "{backend}, {role}: {pieces:?}");
+            }
+        }
+        assert!(!lines.iter().any(|line| line["kind"] != "run" && line.to_string().contains("secret")));
+    }
+    // The slowest requests are shown with their traces.
+    let text = seen(&["--port", &port.to_string()], exchange);
+    let shown = text.split("trace ").skip(1).filter(|rest| rest.starts_with("0000000000000000000000000000a0"));
+    assert!(shown.count() > 0, "{text}");
+}
+
 /// A message of PostgreSQL: its letter, and a length that includes itself.
 fn message(letter: u8, body: &[u8]) -> Vec<u8> {
     [&[letter][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()

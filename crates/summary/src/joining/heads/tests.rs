@@ -1,5 +1,5 @@
 use super::*;
-use record::{ConnectionId, Method, SeqNumber};
+use record::{ConnectionId, Method, SeqNumber, SpanId, TraceContext, TraceId};
 
 use Direction::{Received, Sent};
 
@@ -64,6 +64,39 @@ fn what_begins_elsewhere_in_an_exchange_is_no_label_of_it() {
 fn a_request_line_that_is_cut_is_said_to_be_one() {
     let mut of = heads(&[head(Sent, 1, Says::Cut), head(Received, 900, Says::Answer(200))]);
     assert_eq!(take(&mut of, (1, 50), (900, 10)), (None, Some(200), Some(Protocol::Http1Cut)));
+}
+
+/// A trace of which each byte is this one.
+fn trace(n: u8) -> Says {
+    Says::Trace(TraceContext { trace: TraceId([n; 16]), span: SpanId([n; 8]), sampled: true })
+}
+
+#[test]
+fn a_trace_is_that_of_the_request_that_begins_with_the_same_byte() {
+    let mut of = heads(&[
+        head(Sent, 1, ask("/a")),
+        head(Sent, 1, trace(1)),
+        // A packet that was retransmitted.
+        head(Sent, 1, trace(1)),
+        head(Received, 900, Says::Answer(200)),
+        head(Sent, 50, Says::Cut),
+        head(Sent, 50, trace(2)),
+        head(Sent, 100, ask("/c")),
+        // Beside something that is no request, within a request, and of an answer.
+        head(Sent, 150, trace(3)),
+        head(Sent, 205, trace(4)),
+        head(Received, 940, trace(5)),
+    ]);
+    let asked = [(1, 49), (50, 50), (100, 50), (150, 50), (200, 50)];
+    let traces = asked.iter().zip(0..).map(|((first, bytes), n)| {
+        let http = of.take(Role::Client, &message(*first, *bytes), &message(900 + n * 10, 10));
+        http.trace.map(|trace| trace.trace.0[0])
+    });
+    assert_eq!(traces.collect::<Vec<_>>(), [Some(1), Some(2), None, None, None]);
+    let mut of =
+        heads(&[head(Received, 1, ask("/a")), head(Received, 1, trace(1)), head(Sent, 900, Says::Answer(204))]);
+    let http = of.take(Role::Server, &message(1, 50), &message(900, 10));
+    assert_eq!(http.trace.map(|trace| trace.span), Some(SpanId([1; 8])));
 }
 
 #[test]
