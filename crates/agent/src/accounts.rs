@@ -6,12 +6,12 @@
 //! series of the overflow. A published series only grows while it is there, and whatever is added
 //! is added to exactly one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use metrics::Labelled;
 use record::ClockReading;
-use record::histogram::{Connections, Names, Requests, Series, SeriesKey};
-use record::{IpPrefix, Nanos, Question, Request};
+use record::histogram::{Connections, Exemplar, Exemplars, Names, Requests, Series, SeriesKey, StatusClass};
+use record::{IpPrefix, Nanos, Question, Request, Role};
 
 /// The names that a series is published with.
 pub type Labels = Vec<(&'static str, String)>;
@@ -26,6 +26,8 @@ const STAYS: Nanos = Nanos::from_secs(300);
 const BUSIER: f64 = 2.0;
 /// What was sent counts half after this time.
 const HALF: Nanos = Nanos::from_secs(300);
+/// An exemplar is published for so long: longer than any scraper waits.
+const NAMED: Nanos = Nanos::from_secs(300);
 
 /// All series.
 #[derive(Debug)]
@@ -51,6 +53,7 @@ struct Account {
     connections: Connections,
     names: Names,
     requests: Requests,
+    exemplars: BTreeMap<(Role, StatusClass), Exemplars>,
     busy: Busy,
 }
 
@@ -80,6 +83,15 @@ impl Account {
         self.changed_ns = now_ns;
         self.busy.add(more.sends, now_ns);
         self.figures.merge(more);
+    }
+
+    /// Counts a request, and offers it as an exemplar where its trace is known.
+    fn add_request(&mut self, request: &Request, known_ns: u64, clock: ClockReading) {
+        let Some((of, took)) = self.requests.add(request) else { return };
+        if let (Some(context), Some(ended)) = (request.http.trace, request.ended()) {
+            let ended_ns = clock.realtime_ns(ended.as_nanos());
+            self.exemplars.entry(of).or_default().offer(Exemplar { context, took, ended_ns, known_ns });
+        }
     }
 }
 
@@ -134,7 +146,13 @@ impl Accounts {
         self.folded.retain(is_there);
         self.waiting.retain(|_, busy| now_ns.saturating_sub(busy.at_ns) <= idle);
         self.make_way(now_ns);
+        self.forget_exemplars(now_ns.saturating_sub(NAMED.0));
         added
+    }
+
+    fn forget_exemplars(&mut self, before_ns: u64) {
+        let all = self.own.values_mut().chain(self.folded.values_mut()).chain([&mut self.overflow]);
+        all.flat_map(|account| account.exemplars.values_mut()).for_each(|of| of.forget_before(before_ns));
     }
 
     /// Takes what became known of connections of a key.
@@ -159,15 +177,16 @@ impl Accounts {
         self.changed(key, now_ns, name).names.add(question);
     }
 
-    /// Takes a request of a key.
+    /// Takes a request of a key. When it ended is told by `clock`.
     pub fn take_request(
         &mut self,
         key: &SeriesKey,
         request: &Request,
         now_ns: u64,
+        clock: ClockReading,
         name: &mut dyn FnMut(&SeriesKey) -> Labels,
     ) {
-        self.changed(key, now_ns, name).requests.add(request);
+        self.changed(key, now_ns, name).add_request(request, now_ns, clock);
     }
 
     /// The account of a key about which something beside sends became known.
@@ -233,6 +252,7 @@ impl Accounts {
             connections: account.connections.clone(),
             names: account.names.clone(),
             requests: account.requests.clone(),
+            exemplars: account.exemplars.clone(),
         };
         let named = self.own.iter().chain(&self.folded);
         let mut all: Vec<Labelled> = named.map(|(labels, account)| labelled(labels.clone(), account)).collect();
@@ -339,6 +359,37 @@ mod tests {
         assert!(of(&accounts, "10.0.0.4") > Some(200) && of(&accounts, "10.0.0.1").is_none());
         // Those that gave way are in the network, beside what was there before.
         assert!(of(&accounts, "10.0.0.0/16").is_some());
+    }
+
+    #[test]
+    fn a_request_is_named_for_five_minutes_and_counted_for_good() {
+        use record::table::Record as _;
+        use record::{Http, Instant, Message, Moments, SpanId, TraceContext, TraceId};
+
+        const MINUTE: u64 = 60_000_000_000;
+        let context = TraceContext { trace: TraceId([7; 16]), span: SpanId([8; 8]), sampled: true };
+        let at = |ns| Some(Instant::from_nanos(ns));
+        let request = |trace| Request {
+            answer: Message { bytes: 1, ..Message::default() },
+            moments: Moments { sent: at(5_000_000), read: at(6_000_000), ..Moments::default() },
+            http: Http { status: Some(503), trace, ..Http::default() },
+            ..Request::blank()
+        };
+        let mut accounts = Accounts::new(10, Nanos::from_secs(6_000), 0);
+        for trace in [Some(context), None] {
+            accounts.take_request(&series(1, 0).key, &request(trace), MINUTE, CLOCK, &mut by_peer);
+        }
+        let of = (Role::Client, Some(5));
+        let named = |accounts: &Accounts| -> Vec<Exemplar> {
+            let all = accounts.published(CLOCK);
+            assert_eq!(all[0].requests.answered[&of].count(), 2);
+            all[0].exemplars[&of].iter().copied().collect()
+        };
+        accounts.take(vec![], 6 * MINUTE, &mut by_peer);
+        let one = Exemplar { context, took: Nanos(1_000_000), ended_ns: 6_001_000, known_ns: MINUTE };
+        assert_eq!(named(&accounts), [one]);
+        accounts.take(vec![], 6 * MINUTE + 1, &mut by_peer);
+        assert_eq!(named(&accounts), []);
     }
 
     #[test]

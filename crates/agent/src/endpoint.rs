@@ -23,7 +23,7 @@ use hyper::header::{
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use metrics::{Snapshot, native, text};
+use metrics::{Snapshot, native, openmetrics, text};
 use rustls::ServerConfig;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -268,7 +268,7 @@ impl Drop for Answering {
 
 async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answering) -> Response<Body> {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (binary, compressed) = (prefers_native(header(ACCEPT)), accepts_gzip(header(ACCEPT_ENCODING)));
+    let (form, compressed) = (Form::preferred(header(ACCEPT)), accepts_gzip(header(ACCEPT_ENCODING)));
     let figures = tokio::time::timeout(PATIENCE, async {
         let turn = shared.answers.acquire().await.ok()?;
         let (ask, figures) = oneshot::channel();
@@ -285,9 +285,10 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answeri
     let counts = shared.counts.clone();
     tokio::task::spawn_blocking(move || {
         let mut out = Sender { sender, piece: Vec::with_capacity(PIECE) };
-        let write = |mut out: &mut dyn Write| match binary {
-            true => native::write(&snapshot, &mut out),
-            false => text::write(&snapshot, &mut out),
+        let write = |mut out: &mut dyn Write| match form {
+            Form::Native => native::write(&snapshot, &mut out),
+            Form::OpenMetrics => openmetrics::write(&snapshot, &mut out),
+            Form::Text => text::write(&snapshot, &mut out),
         };
         let written = if compressed {
             let mut encoder = GzEncoder::new(out, Compression::fast());
@@ -303,9 +304,8 @@ async fn scrape<B>(request: &Request<B>, shared: Arc<Shared>, answering: Answeri
     });
     drop(turn);
     let mut response = Response::new(Either::Right(Pieces { pieces, _answering: answering }));
-    let kind = if binary { native::CONTENT_TYPE } else { text::CONTENT_TYPE };
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
     headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
     if compressed {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -323,23 +323,57 @@ fn accepts_gzip(accept: &str) -> bool {
     })
 }
 
-/// Whether the scraper prefers delimited protocol buffers over text: those are what it can have
-/// native histograms by.
-fn prefers_native(accept: &str) -> bool {
-    let weight = |wanted: &dyn Fn(&str) -> bool| {
-        let ranges = accept.split(',').filter(|range| wanted(&range.to_ascii_lowercase()));
-        let weight = |range: &str| {
-            let q = range.split(';').filter_map(|p| p.trim().strip_prefix("q=")).next();
-            q.map_or(Some(1.0), |q| q.trim().parse().ok()).unwrap_or(0.0)
+/// A form that figures can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    /// With exemplars.
+    OpenMetrics,
+    /// Delimited protocol buffers: native histograms, and exemplars.
+    Native,
+}
+
+impl Form {
+    /// That to which the scraper gives most weight (RFC 9110, section 12.5.1), the richer of two
+    /// with the same; text where it names none.
+    fn preferred(accept: &str) -> Self {
+        let weight = |form: Self| {
+            let ranges = accept.split(',').filter(|range| form.is_named_by(&range.to_ascii_lowercase()));
+            let weight = |range: &str| {
+                let q = range.split(';').filter_map(|p| p.trim().strip_prefix("q=")).next();
+                q.map_or(Some(1.0), |q| q.trim().parse().ok()).unwrap_or(0.0)
+            };
+            ranges.map(weight).fold(0.0_f64, f64::max)
         };
-        ranges.map(weight).fold(0.0_f64, f64::max)
-    };
-    let binary = weight(&|range| {
-        range.contains("application/vnd.google.protobuf")
-            && range.contains("io.prometheus.client.metricfamily")
-            && range.contains("delimited")
-    });
-    binary > 0.0 && binary >= weight(&|range| range.trim().starts_with("text/plain"))
+        let richest_last = [Self::Text, Self::OpenMetrics, Self::Native];
+        let preferred = richest_last.into_iter().max_by(|a, b| weight(*a).total_cmp(&weight(*b)));
+        preferred.filter(|form| weight(*form) > 0.0).unwrap_or(Self::Text)
+    }
+
+    /// Whether a range of media types, in small letters, is of it.
+    fn is_named_by(self, range: &str) -> bool {
+        match self {
+            Self::Text => range.trim().starts_with("text/plain"),
+            Self::OpenMetrics => {
+                let version = range.split(';').find_map(|parameter| parameter.trim().strip_prefix("version="));
+                range.trim().starts_with("application/openmetrics-text")
+                    && version.is_none_or(|version| version.trim() == "1.0.0")
+            }
+            Self::Native => {
+                range.contains("application/vnd.google.protobuf")
+                    && range.contains("io.prometheus.client.metricfamily")
+                    && range.contains("delimited")
+            }
+        }
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => text::CONTENT_TYPE,
+            Self::OpenMetrics => openmetrics::CONTENT_TYPE,
+            Self::Native => native::CONTENT_TYPE,
+        }
+    }
 }
 
 /// A body that comes in pieces. Its connection is being answered as long as it is there.
@@ -430,6 +464,8 @@ mod tests {
                 && text.contains("wirelapse_series_limit 42"),
             "{text}"
         );
+        let open = get(address, &format!("{METRICS}Accept: application/openmetrics-text; version=1.0.0\r\n\r\n"));
+        assert!(open.contains("openmetrics-text; version=1.0.0") && open.contains("# EOF\n"), "{open}");
         let accept = "Accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
                       application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
         let native = get(address, &format!("{METRICS}{accept}\r\n"));
@@ -437,7 +473,7 @@ mod tests {
             native.contains("application/vnd.google.protobuf") && native.contains("wirelapse_series_limit"),
             "{native}"
         );
-        assert_eq!(counts.of(To::Prometheus, Outcome::Done), 2);
+        assert_eq!(counts.of(To::Prometheus, Outcome::Done), 3);
     }
 
     #[test]
@@ -568,9 +604,30 @@ mod tests {
     }
 
     #[test]
-    fn text_is_what_a_scraper_gets_that_does_not_ask_for_more() {
-        assert!(!prefers_native(""));
-        assert!(!prefers_native("text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
-        assert!(!prefers_native("application/vnd.google.protobuf"));
+    fn a_scraper_gets_the_form_that_it_prefers() {
+        const NATIVE: &str =
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        const OPEN: &str = "application/openmetrics-text";
+        for (accept, form) in [
+            ("", Form::Text),
+            ("*/*", Form::Text),
+            ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", Form::Text),
+            ("application/vnd.google.protobuf", Form::Text),
+            (OPEN, Form::OpenMetrics),
+            ("Application/OpenMetrics-Text; version=1.0.0; charset=utf-8", Form::OpenMetrics),
+            (&format!("{OPEN};version=0.0.1"), Form::Text),
+            (&format!("{OPEN};version=1.0.0;q=0"), Form::Text),
+            // As Prometheus asks, without native histograms and with them.
+            (
+                &format!("{OPEN};version=1.0.0,{OPEN};version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"),
+                Form::OpenMetrics,
+            ),
+            (&format!("{NATIVE},{OPEN};version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5"), Form::Native),
+            (&format!("{NATIVE};q=0.4,{OPEN};version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5"), Form::OpenMetrics),
+            (&format!("{NATIVE};q=0.5,text/plain;q=0.5"), Form::Native),
+            (&format!("{OPEN};q=0.4,text/plain;q=0.5"), Form::Text),
+        ] {
+            assert_eq!(Form::preferred(accept), form, "{accept:?}");
+        }
     }
 }

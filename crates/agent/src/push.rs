@@ -121,14 +121,14 @@ impl Next {
 
     fn run(&self, client: &ureq::Agent, host: &str, counts: &Counts) {
         // The pause goes on growing over several snapshots, until one is taken.
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut last_taken_ns) = (FIRST_PAUSE, 0);
         while let Some((snapshot, settings)) = self.take() {
-            let body = otlp::request(&snapshot, &[("host.name", host), ("service.name", "wirelapse")]);
+            let body = otlp::request(&snapshot, &[("host.name", host), ("service.name", "wirelapse")], last_taken_ns);
             for _ in 0..TRIES {
                 match post(client, &settings, &body, counts) {
                     Outcome::Done => {
                         counts.done(To::Otlp, counts::Outcome::Done, WORK);
-                        pause = FIRST_PAUSE;
+                        (pause, last_taken_ns) = (FIRST_PAUSE, snapshot.taken_ns);
                         break;
                     }
                     Outcome::Refused(why) => {
@@ -181,6 +181,8 @@ fn post(client: &ureq::Agent, settings: &Otlp, body: &[u8], counts: &Counts) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::histogram::Exemplar;
+    use record::{Nanos, Role, SpanId, TraceContext, TraceId};
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::sync::mpsc;
@@ -216,7 +218,7 @@ mod tests {
     }
 
     fn settings(endpoint: String) -> Otlp {
-        Otlp { endpoint, interval: record::Nanos::from_secs(1), headers: [("x-token".into(), "t".into())].into() }
+        Otlp { endpoint, interval: Nanos::from_secs(1), headers: [("x-token".into(), "t".into())].into() }
     }
 
     #[test]
@@ -228,7 +230,7 @@ mod tests {
         push.put(Arc::new(snapshot.clone()));
         let (first, second) = (received.recv().unwrap(), received.recv().unwrap());
         assert_eq!(first, second);
-        assert_eq!(first, otlp::request(&snapshot, &[("host.name", "h"), ("service.name", "wirelapse")]));
+        assert_eq!(first, otlp::request(&snapshot, &[("host.name", "h"), ("service.name", "wirelapse")], 0));
         while counts.of(To::Otlp, counts::Outcome::Done) == 0 {
             std::thread::yield_now();
         }
@@ -236,6 +238,32 @@ mod tests {
             (counts.of(To::Otlp, counts::Outcome::Failed), counts.of(To::Otlp, counts::Outcome::Refused)),
             (1, 0)
         );
+    }
+
+    /// Figures of which a request became known at 5, taken at this time.
+    fn with_an_exemplar(taken_ns: u64) -> Arc<Snapshot> {
+        let context = TraceContext { trace: TraceId([7; 16]), span: SpanId([8; 8]), sampled: true };
+        let of = (Role::Client, Some(2));
+        let mut labelled = metrics::Labelled::default();
+        labelled.requests.answered.insert(of, [Nanos(1_000)].into_iter().collect());
+        labelled.exemplars.entry(of).or_default().offer(Exemplar {
+            context,
+            took: Nanos(1_000),
+            ended_ns: 3,
+            known_ns: 5,
+        });
+        Arc::new(Snapshot { taken_ns, series: vec![labelled], ..Snapshot::default() })
+    }
+
+    #[test]
+    fn an_exemplar_is_sent_until_a_collector_has_taken_it() {
+        let (url, received) = collector(&["400 Bad", "200 OK", "200 OK"]);
+        let push = Push::start(settings(url), Push::client(), "h".into(), Counts::default()).unwrap();
+        let has_one = [10, 20, 30].map(|taken_ns| {
+            push.put(with_an_exemplar(taken_ns));
+            received.recv().unwrap().windows(16).any(|bytes| bytes == [7; 16])
+        });
+        assert_eq!(has_one, [true, true, false]);
     }
 
     #[test]

@@ -245,6 +245,7 @@ impl Agent {
         let (cpu_user, cpu_system, memory_bytes) = usage::of_this_process();
         let snapshot = Arc::new(Snapshot {
             time_ns: now.unix_ns(),
+            taken_ns: now.at.as_nanos(),
             since_ns: now.clock.realtime_ns(self.since.as_nanos()),
             series: self.accounts.published(now.clock),
             max_series: self.accounts.limit() as u64,
@@ -351,9 +352,9 @@ impl Agent {
 
     /// Counts the requests that something ends, where requests are counted.
     fn ask(&mut self, at: Instant<Monotonic>, ends: impl FnOnce(&mut Asking, &Histograms, Each<'_>)) {
-        let Self { asking: Some(asking), accounts, naming, config, .. } = self else { return };
+        let Self { asking: Some(asking), accounts, naming, config, clock, .. } = self else { return };
         ends(asking, &config.histograms, &mut |key, request| {
-            accounts.take_request(key, request, at.as_nanos(), &mut |key| naming.labels(key));
+            accounts.take_request(key, request, at.as_nanos(), *clock, &mut |key| naming.labels(key));
         });
     }
 

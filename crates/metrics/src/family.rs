@@ -1,6 +1,6 @@
 //! One metric with its points, before it is encoded.
 
-use record::histogram::Histogram;
+use record::histogram::{Exemplars, Histogram};
 
 /// What kind of figure a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub enum Value<'a> {
     Whole(u64),
     /// A real number.
     Real(f64),
-    /// A distribution; its sum and bounds are in seconds.
-    Histogram(&'a Histogram),
+    /// A distribution, and what it names as examples of its values; its sum and bounds are in
+    /// seconds.
+    Histogram(&'a Histogram, Option<&'a Exemplars>),
 }
 
 /// One figure of a metric.

@@ -7,9 +7,9 @@
 use std::io::{self, Write};
 
 use prost::Message;
-use record::histogram::{self, Histogram};
+use record::histogram::{self, Exemplars, Histogram};
 
-use crate::{Family, Kind, Snapshot, Value, name, text};
+use crate::{Family, Kind, Snapshot, Value, exemplar_labels, name, text};
 
 /// The media type.
 pub const CONTENT_TYPE: &str =
@@ -99,6 +99,10 @@ pub struct NativeHistogram {
     /// Count of each native bucket, as difference to the one before.
     #[prost(sint64, repeated, packed = "false", tag = "13")]
     pub positive_delta: Vec<i64>,
+    /// What it names as examples of its values. Readers that do not know it take those of classic
+    /// buckets.
+    #[prost(message, repeated, tag = "16")]
+    pub exemplars: Vec<Exemplar>,
 }
 
 /// A classic bucket (`Bucket`).
@@ -110,6 +114,34 @@ pub struct ClassicBucket {
     /// Its bound.
     #[prost(double, optional, tag = "2")]
     pub upper_bound: Option<f64>,
+    /// One of the values that are in none before it.
+    #[prost(message, optional, tag = "3")]
+    pub exemplar: Option<Exemplar>,
+}
+
+/// One value (`Exemplar`).
+#[derive(Clone, PartialEq, Message)]
+pub struct Exemplar {
+    /// Its labels.
+    #[prost(message, repeated, tag = "1")]
+    pub label: Vec<LabelPair>,
+    /// The value.
+    #[prost(double, optional, tag = "2")]
+    pub value: Option<f64>,
+    /// When it was.
+    #[prost(message, optional, tag = "3")]
+    pub timestamp: Option<Timestamp>,
+}
+
+/// A moment (`google.protobuf.Timestamp`).
+#[derive(Clone, PartialEq, Message)]
+pub struct Timestamp {
+    /// Seconds of Unix time.
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    /// Nanoseconds beyond these.
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
 }
 
 /// A stretch of native buckets (`BucketSpan`).
@@ -149,8 +181,8 @@ fn message(family: &Family<'_>, bounds: &[i32]) -> MetricFamily {
         let number = match point.value {
             Value::Whole(n) => n as f64,
             Value::Real(x) => x,
-            Value::Histogram(histogram) => {
-                metric.histogram = Some(native(histogram, bounds));
+            Value::Histogram(histogram, exemplars) => {
+                metric.histogram = Some(native(histogram, exemplars, bounds));
                 return metric;
             }
         };
@@ -170,13 +202,31 @@ fn message(family: &Family<'_>, bounds: &[i32]) -> MetricFamily {
     }
 }
 
-fn native(histogram: &Histogram, bounds: &[i32]) -> NativeHistogram {
+fn exemplar(of: &histogram::Exemplar) -> Exemplar {
+    let label = |(name, value): (&str, String)| LabelPair { name: Some(name.to_owned()), value: Some(value) };
+    let (seconds, nanos) = (of.ended_ns / 1_000_000_000, of.ended_ns % 1_000_000_000);
+    Exemplar {
+        label: exemplar_labels(of).map(label).into(),
+        value: Some(of.took.as_secs_f64()),
+        timestamp: Some(Timestamp { seconds: seconds as i64, nanos: nanos as i32 }),
+    }
+}
+
+fn native(histogram: &Histogram, exemplars: Option<&Exemplars>, bounds: &[i32]) -> NativeHistogram {
+    // The last bucket is the count of all, unless it has something of its own to say.
+    let is_told = |bucket: &text::Bucket<'_>| bucket.bound.is_finite() || bucket.exemplar.is_some();
     let mut native = NativeHistogram {
         sample_count: Some(histogram.count()),
         sample_sum: Some(histogram.sum.as_secs_f64()),
-        bucket: text::classic(histogram, bounds)
-            .map(|(bound, n)| ClassicBucket { cumulative_count: Some(n), upper_bound: Some(bound) })
+        bucket: text::classic(histogram, exemplars, bounds)
+            .filter(is_told)
+            .map(|bucket| ClassicBucket {
+                cumulative_count: Some(bucket.count),
+                upper_bound: Some(bucket.bound),
+                exemplar: bucket.exemplar.map(exemplar),
+            })
             .collect(),
+        exemplars: exemplars.into_iter().flat_map(Exemplars::iter).map(exemplar).collect(),
         schema: Some(histogram::SCHEMA),
         zero_threshold: Some(ZERO_THRESHOLD),
         zero_count: Some(histogram.zero),
@@ -206,7 +256,7 @@ fn native(histogram: &Histogram, bounds: &[i32]) -> NativeHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::tests::example;
+    use crate::snapshot::tests::{SPAN, TRACE, example};
     use proptest::prelude::*;
     use record::Nanos;
     use std::collections::BTreeMap;
@@ -254,11 +304,36 @@ mod tests {
         assert_eq!((sends.name(), sends.metric[0].counter.as_ref().unwrap().value()), ("wirelapse_sends_total", 3.0));
     }
 
+    #[test]
+    fn a_request_is_named_by_its_histogram_and_by_its_classic_bucket() {
+        let mut snapshot = example();
+        let of_requests = |snapshot: &Snapshot| {
+            let families = snapshot.families();
+            let family = families.iter().find(|family| family.name == "wirelapse.request.duration").unwrap();
+            message(family, &snapshot.bounds).metric.remove(0).histogram.unwrap()
+        };
+        let native = of_requests(&snapshot);
+        let [named] = &native.exemplars[..] else { panic!("{:?}", native.exemplars) };
+        let labels: Vec<_> = named.label.iter().map(|label| (label.name(), label.value())).collect();
+        assert_eq!(labels, [("trace_id", TRACE), ("span_id", SPAN)]);
+        let at = Timestamp { seconds: 1_700_000_050, nanos: 123_456_789 };
+        assert_eq!((named.value(), named.timestamp.as_ref()), (0.5, Some(&at)));
+        let with: Vec<_> = native.bucket.iter().filter(|bucket| bucket.exemplar.is_some()).collect();
+        assert_eq!(with.len(), 1);
+        assert_eq!((with[0].upper_bound(), with[0].exemplar.as_ref()), (0.5, Some(named)));
+        // What is above all bounds is in the bucket without one.
+        snapshot.bounds.retain(|bound| *bound < -8);
+        let native = of_requests(&snapshot);
+        let last = native.bucket.last().unwrap();
+        assert_eq!((last.upper_bound(), last.cumulative_count()), (f64::INFINITY, 1));
+        assert_eq!(last.exemplar.as_ref(), native.exemplars.first());
+    }
+
     proptest! {
         #[test]
         fn buckets_read_back(values in proptest::collection::vec(prop_oneof![0..5_000_u64, 0..50_000_000_000_u64], 0..80)) {
             let histogram: Histogram = values.iter().map(|ns| Nanos(*ns)).collect();
-            let native = native(&histogram, &text::usual_bounds());
+            let native = native(&histogram, None, &text::usual_bounds());
             prop_assert_eq!(buckets(&native), histogram.buckets);
             // Only the first stretch may begin below another one's end.
             prop_assert!(native.positive_span.iter().skip(1).all(|span| span.offset() > 2));

@@ -4,7 +4,7 @@
 //! The messages are those of opentelemetry-proto 1.x, by hand and only as far as they are used.
 
 use prost::Message;
-use record::histogram::{self, Histogram};
+use record::histogram::{self, Exemplars, Histogram};
 
 use crate::{Family, Kind, Snapshot, Value};
 
@@ -182,6 +182,26 @@ pub struct HistogramPoint {
     /// The buckets.
     #[prost(message, optional, tag = "8")]
     pub positive: Option<Buckets>,
+    /// What it names as examples of its values.
+    #[prost(message, repeated, tag = "11")]
+    pub exemplars: Vec<Exemplar>,
+}
+
+/// One value: the link from a metric to a trace.
+#[derive(Clone, PartialEq, Message)]
+pub struct Exemplar {
+    /// When it was.
+    #[prost(fixed64, tag = "2")]
+    pub time_unix_nano: u64,
+    /// The value.
+    #[prost(double, optional, tag = "3")]
+    pub as_double: Option<f64>,
+    /// The span, 8 bytes.
+    #[prost(bytes = "vec", tag = "4")]
+    pub span_id: Vec<u8>,
+    /// The trace, 16 bytes.
+    #[prost(bytes = "vec", tag = "5")]
+    pub trace_id: Vec<u8>,
 }
 
 /// Consecutive buckets.
@@ -240,11 +260,15 @@ pub struct PartialSuccess {
 }
 
 /// The request that holds all metrics. `resource` are the attributes of the host, such as
-/// `host.name`.
-pub fn request(snapshot: &Snapshot, resource: &[(&str, &str)]) -> Vec<u8> {
+/// `host.name`. Exemplars are those that became known after the snapshot that was sent last was
+/// taken: a receiver keeps each of them.
+pub fn request(snapshot: &Snapshot, resource: &[(&str, &str)], last_taken_ns: u64) -> Vec<u8> {
     let attributes = resource.iter().map(|(key, value)| attribute(key, value)).collect();
-    let metrics =
-        snapshot.families().into_iter().filter(|f| !f.points.is_empty()).map(|f| metric(&f, snapshot.time_ns));
+    let metrics = snapshot
+        .families()
+        .into_iter()
+        .filter(|f| !f.points.is_empty())
+        .map(|f| metric(&f, snapshot.time_ns, last_taken_ns));
     let scope = Scope { name: "wirelapse".into(), version: snapshot.agent.version.clone() };
     let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics: metrics.collect() }];
     let resource_metrics = vec![ResourceMetrics { resource: Some(Resource { attributes }), scope_metrics }];
@@ -269,14 +293,24 @@ fn attribute(key: &str, value: &str) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value) }
 }
 
-fn metric(family: &Family<'_>, time_ns: u64) -> Metric {
+fn exemplars(all: &Exemplars, last_taken_ns: u64) -> Vec<Exemplar> {
+    let exemplar = |of: &histogram::Exemplar| Exemplar {
+        time_unix_nano: of.ended_ns,
+        as_double: Some(of.took.as_secs_f64()),
+        span_id: of.context.span.0.into(),
+        trace_id: of.context.trace.0.into(),
+    };
+    all.iter().filter(|of| of.known_ns > last_taken_ns).map(exemplar).collect()
+}
+
+fn metric(family: &Family<'_>, time_ns: u64, last_taken_ns: u64) -> Metric {
     let (mut numbers, mut histograms) = (Vec::new(), Vec::new());
     for point in &family.points {
         let attributes = point.labels().map(|(key, value)| attribute(key, value)).collect();
         let number = match point.value {
             Value::Whole(n) => Number::Int(i64::try_from(n).unwrap_or(i64::MAX)),
             Value::Real(x) => Number::Double(x),
-            Value::Histogram(histogram) => {
+            Value::Histogram(histogram, named) => {
                 histograms.push(HistogramPoint {
                     attributes,
                     start_time_unix_nano: point.since_ns,
@@ -286,6 +320,7 @@ fn metric(family: &Family<'_>, time_ns: u64) -> Metric {
                     scale: histogram::SCHEMA,
                     zero_count: histogram.zero,
                     positive: buckets(histogram),
+                    exemplars: named.map(|named| exemplars(named, last_taken_ns)).unwrap_or_default(),
                 });
                 continue;
             }
@@ -326,12 +361,12 @@ fn buckets(histogram: &Histogram) -> Option<Buckets> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::tests::example;
+    use crate::snapshot::tests::{SPAN, TRACE, example};
 
     #[test]
     fn what_is_written_reads_back() {
         let snapshot = example();
-        let bytes = request(&snapshot, &[("host.name", "a")]);
+        let bytes = request(&snapshot, &[("host.name", "a")], 0);
         let request = ExportRequest::decode(bytes.as_slice()).unwrap();
         let of_host = &request.resource_metrics[0];
         assert_eq!(of_host.resource.as_ref().unwrap().attributes, [attribute("host.name", "a")]);
@@ -353,6 +388,31 @@ mod tests {
         assert_eq!(sends.data_points[2].attributes[0].value.as_ref().unwrap().bool_value, Some(true));
         let Some(Data::Gauge(series)) = &find("wirelapse.series").data else { panic!("no gauge") };
         assert_eq!(series.data_points[0].value, Some(Number::Int(3)));
+    }
+
+    /// The exemplars of all requests, after a snapshot of this time.
+    fn named(last_taken_ns: u64) -> Vec<Exemplar> {
+        let request = ExportRequest::decode(request(&example(), &[], last_taken_ns).as_slice()).unwrap();
+        let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
+        let of_histogram = |metric: &Metric| match &metric.data {
+            Some(Data::Histogram(of)) => of.data_points.iter().flat_map(|point| point.exemplars.clone()).collect(),
+            _ => Vec::new(),
+        };
+        assert!(metrics.iter().all(|of| of.name == "wirelapse.request.duration" || of_histogram(of).is_empty()));
+        metrics.iter().flat_map(of_histogram).collect()
+    }
+
+    #[test]
+    fn a_request_links_to_its_trace_once() {
+        let all = named(0);
+        assert_eq!(all.len(), 3);
+        for exemplar in all {
+            let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            assert_eq!((hex(&exemplar.trace_id).as_str(), hex(&exemplar.span_id).as_str()), (TRACE, SPAN));
+            assert_eq!((exemplar.time_unix_nano, exemplar.as_double), (1_700_000_050_123_456_789, Some(0.5)));
+        }
+        assert_eq!(named(50).len(), 3);
+        assert_eq!(named(51), []);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The figures of an agent at one moment, and the metrics that they are.
 
-use record::histogram::{Connections, Names, Requests, Series, StatusClass};
+use std::collections::BTreeMap;
+
+use record::histogram::{Connections, Exemplars, Names, Requests, Series, StatusClass};
 use record::{Again, Coverage, EndedBy, Ending, Loss, Lost, Nanos, Opening, Outcome, Role, WaitReason};
 
 use crate::{Family, Kind, Point, Value};
@@ -20,6 +22,8 @@ pub struct Labelled {
     pub names: Names,
     /// Its requests.
     pub requests: Requests,
+    /// Requests that can be looked up, by the distribution that has their time.
+    pub exemplars: BTreeMap<(Role, StatusClass), Exemplars>,
 }
 
 /// What the agent itself takes, and what became of what it sent on.
@@ -74,6 +78,8 @@ pub struct Recorder {
 pub struct Snapshot {
     /// When, nanoseconds of Unix time.
     pub time_ns: u64,
+    /// The same on the monotonic clock.
+    pub taken_ns: u64,
     /// When the agent started, nanoseconds of Unix time.
     pub since_ns: u64,
     /// The series of sends.
@@ -165,7 +171,7 @@ impl Snapshot {
         });
         let durations = self.marked(|one| {
             let legs = one.figures.legs.iter();
-            legs.map(|(leg, all)| ([Some(("stage", leg.name())), None], Value::Histogram(all))).collect()
+            legs.map(|(leg, all)| ([Some(("stage", leg.name())), None], Value::Histogram(all, None))).collect()
         });
         let waited = self.marked(|one| {
             let reasons = WaitReason::ALL.into_iter().zip(one.figures.waited).filter(|(_, time)| time.0 > 0);
@@ -246,7 +252,9 @@ impl Snapshot {
                 "s",
                 "From the SYN until the connection was established on this host.",
                 Kind::Histogram,
-                each(|of| of.handshakes.iter().map(|(opening, all)| (by(*opening), Value::Histogram(all))).collect()),
+                each(|of| {
+                    of.handshakes.iter().map(|(opening, all)| (by(*opening), Value::Histogram(all, None))).collect()
+                }),
             ),
             family(
                 "wirelapse.connection.accept.duration",
@@ -255,7 +263,7 @@ impl Snapshot {
                 Kind::Histogram,
                 each(|of| {
                     let waited = Some(&of.accept_waits).filter(|waits| waits.count() > 0);
-                    waited.map(|waits| ([None; 2], Value::Histogram(waits))).into_iter().collect()
+                    waited.map(|waits| ([None; 2], Value::Histogram(waits, None))).into_iter().collect()
                 }),
             ),
             family(
@@ -263,7 +271,7 @@ impl Snapshot {
                 "s",
                 "Round trips as TCP has smoothed them, of each connection about seven times a second.",
                 Kind::Histogram,
-                self.points(|of| (of.round_trips.count() > 0).then_some(Value::Histogram(&of.round_trips))),
+                self.points(|of| (of.round_trips.count() > 0).then_some(Value::Histogram(&of.round_trips, None))),
             ),
             family(
                 "wirelapse.connection.receive_window.limited",
@@ -323,10 +331,13 @@ impl Snapshot {
                 "s",
                 "From the beginning of a request to the end of its answer, by the class of the answer's status.",
                 Kind::Histogram,
-                each(|of| {
-                    let answered = of.answered.iter();
+                self.marked(|one| {
+                    let answered = one.requests.answered.iter();
                     answered
-                        .map(|((end, class), took)| ([role(*end), status_class(*class)], Value::Histogram(took)))
+                        .map(|(key @ (end, class), took)| {
+                            let value = Value::Histogram(took, one.exemplars.get(key));
+                            ([role(*end), status_class(*class)], value)
+                        })
                         .collect()
                 }),
             ),
@@ -398,12 +409,12 @@ impl Snapshot {
             histogram(
                 "wirelapse.dns.answer.duration",
                 "From a question to its answer.",
-                each(|of| vec![([None; 2], Value::Histogram(&of.took))]),
+                each(|of| vec![([None; 2], Value::Histogram(&of.took, None))]),
             ),
             histogram(
                 "wirelapse.dns.lookup.duration",
                 "From the first question of a lookup to the answer that it ended with, retries included.",
-                each(|of| vec![([None; 2], Value::Histogram(&of.lookups))]),
+                each(|of| vec![([None; 2], Value::Histogram(&of.lookups, None))]),
             ),
         ]
     }
@@ -593,7 +604,28 @@ impl Snapshot {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use record::Leg;
+    use record::histogram::Exemplar;
+    use record::{Leg, SpanId, TraceContext, TraceId};
+
+    /// The trace of the one request that is an exemplar.
+    pub(crate) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    pub(crate) const SPAN: &str = "b7ad6b7169203331";
+
+    fn exemplars() -> Exemplars {
+        let context = TraceContext {
+            trace: TraceId::from_digits(TRACE.as_bytes()).unwrap(),
+            span: SpanId::from_digits(SPAN.as_bytes()).unwrap(),
+            sampled: true,
+        };
+        let mut exemplars = Exemplars::default();
+        exemplars.offer(Exemplar {
+            context,
+            took: Nanos(500_000_000),
+            ended_ns: 1_700_000_050_123_456_789,
+            known_ns: 51,
+        });
+        exemplars
+    }
 
     /// Two series, one of them with a name that needs escaping, and the overflow.
     pub(crate) fn example() -> Snapshot {
@@ -643,10 +675,12 @@ pub(crate) mod tests {
                 untimed: [(Role::Client, 8)].into(),
                 spent: [((Role::Server, record::Component::Application), Nanos::from_millis(125))].into(),
             },
+            exemplars: [((Role::Server, Some(5)), exemplars())].into(),
         };
         let peer = |address: &str| ("network.peer.address", address.to_owned());
         Snapshot {
             time_ns: 1_700_000_060_000_000_000,
+            taken_ns: 60,
             since_ns: 1_700_000_000_000_000_000,
             series: vec![
                 series(

@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
-use record::histogram::Histogram;
+use record::histogram::{Exemplar, Exemplars, Histogram};
 
-use crate::{Family, Kind, Point, Snapshot, Value, name};
+use crate::{Family, Kind, Point, Snapshot, Value, name, openmetrics};
 
 /// The media type.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -17,17 +17,42 @@ pub fn usual_bounds() -> Vec<i32> {
     (-16..=3).map(|power| power * 8).collect()
 }
 
-/// How many durations are at most as long as the upper bound of each of these exponential buckets,
-/// which is in seconds.
-pub(crate) fn classic<'a>(histogram: &'a Histogram, bounds: &'a [i32]) -> impl Iterator<Item = (f64, u64)> + 'a {
-    let mut below = histogram.zero;
+/// A classic bucket.
+pub(crate) struct Bucket<'a> {
+    /// Its upper bound, seconds; infinite in the last one.
+    pub bound: f64,
+    /// How many durations are at most as long.
+    pub count: u64,
+    /// One of those that are in none before it.
+    pub exemplar: Option<&'a Exemplar>,
+}
+
+/// The classic buckets that end with these exponential ones, and the last one, which has all.
+pub(crate) fn classic<'a>(
+    histogram: &'a Histogram,
+    exemplars: Option<&'a Exemplars>,
+    bounds: &'a [i32],
+) -> impl Iterator<Item = Bucket<'a>> + 'a {
+    let (mut count, mut before) = (histogram.zero, None);
     let mut buckets = histogram.buckets.iter().peekable();
-    bounds.iter().map(move |bound| {
-        while let Some((_, n)) = buckets.next_if(|(bucket, _)| *bucket <= bound) {
-            below = below.saturating_add(*n);
+    bounds.iter().copied().map(Some).chain([None]).map(move |up_to| {
+        while let Some((_, n)) = buckets.next_if(|(bucket, _)| up_to.is_none_or(|up_to| **bucket <= up_to)) {
+            count = count.saturating_add(*n);
         }
-        (2_f64.powf(f64::from(*bound) / 8.0), below)
+        let above = std::mem::replace(&mut before, up_to);
+        Bucket {
+            bound: up_to.map_or(f64::INFINITY, |up_to| 2_f64.powf(f64::from(up_to) / 8.0)),
+            count,
+            exemplar: exemplars.and_then(|all| all.last_within(above, up_to)),
+        }
     })
+}
+
+/// Which of two formats that differ in little.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Prometheus,
+    OpenMetrics,
 }
 
 /// Writes all metrics.
@@ -35,21 +60,26 @@ pub(crate) fn classic<'a>(histogram: &'a Histogram, bounds: &'a [i32]) -> impl I
 /// # Errors
 /// Those of `out`.
 pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
+    write_as(Format::Prometheus, snapshot, out)
+}
+
+pub(crate) fn write_as(format: Format, snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
     for family in snapshot.families().iter().filter(|family| !family.points.is_empty()) {
-        write_family(family, &snapshot.bounds, out)?;
+        write_family(format, family, &snapshot.bounds, out)?;
     }
     Ok(())
 }
 
-fn write_family(family: &Family<'_>, bounds: &[i32], out: &mut impl Write) -> io::Result<()> {
+fn write_family(format: Format, family: &Family<'_>, bounds: &[i32], out: &mut impl Write) -> io::Result<()> {
     let name = name::metric(family);
     let kind = match family.kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
     };
-    // The help is ours and holds no line break and no backslash.
-    writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help)?;
+    let described = if format == Format::OpenMetrics { openmetrics::family_name(&name) } else { &name };
+    // The help is ours and holds no line break, no backslash and no quotation mark.
+    writeln!(out, "# HELP {described} {}\n# TYPE {described} {kind}", family.help)?;
     let mut labels = String::new();
     for point in &family.points {
         labels.clear();
@@ -58,19 +88,31 @@ fn write_family(family: &Family<'_>, bounds: &[i32], out: &mut impl Write) -> io
         match point.value {
             Value::Whole(n) => writeln!(out, "{name}{} {n}", braces(&labels))?,
             Value::Real(x) => writeln!(out, "{name}{} {x}", braces(&labels))?,
-            Value::Histogram(histogram) => {
+            Value::Histogram(histogram, exemplars) => {
                 let comma = if labels.is_empty() { "" } else { "," };
-                for (bound, n) in classic(histogram, bounds) {
-                    writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {n}")?;
+                for Bucket { bound, count, exemplar } in classic(histogram, exemplars, bounds) {
+                    let bound = written_bound(format, bound);
+                    write!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {count}")?;
+                    if let Some(exemplar) = exemplar.filter(|_| format == Format::OpenMetrics) {
+                        openmetrics::write_exemplar(exemplar, out)?;
+                    }
+                    writeln!(out)?;
                 }
                 let count = histogram.count();
-                writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;
                 writeln!(out, "{name}_sum{} {}", braces(&labels), histogram.sum.as_secs_f64())?;
                 writeln!(out, "{name}_count{} {count}", braces(&labels))?;
             }
         }
     }
     Ok(())
+}
+
+fn written_bound(format: Format, bound: f64) -> String {
+    match format {
+        _ if bound.is_infinite() => "+Inf".to_owned(),
+        Format::Prometheus => bound.to_string(),
+        Format::OpenMetrics => openmetrics::number(bound),
+    }
 }
 
 /// `a="1",b="2"`.
@@ -94,14 +136,14 @@ fn write_labels(point: &Point<'_>, labels: &mut String) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::snapshot::tests::example;
+    use crate::snapshot::tests::{TRACE, example};
     use proptest::prelude::*;
     use record::Nanos;
 
     /// Name, labels and value of a line, read by the format's own rules.
-    fn read(line: &str) -> (String, Vec<(String, String)>, f64) {
+    pub(crate) fn read(line: &str) -> (String, Vec<(String, String)>, f64) {
         let name: String = line.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         let mut rest = line[name.len()..].chars().peekable();
         let mut labels = Vec::new();
@@ -134,6 +176,12 @@ mod tests {
         let mut out = Vec::new();
         write(snapshot, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn there_are_no_exemplars_in_it() {
+        let text = written(&example());
+        assert!(!text.lines().any(|line| line.contains(" # ") || line.contains(TRACE)), "{text}");
     }
 
     #[test]
@@ -210,10 +258,13 @@ mod tests {
         ) {
             let histogram: Histogram = values.iter().map(|ns| Nanos(*ns)).collect();
             let bounds: Vec<i32> = bounds.into_iter().collect();
-            prop_assert_eq!(classic(&histogram, &bounds).count(), bounds.len());
-            for ((seconds, n), bound) in classic(&histogram, &bounds).zip(&bounds) {
+            let all: Vec<_> = classic(&histogram, None, &bounds).collect();
+            prop_assert_eq!(all.len(), bounds.len() + 1);
+            let last = all.last().unwrap();
+            prop_assert_eq!((last.bound, last.count), (f64::INFINITY, histogram.count()));
+            for (Bucket { bound: seconds, count, .. }, bound) in all.iter().zip(&bounds) {
                 let upper = record::histogram::upper_bound_ns(*bound);
-                prop_assert_eq!(n, values.iter().filter(|ns| **ns <= upper).count() as u64, "{}", bound);
+                prop_assert_eq!(*count, values.iter().filter(|ns| **ns <= upper).count() as u64, "{}", bound);
                 prop_assert!((seconds * 1e9 - upper as f64).abs() <= 1.0, "{} {}", seconds, upper);
             }
         }

@@ -7,6 +7,7 @@
 
 mod bounds;
 mod connections;
+mod exemplars;
 mod group;
 mod names;
 mod requests;
@@ -18,6 +19,7 @@ use crate::Nanos;
 
 pub use bounds::{HIGHEST, LOWEST, UPPER_BOUNDS_NS, bucket_of, upper_bound_ns};
 pub use connections::Connections;
+pub use exemplars::{Exemplar, Exemplars};
 pub use group::{GroupBy, OVERFLOW};
 pub use names::Names;
 pub use requests::{Requests, StatusClass};

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use crate::made_up::{AtWork, durations, get};
+use crate::made_up::{AtWork, SPAN, TRACE, durations, get, unix_ns};
 use serde_json::Value;
 use tier::{Need, Process, needs};
 
@@ -134,6 +134,41 @@ fn every_panel_and_every_rule_finds_data() {
         let there = query(&prometheus.url, &format!("count(last_over_time({name}[5m]))"));
         assert!(there.first().is_some_and(|(_, n)| *n > 0.0), "no {name}");
     }
+}
+
+/// The buckets with an exemplar, by Prometheus' own storage of them, and each exemplar.
+fn exemplars(prometheus: &Prometheus, metric: &str) -> Vec<(Value, Value)> {
+    let end = unix_ns() / 1_000_000_000 + 3_600;
+    let answer = get(&format!("{}/api/v1/query_exemplars?query={metric}&start=0&end={end}", prometheus.url));
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+    let series = answer["data"].as_array().cloned().unwrap_or_default();
+    let of = |one: &Value| one["exemplars"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
+    series.iter().map(|one| (one["seriesLabels"].clone(), of(one))).collect()
+}
+
+#[test]
+fn requests_of_a_trace_are_exemplars_in_either_form() {
+    needs!(Need::Program("prometheus"));
+    let agent = AtWork::start(WITH_REQUESTS, 2);
+    let forms = [
+        ("exemplar-storage", "wirelapse_request_duration_seconds_bucket"),
+        ("exemplar-storage,native-histograms", "wirelapse_request_duration_seconds"),
+    ];
+    for (features, metric) in forms {
+        let prometheus = prometheus(&agent, &[&format!("--enable-feature={features}")]);
+        let found = exemplars(&prometheus, metric);
+        assert!(!found.is_empty(), "{features}: no exemplars");
+        for (series, exemplar) in found {
+            let took: f64 = exemplar["value"].as_str().unwrap().parse().unwrap();
+            assert_eq!(took, 0.02, "{series} {exemplar}");
+            assert_eq!(exemplar["labels"], serde_json::json!({ "trace_id": TRACE, "span_id": SPAN }), "{series}");
+            assert_eq!(series["http_response_status_class"], "2xx");
+            if let Some(bound) = series["le"].as_str() {
+                assert_eq!(bound, "0.03125");
+            }
+        }
+    }
+    agent.finish();
 }
 
 #[test]

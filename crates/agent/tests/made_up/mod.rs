@@ -16,7 +16,7 @@ use record::table::Record as _;
 use record::{
     Arrival, Connect, ConnectStamps, Connection, ConnectionId, ConnectionTotals, Coverage, Direction, EndedBy, Ending,
     Event, Head, Instant, IpPrefix, Leg, Lost, Nanos, Opening, Outcome, Owner, Provenance, Question, Receive, Says,
-    Send, SeqNumber, Stamps, WaitReason,
+    Send, SeqNumber, SpanId, Stamps, TraceContext, TraceId, WaitReason,
 };
 
 /// Durations that each look adds to each series, in order: from 100 µs to 100 ms, evenly by ratio.
@@ -113,6 +113,10 @@ fn connections(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
     })
 }
 
+/// The trace of every made-up request that is answered, and the span.
+pub const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+pub const SPAN: &str = "b7ad6b7169203331";
+
 /// What a tracer says of a connection with the first peers: a request that is answered after 20 ms,
 /// and one that the connection ends before.
 fn requests(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
@@ -123,6 +127,13 @@ fn requests(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
             let stamps = Stamps { driver: Some(at(ms)), ack: Some(at(ms + 1)), ..Stamps::sent_at(at(ms)) };
             Event::Send(Send { connection, first_seq: SeqNumber(first), bytes: 10, stamps, ..Send::blank() })
         };
+        let context = TraceContext {
+            trace: TraceId::from_digits(TRACE.as_bytes()).unwrap(),
+            span: SpanId::from_digits(SPAN.as_bytes()).unwrap(),
+            sampled: true,
+        };
+        let head =
+            |direction, says| Event::Head(Box::new(Head { connection, direction, first_seq: SeqNumber(1), says }));
         let [driver_rx, tcp_rx, ready, read] = [19, 19, 19, 20].map(|ms| Some(at(ms)));
         let first_seq = SeqNumber(1);
         [
@@ -133,12 +144,9 @@ fn requests(looks: u64, peers: u32) -> impl Iterator<Item = Event> {
                 ..Connection::blank()
             }),
             send(1, 0),
-            Event::Head(Box::new(Head {
-                connection,
-                direction: Direction::Received,
-                first_seq,
-                says: Says::Answer(200),
-            })),
+            head(Direction::Sent, Says::Cut),
+            head(Direction::Sent, Says::Trace(context)),
+            head(Direction::Received, Says::Answer(200)),
             Event::Receive(Receive {
                 connection,
                 reader: Owner::default(),

@@ -23,16 +23,17 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Adds one that is over.
-    pub fn add(&mut self, request: &Request) {
+    /// Adds one that is over. Gives the distribution that has its time, and the time, if that is
+    /// known.
+    pub fn add(&mut self, request: &Request) -> Option<((Role, StatusClass), Nanos)> {
         let role = request.role;
         if request.answer.bytes == 0 {
             *self.unanswered.entry(role).or_default() += 1;
-            return;
+            return None;
         }
         let Some(whole) = request.whole().filter(|_| request.overlapping != Some(true)) else {
             *self.untimed.entry(role).or_default() += 1;
-            return;
+            return None;
         };
         let class = request.http.status.and_then(|status| u8::try_from(status / 100).ok());
         self.answered.entry((role, class)).or_default().add(whole);
@@ -42,6 +43,7 @@ impl Requests {
                 *self.spent.entry((role, component)).or_default() += time;
             }
         }
+        Some(((role, class), whole))
     }
 
     /// Adds those of others.
@@ -77,12 +79,16 @@ mod tests {
     #[test]
     fn each_request_counts_once_and_those_that_are_answered_by_their_status() {
         let mut all = Requests::default();
-        for status in [Some(200), Some(204), Some(503), None] {
-            all.add(&request(10, status));
+        for (status, class) in [(Some(200), Some(2)), (Some(204), Some(2)), (Some(503), Some(5)), (None, None)] {
+            assert_eq!(all.add(&request(10, status)), Some(((Role::Client, class), Nanos(8_000))));
         }
-        all.add(&request(0, None));
-        all.add(&Request { overlapping: Some(true), ..request(10, Some(200)) });
-        all.add(&Request { moments: Moments::default(), ..request(10, None) });
+        for without_time in [
+            request(0, None),
+            Request { overlapping: Some(true), ..request(10, Some(200)) },
+            Request { moments: Moments::default(), ..request(10, None) },
+        ] {
+            assert_eq!(all.add(&without_time), None);
+        }
         let counts: Vec<_> = all.answered.iter().map(|((_, class), took)| (*class, took.count())).collect();
         assert_eq!(counts, [(None, 1), (Some(2), 2), (Some(5), 1)]);
         assert_eq!((all.unanswered[&Role::Client], all.untimed[&Role::Client]), (1, 2));

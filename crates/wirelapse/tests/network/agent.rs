@@ -64,9 +64,14 @@ fn a_check_reads_the_files_that_are_named_and_warns_of_an_open_endpoint() {
 
 /// What the endpoint answers.
 fn scrape(address: &str) -> String {
+    scrape_as(address, "text/plain")
+}
+
+/// The same in a form that this media type names.
+fn scrape_as(address: &str, accept: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     // By version 1.0, whose answers do not come in chunks that may divide a line.
-    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
+    write!(stream, "GET /metrics HTTP/1.0\r\nHost: x\r\nAccept: {accept}\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -378,6 +383,101 @@ fn requests_are_counted_by_what_was_answered() {
     assert!(of("client").unwrap().contains(&format!("network_peer_port=\"{port}\"")), "{figures}");
     assert!(of("server").unwrap().contains(&format!("network_local_port=\"{port}\"")), "{figures}");
     assert!(!figures.contains("secret"), "{figures}");
+    // SAFETY: signals a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
+    assert!(agent.wait().unwrap().success());
+}
+
+/// Asks with each of these traces in one connection, and answers with 200.
+fn asks_with(listener: &TcpListener, traceparents: &[String]) {
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for traceparent in traceparents {
+        let asked = format!("GET /a HTTP/1.1\r\nHost: x\r\nTraceparent: {traceparent}\r\n\r\n");
+        client.write_all(asked.as_bytes()).unwrap();
+        server.read_exact(&mut vec![0; asked.len()]).unwrap();
+        server.write_all(ANSWER).unwrap();
+        client.read_exact(&mut [0; ANSWER.len()]).unwrap();
+    }
+}
+
+/// The body of the next request that a collector gets which has these bytes.
+fn pushed_with(collector: &TcpListener, wanted: &[u8]) -> Vec<u8> {
+    loop {
+        let (stream, _) = collector.accept().unwrap();
+        let mut reader = BufReader::new(stream);
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap() > 2 {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        reader.into_inner().write_all(answer).unwrap();
+        if body.windows(wanted.len()).any(|bytes| bytes == wanted) {
+            return body;
+        }
+    }
+}
+
+#[test]
+fn requests_link_to_their_traces_for_prometheus_and_for_a_collector() {
+    needs!(Need::Root, Need::Program("setpriv"), Need::Path("/sys/kernel/btf/vmlinux"));
+    const SPAN: [u8; 8] = [0xbe; 8];
+    const OPEN: &str = "application/openmetrics-text; version=1.0.0";
+    let dir = tempfile::tempdir().unwrap();
+    let (listener, collector) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let toml = format!(
+        "[target]\nport = {port}\n[histograms]\nrequests = \"http\"\n[prometheus]\nlisten = \"127.0.0.1:0\"\n\
+         [otlp]\nendpoint = \"http://{}\"\ninterval = \"1s\"\n",
+        collector.local_addr().unwrap()
+    );
+    let (mut agent, address, _said) = agent_of(dir.path(), &toml);
+    let of = |trace: u32, flags: &str| format!("00-{trace:032x}-{}-{flags}", "be".repeat(8));
+    let sampled: Vec<String> = (1..=20).map(|n| of(n, "01")).collect();
+    // Those that are in no store of traces, and those that say no trace.
+    let unsampled: Vec<String> = (100..120).map(|n| of(n, "00")).collect();
+    let invalid = vec![of(0, "01"); 20];
+    asks_with(&listener, &[sampled.clone(), unsampled.clone(), invalid.clone()].concat());
+    let mut figures = String::new();
+    tier::until("all requests", || {
+        figures = scrape_as(&address, OPEN);
+        let counts = figures.lines().filter(|line| line.starts_with("wirelapse_request_duration_seconds_count"));
+        counts.map(|line| line.rsplit_once(' ').unwrap().1.parse::<usize>().unwrap()).sum::<usize>()
+            == 2 * (sampled.len() + unsampled.len() + invalid.len())
+    });
+    assert!(figures.trim_end().ends_with("# EOF"), "{figures}");
+    let mut named = Vec::new();
+    for (bucket, exemplar) in figures.lines().filter_map(|line| line.split_once(" # {")) {
+        assert!(bucket.starts_with("wirelapse_request_duration_seconds_bucket{"), "{bucket}");
+        let bound = bucket.split(",le=\"").nth(1).unwrap().split('"').next().unwrap();
+        let (labels, numbers) = exemplar.split_once("} ").unwrap();
+        let took: f64 = numbers.split(' ').next().unwrap().parse().unwrap();
+        assert!(bound == "+Inf" || took <= bound.parse().unwrap(), "{bucket} {exemplar}");
+        named.push((bucket.contains("role=\"server\""), labels.to_owned()));
+    }
+    let is_of = |(_, labels): &(bool, String), all: &[String]| {
+        all.iter().any(|one| *labels == format!("trace_id=\"{}\",span_id=\"{}\"", &one[3..35], &one[36..52]))
+    };
+    assert!(named.iter().all(|one| is_of(one, &sampled) || is_of(one, &unsampled)), "{named:?}");
+    // Those that can be looked up came first, and stay.
+    for at_server in [false, true] {
+        assert!(named.iter().any(|one| one.0 == at_server && is_of(one, &sampled)), "{named:?}");
+    }
+    // Nothing of it is in the text that has no exemplars.
+    assert!(!scrape(&address).contains("trace_id"));
+
+    // The last that was asked, whose octave has no other by then.
+    let last = of(0xabc, "01");
+    asks_with(&listener, std::slice::from_ref(&last));
+    let trace: Vec<u8> = 0xabc_u128.to_be_bytes().into();
+    let body = pushed_with(&collector, &trace);
+    assert!(body.windows(8).any(|bytes| bytes == SPAN), "no span beside the trace");
     // SAFETY: signals a process that this test started and has not waited for.
     assert_eq!(unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) }, 0);
     assert!(agent.wait().unwrap().success());
