@@ -9,8 +9,10 @@ use clock::Nanos;
 use rustls::{ClientConnection, Connection, ServerConfig, ServerConnection, Stream};
 
 use crate::error::Error;
+use crate::stop::Stop;
 use crate::timing;
 use crate::tls::Trusted;
+use crate::wire::SLICE;
 
 /// Such a connection. What is measured never goes over one within TLS.
 pub(crate) struct Channel {
@@ -22,6 +24,10 @@ struct Session {
     tls: Connection,
     /// What was read before it was known to be TLS.
     early: io::Cursor<Vec<u8>>,
+}
+
+fn may_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 trait Both: Read + Write {}
@@ -72,17 +78,34 @@ impl Channel {
         Ok(Self { session: Some(Mutex::new(session)), ..self })
     }
 
-    /// Sends the first bytes of a client, and with them the handshake of TLS; from then on a read
-    /// waits for `patience` at most.
+    /// Sends the first bytes of a client, and with them the handshake of TLS, which may take so
+    /// long.
     ///
     /// # Errors
-    /// [`Error::Tls`] where the handshake fails; [`Error::Io`] with what was being done.
-    pub fn begin(&self, peer: SocketAddr, bytes: &[u8], patience: Nanos, during: &'static str) -> Result<(), Error> {
-        self.set_read_timeout(timing::timeout(patience)).map_err(Error::io(during))?;
-        self.write_all(bytes).map_err(|source| match self.is_private() {
-            true => Error::tls(peer, &source),
-            false => Error::io(during)(source),
-        })
+    /// [`Error::Tls`] where the handshake fails; [`Error::Io`] with what was being done;
+    /// [`Error::Stopped`].
+    pub fn begin(
+        &self,
+        peer: SocketAddr,
+        mut bytes: &[u8],
+        (patience, stop): (Nanos, &Stop),
+        during: &'static str,
+    ) -> Result<(), Error> {
+        self.set_read_timeout(timing::timeout(SLICE)).map_err(Error::io(during))?;
+        let deadline = timing::now().after(patience);
+        while !bytes.is_empty() {
+            match self.write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                // A handshake goes on where it was.
+                Err(e) if may_retry(&e) && timing::now() < deadline => {}
+                Err(source) if self.is_private() => return Err(Error::tls(peer, &source)),
+                Err(source) => return Err(Error::io(during)(source)),
+            }
+            if stop.asked() {
+                return Err(Error::Stopped);
+            }
+        }
+        self.with_session(|stream| stream.flush()).unwrap_or(Ok(())).map_err(|source| Error::tls(peer, &source))
     }
 
     /// Goes on within TLS, on the server; `early` was read already.
@@ -114,6 +137,10 @@ impl Channel {
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         self.with_session(|stream| stream.write_all(bytes).and_then(|()| stream.flush()))
             .unwrap_or_else(|| (&*self.stream).write_all(bytes))
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.with_session(|stream| stream.write(bytes)).unwrap_or_else(|| (&*self.stream).write(bytes))
     }
 
     /// As of [`TcpStream`].

@@ -1,8 +1,7 @@
 //! The messages of this project's own workloads: a request in JSON after the opening, and the
 //! server's answer.
 
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::AtomicBool;
+use std::net::TcpStream;
 
 use clock::Nanos;
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::limits::Refusal;
 use crate::options::{self, SocketOptions};
+use crate::stop::Stop;
 use crate::target::Target;
 use crate::timing;
 use crate::wire::{self, OWN_OPENING};
@@ -119,43 +119,48 @@ pub(crate) fn boot_id() -> String {
 /// Connects, asks, and gives the connection once the server is ready. Within TLS where the target
 /// says so, except for [`Workload::Rr`], which is measured on this very connection: it shows a pass
 /// that was given within TLS.
-pub(crate) fn ask(target: &Target, options: &SocketOptions, request: &Request) -> Result<(Channel, Ready), Error> {
-    let Some(trusted) = &target.tls else { return ask_on(connect(target, options)?, target.server, request) };
+pub(crate) fn ask(
+    target: &Target,
+    options: &SocketOptions,
+    request: &Request,
+    stop: &Stop,
+) -> Result<(Channel, Ready), Error> {
+    let Some(trusted) = &target.tls else { return ask_on(connect(target, options, stop)?, target, request, stop) };
     let within = |control: Channel| control.within_tls(trusted, target.server);
     if !matches!(request.workload, Workload::Rr(_)) {
-        return ask_on(within(connect(target, options)?)?, target.server, request);
+        return ask_on(within(connect(target, options, stop)?)?, target, request, stop);
     }
     let asked = Request { workload: Workload::Pass, ..request.clone() };
-    let private = within(connect(target, &SocketOptions::default())?)?;
-    let (_, Ready { pass, .. }) = ask_on(private, target.server, &asked)?;
+    let private = within(connect(target, &SocketOptions::default(), stop)?)?;
+    let (_, Ready { pass, .. }) = ask_on(private, target, &asked, stop)?;
     let with_pass = Request { token: None, pass, ..request.clone() };
-    ask_on(connect(target, options)?, target.server, &with_pass)
+    ask_on(connect(target, options, stop)?, target, &with_pass, stop)
 }
 
-fn connect(target: &Target, options: &SocketOptions) -> Result<Channel, Error> {
-    let socket = options::connect(target.server, options, target.local, target.connect_within.into())?;
+fn connect(target: &Target, options: &SocketOptions, stop: &Stop) -> Result<Channel, Error> {
+    let socket = options::connect(target.server, options, target.local, target.connect_within, stop)?;
     Ok(Channel::plain(TcpStream::from(socket)))
 }
 
-fn ask_on(control: Channel, server: SocketAddr, request: &Request) -> Result<(Channel, Ready), Error> {
-    let never = AtomicBool::new(false);
+fn ask_on(control: Channel, target: &Target, request: &Request, stop: &Stop) -> Result<(Channel, Ready), Error> {
+    let server = target.server;
     let during = "asking for the workload";
     let mut message = OWN_OPENING.to_vec();
     let text = serde_json::to_vec(request).map_err(|e| Error::Config(e.to_string()))?;
     message.extend_from_slice(&(text.len() as u32).to_be_bytes());
     message.extend_from_slice(&text);
-    control.begin(server, &message, STEP, during)?;
+    control.begin(server, &message, (STEP, stop), during)?;
     let deadline = timing::now().after(STEP);
     let mut first = [0; 4];
-    wire::read_by(&control, &mut first[..1], deadline, &never).map_err(|e| e.into_error(server, during))?;
+    wire::read_by(&control, &mut first[..1], deadline, stop).map_err(|e| e.into_error(server, during))?;
     if first[0] == 0xff {
         return Err(Error::Busy { peer: server });
     }
     let mut text = Vec::new();
-    let read = wire::read_by(&control, &mut first[1..], deadline, &never).and_then(|()| {
+    let read = wire::read_by(&control, &mut first[1..], deadline, stop).and_then(|()| {
         let length = wire::parse_length(first, LIMIT, "the server's answer").map_err(wire::ReadError::Wire)?;
         text.resize(length, 0);
-        wire::read_by(&control, &mut text, deadline, &never)
+        wire::read_by(&control, &mut text, deadline, stop)
     });
     match read {
         // A stock iperf3 takes the opening for a cookie, asks for parameters and hangs up.

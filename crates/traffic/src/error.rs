@@ -140,6 +140,9 @@ pub enum Error {
         /// The server.
         peer: SocketAddr,
     },
+    /// The caller broke it off before there was anything to report.
+    #[error("stopped before the test had begun")]
+    Stopped,
     /// The peer closed the connection, or was silent for too long.
     #[error("{peer} went away while {during}")]
     Gone {

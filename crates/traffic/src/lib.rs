@@ -34,6 +34,7 @@ mod sample;
 pub mod script;
 mod sending;
 pub mod server;
+mod stop;
 pub mod stream;
 mod target;
 mod tcp_info;

@@ -3,16 +3,17 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
-use std::time::Duration;
 use std::{fmt, io};
 
-use clock::Nanos;
+use clock::{Instant, Monotonic, Nanos};
 use nix::sys::socket::setsockopt;
 use nix::{setsockopt_impl, sockopt_impl};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::Error;
+use crate::stop::Stop;
+use crate::timing;
 
 /// What a workload sets on its sockets; whatever is absent stays as the kernel has it.
 ///
@@ -173,9 +174,10 @@ pub(crate) fn connect(
     peer: SocketAddr,
     options: &SocketOptions,
     local: Option<IpAddr>,
-    timeout: Duration,
+    patience: Nanos,
+    stop: &Stop,
 ) -> Result<Socket, Error> {
-    connect_with(peer, options, |_| Ok(()), local, timeout)
+    connect_with(peer, options, |_| Ok(()), local, (patience, stop))
 }
 
 /// The same, of a socket whose SYN leaves with the first write (`TCP_FASTOPEN_CONNECT`).
@@ -185,10 +187,11 @@ pub(crate) fn connect(
 pub(crate) fn connect_by_writing(
     peer: SocketAddr,
     options: &SocketOptions,
-    timeout: Duration,
+    patience: Nanos,
+    stop: &Stop,
 ) -> Result<Socket, Error> {
     let opens = |socket: &Socket| setsockopt(socket, FastOpenConnect, &1).map_err(io::Error::from);
-    connect_with(peer, options, |socket| set("TCP_FASTOPEN_CONNECT", 1, opens(socket)), None, timeout)
+    connect_with(peer, options, |socket| set("TCP_FASTOPEN_CONNECT", 1, opens(socket)), None, (patience, stop))
 }
 
 fn connect_with(
@@ -196,7 +199,7 @@ fn connect_with(
     options: &SocketOptions,
     prepare: impl FnOnce(&Socket) -> Result<(), Error>,
     local: Option<IpAddr>,
-    timeout: Duration,
+    (patience, stop): (Nanos, &Stop),
 ) -> Result<Socket, Error> {
     let failed = |source| Error::Connect { peer, source };
     let socket =
@@ -208,9 +211,30 @@ fn connect_with(
             .bind(&SocketAddr::new(local, 0).into())
             .map_err(|source| Error::Listen { address: SocketAddr::new(local, 0), source })?;
     }
-    socket.connect_timeout(&peer.into(), timeout).map_err(failed)?;
+    connect_before(&socket, peer, timing::now().after(patience), stop).map_err(failed)?;
+    if stop.asked() {
+        return Err(Error::Stopped);
+    }
     options.apply_connected(&socket, peer.ip())?;
     Ok(socket)
+}
+
+/// Connects, unless the end is asked for before that.
+fn connect_before(socket: &Socket, peer: SocketAddr, deadline: Instant<Monotonic>, stop: &Stop) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(&peer.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        done => return done.and_then(|()| socket.set_nonblocking(false)),
+    }
+    while !stop.writable_before(socket, deadline)? {
+        if stop.asked() {
+            return Ok(());
+        }
+        if timing::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "connection timed out"));
+        }
+    }
+    socket.take_error()?.map_or_else(|| socket.set_nonblocking(false), Err)
 }
 
 /// Sets `TCP_CORK`; a socket that is going away may refuse, and its next write shows that.
@@ -284,7 +308,7 @@ mod tests {
             mss_bytes: Some(1_000),
             ..SocketOptions::default()
         };
-        let s = connect(peer, &options, None, Duration::from_secs(5)).unwrap();
+        let s = connect(peer, &options, None, Nanos::from_secs(5), &Stop::new().unwrap()).unwrap();
         assert!(s.tcp_nodelay().unwrap());
         assert!(s.tcp_congestion().unwrap().starts_with(b"reno"));
         assert_eq!(s.send_buffer_size().unwrap(), 100_000);
@@ -299,8 +323,8 @@ mod tests {
     fn a_refused_option_is_named() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let options = SocketOptions { congestion_control: Some("nonesuch".into()), ..SocketOptions::default() };
-        let error =
-            connect(listener.local_addr().unwrap(), &options, None, Duration::from_secs(5)).map(|_| ()).unwrap_err();
+        let (peer, stop) = (listener.local_addr().unwrap(), Stop::new().unwrap());
+        let error = connect(peer, &options, None, Nanos::from_secs(5), &stop).map(|_| ()).unwrap_err();
         assert!(error.is_wrong_use());
         assert!(error.to_string().contains("TCP_CONGESTION to nonesuch"), "{error}");
         assert!(SocketOptions { dscp: Some(64), ..SocketOptions::default() }.validate().is_err());

@@ -10,6 +10,9 @@ use crate::sample::Sample;
 /// Why a workload ended that its caller broke off.
 pub(crate) const STOPPED: &str = "stopped before its time";
 
+/// How long the server has for its results once the caller has broken off.
+pub(crate) const LAST_WORD: Nanos = Nanos::from_secs(2);
+
 /// Why a workload ended early: its server went away, or its caller broke it off; `None` where
 /// neither did.
 pub(crate) fn ended_early(server: SocketAddr, gone: bool, broke: bool) -> Option<String> {

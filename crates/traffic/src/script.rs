@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::Error;
 use crate::options::{self, SocketOptions};
+use crate::stop::Stop;
 use crate::tcp_info::TcpInfo;
 use crate::timing::now;
 
@@ -85,10 +86,10 @@ pub fn serve(listener: &TcpListener, role: &Role<'_>) -> Result<Played, Error> {
 /// over.
 pub fn run(server: SocketAddr, role: &Role<'_>) -> Result<Played, Error> {
     let began = now();
-    let left = Duration::from(role.until.saturating_since(began));
+    let (left, never) = (role.until.saturating_since(began), Stop::new()?);
     let socket = match role.fast_open {
-        true => options::connect_by_writing(server, role.options, left)?,
-        false => options::connect(server, role.options, None, left)?,
+        true => options::connect_by_writing(server, role.options, left, &never)?,
+        false => options::connect(server, role.options, None, left, &never)?,
     };
     play(socket.into(), role, began)
 }

@@ -39,8 +39,16 @@ pub(crate) fn sleep_until(deadline: Instant<Monotonic>) {
 /// # Errors
 /// Of the socket.
 pub(crate) fn readable_before(socket: &impl AsFd, deadline: Instant<Monotonic>) -> io::Result<bool> {
+    poll_before(&mut [PollFd::new(socket, PollFlags::IN)], deadline)
+}
+
+/// Waits until one of these is ready, or until `deadline`; whether one is. A signal counts as none.
+///
+/// # Errors
+/// Where the kernel has no memory for it.
+pub(crate) fn poll_before(all: &mut [PollFd<'_>], deadline: Instant<Monotonic>) -> io::Result<bool> {
     let left = timespec(deadline.saturating_since(now()).0);
-    match event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&left)) {
+    match event::poll(all, Some(&left)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),

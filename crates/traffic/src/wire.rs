@@ -6,7 +6,6 @@
 //! a 32-bit big-endian number.
 
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Instant, Monotonic, Nanos};
 use serde::Serialize;
@@ -14,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::channel::Channel;
 use crate::error::WireError;
+use crate::stop::Stop;
 use crate::timing;
 
 /// Bytes of an opening.
@@ -112,7 +112,8 @@ pub(crate) enum ReadError {
 impl ReadError {
     pub(crate) fn into_error(self, peer: std::net::SocketAddr, during: &'static str) -> crate::Error {
         match self {
-            Self::Gone | Self::Stopped => crate::Error::Gone { peer, during },
+            Self::Gone => crate::Error::Gone { peer, during },
+            Self::Stopped => crate::Error::Stopped,
             Self::Wire(source) => crate::Error::Wire { peer, source },
         }
     }
@@ -126,7 +127,7 @@ pub(crate) fn read_by(
     control: &Channel,
     buffer: &mut [u8],
     deadline: Instant<Monotonic>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(), ReadError> {
     let mut have = 0;
     while have < buffer.len() {
@@ -134,7 +135,7 @@ pub(crate) fn read_by(
         if left == Nanos::ZERO {
             return Err(ReadError::Gone);
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.asked() {
             return Err(ReadError::Stopped);
         }
         control.set_read_timeout(timing::timeout(left.min(SLICE))).map_err(|_| ReadError::Gone)?;
@@ -167,7 +168,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     limit: usize,
     what: &'static str,
     deadline: Instant<Monotonic>,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<T, ReadError> {
     let mut length = [0; 4];
     read_by(control, &mut length, deadline, stop)?;

@@ -20,6 +20,7 @@ use stats::{Distribution, DurationSummary, Precision};
 
 use crate::error::Error;
 use crate::progress::{Progress, STOPPED};
+use crate::stop::{Stop, attended};
 use crate::stream;
 use crate::target::Target;
 use crate::timing;
@@ -300,7 +301,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         return Err(Error::Config("a load takes some time, and probes are at least 1 ms apart".into()));
     }
     let total = config.before + config.load + config.after;
-    let kinds = probe::open(config, total)?;
+    let asked = Stop::new()?;
+    let kinds = attended(progress, &asked, || probe::open(config, total, &asked))?;
     let (stop, started_realtime, start) = (AtomicBool::new(false), timing::realtime(), timing::now());
     let (load, loaded, results, broke) = std::thread::scope(|scope| {
         let stop = &stop;

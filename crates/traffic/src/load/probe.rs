@@ -15,6 +15,7 @@ use crate::control::{self, Workload};
 use crate::error::Error;
 use crate::options::SocketOptions;
 use crate::rr::Exchange;
+use crate::stop::Stop;
 use crate::timing;
 use crate::udp::{Header, HeaderKind};
 
@@ -42,7 +43,7 @@ pub(super) struct Kind {
 }
 
 /// Opens all kinds. A server that refuses is an error; ICMP that the kernel does not allow is not.
-pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error> {
+pub(super) fn open(config: &Config, duration: Nanos, stop: &Stop) -> Result<Vec<Kind>, Error> {
     let request = |workload| control::Request {
         token: config.target.token.clone(),
         pass: None,
@@ -56,9 +57,9 @@ pub(super) fn open(config: &Config, duration: Nanos) -> Result<Vec<Kind>, Error>
     // the next probe at the latest.
     let options = SocketOptions { nodelay: Some(true), ..config.target.options.clone() };
     let asked = control::Request { options: options.clone(), ..request(Workload::Rr(exchange)) };
-    let (stream, _) = control::ask(&config.target, &options, &asked)?;
+    let (stream, _) = control::ask(&config.target, &options, &asked, stop)?;
     let echo = request(Workload::Echo { datagram_bytes: 64 });
-    let udp = crate::udp::open(&config.target, &echo)?;
+    let udp = crate::udp::open(&config.target, &echo, stop)?;
     let icmp = Icmp::open(config.target.server).map(|p| Box::new(p) as Box<dyn Probe>);
     Ok(vec![
         Kind { name: ProbeKind::Tcp, probe: Ok(Box::new(Tcp { stream, answered: 0 })) },

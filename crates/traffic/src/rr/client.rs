@@ -2,16 +2,18 @@
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clock::{Instant, Nanos, Realtime};
 use stats::{Distribution, DurationSummary, Precision};
 
 use super::connections::{Job, Left, Schedule, closed, connect_each, pipelined};
 use super::{Config, Gathered, Outcome};
+use crate::channel::Channel;
 use crate::control::{self, Request, Workload};
 use crate::error::Error;
 use crate::progress::{Progress, ended_early};
+use crate::stop::{Stop, attended};
 use crate::tcp_info::{TcpInfo, congestion_control};
 use crate::timing::{self, CpuTime};
 
@@ -23,8 +25,8 @@ const LAST_ANSWER: Nanos = Nanos::from_millis(50);
 ///
 /// # Errors
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`],
-/// [`Error::Busy`] and [`Error::Gone`] until transactions flow. After that a server that goes away
-/// is [`Outcome::interrupted`].
+/// [`Error::Busy`] and [`Error::Gone`] until transactions flow, and [`Error::Stopped`] where
+/// `progress` breaks before that. After that a server that goes away is [`Outcome::interrupted`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     config.check()?;
     let request = Request {
@@ -39,16 +41,13 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         },
     };
     let asked = if config.connect_each { 1 } else { config.connections };
-    let mut streams = Vec::with_capacity(asked as usize);
-    let mut port = 0;
-    for _ in 0..asked {
-        let (stream, ready) = control::ask(&config.target, &config.target.options, &request)?;
-        port = ready.port;
-        streams.push(stream);
-    }
+    let (stop, done) = (Stop::new()?, AtomicU64::new(0));
+    let ask = |_| control::ask(&config.target, &config.target.options, &request, &stop);
+    let answered: Vec<_> = attended(progress, &stop, || (0..asked).map(ask).collect())?;
+    let port = answered.last().map_or(0, |(_, ready)| ready.port);
+    let streams: Vec<Channel> = answered.into_iter().map(|(stream, _)| stream).collect();
     let start = timing::now().after(config.warm_up);
     let started_realtime = timing::realtime().after(config.warm_up);
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let end = start.after(config.duration);
     let job = Job { config, start, end, stop: &stop, done: &done };
     let to = SocketAddr::new(config.target.server.ip(), port);
@@ -57,6 +56,11 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
     let threads: Vec<_> = std::thread::scope(|scope| {
         let mut handles = Vec::with_capacity(config.connections as usize);
         for index in 0..config.connections {
+            if progress(Progress::Tick { elapsed: Nanos::ZERO }).is_break() {
+                (broke, over) = (true, timing::now());
+                stop.ask();
+                break;
+            }
             let (job, stream) = (&job, streams.get(index as usize).map(|channel| &**channel.stream()));
             let spawned = std::thread::Builder::new()
                 .name(format!("rr-{index}"))
@@ -64,7 +68,8 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             match spawned {
                 Ok(handle) => handles.push(handle),
                 Err(source) => {
-                    stop.store(true, Ordering::Relaxed);
+                    over = timing::now();
+                    stop.ask();
                     failure = Some(Error::Io { doing: "starting a connection's thread", source });
                     break;
                 }
@@ -72,7 +77,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         }
         let interval = config.interval.max(Nanos::from_millis(1));
         let mut next = start.after(interval);
-        while !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+        // Reads have no time limit, so an answer that does not come is given up some time after the
+        // end.
+        while timing::now() < over.after(LAST_ANSWER) && !handles.iter().all(std::thread::ScopedJoinHandle::is_finished)
+        {
             let now = timing::now();
             let wait = over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100));
             // A server that ends closes the connection that was asked on; each transaction has
@@ -84,7 +92,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
                 Some(_) => {
                     gone = true;
                     over = timing::now();
-                    stop.store(true, Ordering::Relaxed);
+                    stop.ask();
                 }
             }
             let now = timing::now();
@@ -99,13 +107,13 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             if !broke && now < end && progress(told).is_break() {
                 broke = true;
                 over = now;
-                stop.store(true, Ordering::Relaxed);
+                stop.ask();
             }
-            // Reads have no time limit, so an answer that does not come is given up here.
-            if now >= over.after(LAST_ANSWER) {
-                for stream in &streams {
-                    stream.stream().shutdown(Shutdown::Both).ok();
-                }
+        }
+        stop.ask();
+        if !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            for stream in &streams {
+                stream.stream().shutdown(Shutdown::Both).ok();
             }
         }
         handles.into_iter().filter_map(|h| h.join().ok()).collect()

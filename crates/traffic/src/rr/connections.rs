@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clock::{Instant, Monotonic, Nanos};
 
 use super::{Config, Gathered, Slow, cuts};
 use crate::options;
+use crate::stop::Stop;
+use crate::target::Target;
 use crate::tcp_info::congestion_control;
 use crate::timing;
 
@@ -18,7 +20,7 @@ pub(super) struct Job<'a> {
     pub config: &'a Config,
     pub start: Instant<Monotonic>,
     pub end: Instant<Monotonic>,
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     pub done: &'a AtomicU64,
 }
 
@@ -35,13 +37,22 @@ pub(super) struct Left {
     pub congestion_control: Option<String>,
 }
 
-/// How often a waiting thread checks whether the test is over.
-const TICK: Nanos = Nanos::from_millis(50);
+/// How long a request may wait for room in the send buffer.
+const SENT_WITHIN: Duration = Duration::from_secs(5);
+/// How often a write that waits for room looks whether it may go on.
 const SLICE: Duration = Duration::from_millis(50);
+
+impl Left {
+    /// The test was over before a transaction, which had waited for so long.
+    fn cut_off(&mut self, waited: Nanos) {
+        self.unfinished += 1;
+        self.waited = waited;
+    }
+}
 
 impl Job<'_> {
     pub fn over(&self, now: Instant<Monotonic>) -> bool {
-        now >= self.end || self.stop.load(Ordering::Relaxed)
+        now >= self.end || self.stop.asked()
     }
 
     /// How long what was meant for this moment had waited when the test was over, which it is
@@ -61,16 +72,29 @@ impl Job<'_> {
     }
 }
 
-/// Sends one message in the writes it is cut into.
+/// Sends one message in the writes it is cut into. Where the socket's writes have a time limit,
+/// each of its lapses asks `goes_on`.
 #[inline]
-pub(crate) fn send(stream: &TcpStream, message: &[u8], cuts: &[usize], cork: bool) -> io::Result<()> {
+pub(crate) fn send(
+    stream: &TcpStream,
+    message: &[u8],
+    cuts: &[usize],
+    cork: bool,
+    goes_on: impl Fn() -> bool,
+) -> io::Result<()> {
     if cork {
         options::cork(stream, true);
     }
-    let mut from = 0;
+    let (mut writer, mut from) = (stream, 0);
     for to in cuts {
-        (&mut &*stream).write_all(&message[from..*to])?;
-        from = *to;
+        while from < *to {
+            match writer.write(&message[from..*to]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => from += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted || may_retry(&e) && goes_on() => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
     if cork {
         options::cork(stream, false);
@@ -113,7 +137,7 @@ pub(super) fn closed(job: &Job<'_>, stream: &TcpStream, gathered: &mut Gathered)
     let mut now = timing::now();
     while !job.over(now) {
         let meant = now;
-        send(stream, &request, &cuts, cork)?;
+        send(stream, &request, &cuts, cork, || false)?;
         let (mut have, mut first) = (0, None);
         while have < response {
             match reader.read(&mut buffer[have..]) {
@@ -182,7 +206,7 @@ pub(super) fn pipelined(
     let exchange = config.exchange;
     let local_port = stream.local_addr()?.port();
     stream.set_read_timeout(None)?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_write_timeout(Some(SENT_WITHIN))?;
     timing::without_timer_slack();
     let request = vec![0u8; exchange.request_bytes as usize];
     let cuts = cuts(exchange.request_bytes, exchange.request_writes);
@@ -211,21 +235,18 @@ pub(super) fn pipelined(
                 }
                 None => now,
             };
-            send(stream, &request, &cuts, cork)?;
+            send(stream, &request, &cuts, cork, || false)?;
             under_way.push_back((meant, now));
             now = timing::now();
         }
-        let tick = now.after(TICK);
-        let due = schedule.as_ref().map_or(tick, Schedule::due).min(job.end).min(tick);
-        let may_send = under_way.len() < outstanding;
-        if under_way.is_empty() {
-            timing::sleep_until(due);
-            continue;
-        }
-        if may_send && !timing::readable_before(stream, due)? {
+        // With as many on their way as may be, whoever waits for this thread shuts the connection
+        // down.
+        let due = schedule.as_ref().map_or(job.end, |s| s.due().min(job.end));
+        if under_way.len() < outstanding && !job.stop.readable_before(stream, due)? {
             continue;
         }
         let n = match reader.read(&mut buffer) {
+            Ok(0) if job.over(timing::now()) => continue,
             Ok(0) => return job.cut_short(under_way.len() as u64, under_way.front().map_or(now, |(meant, _)| *meant)),
             Ok(n) => n,
             Err(e) if may_retry(&e) => continue,
@@ -279,7 +300,7 @@ pub(super) fn connect_each(
             Some(s) => {
                 let due = s.due();
                 if due > now {
-                    timing::sleep_until(due.min(job.end).min(now.after(TICK)));
+                    job.stop.sleep_until(due.min(job.end));
                     now = timing::now();
                     continue;
                 }
@@ -288,8 +309,15 @@ pub(super) fn connect_each(
             }
         };
         let began = now;
-        let socket = match options::connect(to, &config.target.options, config.target.local, Duration::from_secs(5)) {
+        let patience = Nanos::from_secs(5).min(job.end.saturating_since(now));
+        let Target { options, local, .. } = &config.target;
+        let socket = match options::connect(to, options, *local, patience, job.stop) {
             Ok(socket) => socket,
+            Err(_) if job.over(timing::now()) => {
+                now = timing::now();
+                left.cut_off(job.waited(meant, now));
+                break;
+            }
             Err(error) => {
                 left.failed += 1;
                 left.error = Some(error.to_string());
@@ -302,17 +330,27 @@ pub(super) fn connect_each(
         };
         let connected = timing::now();
         let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(SLICE))?;
+        stream.set_write_timeout(Some(SLICE))?;
         let local_port = stream.local_addr().map_or(0, |a| a.port());
-        if let Err(error) = send(&stream, &request, &cuts, cork) {
+        if let Err(error) = send(&stream, &request, &cuts, cork, || !job.over(timing::now())) {
+            now = timing::now();
+            if job.over(now) {
+                left.cut_off(job.waited(meant, now));
+                break;
+            }
             left.failed += 1;
             left.error = Some(error.to_string());
-            now = timing::now();
             continue;
         }
         let (mut have, mut first) = (0, connected);
         let mut reader = &stream;
         loop {
+            let answers = job.stop.readable_before(&stream, job.end)?;
+            now = timing::now();
+            if job.stop.asked() || !answers && job.over(now) {
+                left.cut_off(job.waited(meant, now));
+                break 'next;
+            }
             match reader.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(n) => {
@@ -324,14 +362,7 @@ pub(super) fn connect_each(
                         options::quickack(&stream, on);
                     }
                 }
-                Err(e) if may_retry(&e) => {
-                    now = timing::now();
-                    if job.over(now) {
-                        left.unfinished += 1;
-                        left.waited = job.waited(meant, now);
-                        break 'next;
-                    }
-                }
+                Err(e) if may_retry(&e) => {}
                 Err(error) => {
                     left.error = Some(error.to_string());
                     break;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,8 +19,9 @@ use super::passes::Passes;
 use super::sessions::{GIVES_WAY_AFTER, Session, Sessions};
 use super::waiting::{Waiting, Waits};
 use crate::channel::Channel;
-use crate::error::WireError;
+use crate::error::{Error, WireError};
 use crate::limits::{Bounded, Refusal};
+use crate::stop::Stop;
 use crate::timing;
 use crate::wire::Cookie;
 use crate::workload::Workload;
@@ -105,7 +106,7 @@ impl Drop for Taken {
 /// What all threads of a server share.
 pub(crate) struct Shared {
     pub config: ServerConfig,
-    pub stop: AtomicBool,
+    pub stop: Stop,
     connections: AtomicU64,
     declined: AtomicU64,
     threads: AtomicU64,
@@ -128,10 +129,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(config: ServerConfig, tell: Box<dyn Fn(Event) + Send + Sync>) -> Self {
-        Self {
+    pub fn new(config: ServerConfig, tell: Box<dyn Fn(Event) + Send + Sync>) -> Result<Self, Error> {
+        Ok(Self {
             config,
-            stop: AtomicBool::new(false),
+            stop: Stop::new()?,
             connections: AtomicU64::new(0),
             declined: AtomicU64::new(0),
             threads: AtomicU64::new(0),
@@ -144,11 +145,11 @@ impl Shared {
             udp_waiting: Mutex::default(),
             datagrams: Mutex::default(),
             passes: Passes::default(),
-        }
+        })
     }
 
     pub fn stopping(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.asked()
     }
 
     pub fn tell(&self, event: Event) {

@@ -27,7 +27,6 @@ pub(crate) mod workload;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ impl Server {
     /// [`Error::Listen`] where the address cannot be had.
     pub fn start_with(config: ServerConfig, tell: impl Fn(Event) + Send + Sync + 'static) -> Result<Self, Error> {
         let (listener, udp, local) = listen(config.listen)?;
-        let shared = Arc::new(Shared::new(config, Box::new(tell)));
+        let shared = Arc::new(Shared::new(config, Box::new(tell))?);
         let accepting = {
             let shared = shared.clone();
             move || {
@@ -102,7 +101,7 @@ impl Server {
     }
 
     fn end(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.stop.ask();
         for thread in self.threads.drain(..) {
             thread.join().ok();
         }

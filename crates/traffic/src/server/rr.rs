@@ -1,12 +1,13 @@
 //! The server's side of request and response.
 
 use std::io::{self, Read as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clock::{Instant, Monotonic, Nanos};
+use socket2::Socket;
 
 use super::accounts::{Served, Shared};
 use super::listening::{canonical, family_of, listener};
@@ -117,7 +118,7 @@ impl Answerer {
                         if !self.think.is_zero() {
                             std::thread::sleep(self.think);
                         }
-                        send(stream, &self.response, &self.cuts, self.cork)?;
+                        send(stream, &self.response, &self.cuts, self.cork, || false)?;
                         served.transactions += 1;
                         served.sent_bytes += self.response.len() as u64;
                         answered += 1;
@@ -164,6 +165,8 @@ pub(crate) fn answer_each(
     let listener = ports
         .find_map(|port| listener(std::net::SocketAddr::new(local.ip(), port), 4096).ok())
         .ok_or_else(|| refused("no free port for its listener".into()))?;
+    // Whoever accepts waits until the listener is shut down.
+    listener.set_read_timeout(None)?;
     // Accepted sockets inherit these, and buffers must be set before the SYN to count in the window
     // scale.
     options.apply_before_connect(&listener, peer).map_err(|e| refused(e.to_string()))?;
@@ -171,14 +174,18 @@ pub(crate) fn answer_each(
     let ended = AtomicBool::new(false);
     let parts = std::thread::scope(|scope| {
         // However this ends: the workers end too, or the scope would wait for them for ever.
-        let _end = EndOnDrop(&ended);
+        let accepting = Accepting { listener: &listener, ended: &ended };
         let started: io::Result<Vec<_>> = (0..workers)
             .map(|_| {
                 std::thread::Builder::new().name("serve-crr".into()).spawn_scoped(scope, || {
                     let mut mine = Served::new(served.peer, served.workload);
                     let mut answerer = Answerer::new(exchange, options);
                     while !ended.load(Ordering::Relaxed) && !shared.stopping() {
-                        let Ok((socket, from)) = listener.accept() else { continue };
+                        let Ok((socket, from)) = listener.accept() else {
+                            // Without a descriptor for it, a connection goes on waiting.
+                            std::thread::sleep(Duration::from_millis(1));
+                            continue;
+                        };
                         let stream = TcpStream::from(socket);
                         // Only who asked for it is answered.
                         if from.as_socket().map(canonical).is_none_or(|f| f.ip() != served.peer.ip()) {
@@ -205,7 +212,7 @@ pub(crate) fn answer_each(
         wire::write_json(control, &Answer::Ready(Ready { port, ..Ready::default() }))?;
         session.limit(until, Nanos::from_millis(shared.config.limits.idle_ms));
         let result = wait_for_close(shared, control, until, || {});
-        ended.store(true, Ordering::Relaxed);
+        drop(accepting);
         let parts: Vec<Served> = workers.into_iter().filter_map(|w| w.join().ok()).collect();
         Ok::<_, Broken>((parts, result))
     })?;
@@ -215,6 +222,19 @@ pub(crate) fn answer_each(
         served.sent_bytes += part.sent_bytes;
     }
     parts.1
+}
+
+/// Threads that accept connections until this is dropped.
+struct Accepting<'a> {
+    listener: &'a Socket,
+    ended: &'a AtomicBool,
+}
+
+impl Drop for Accepting<'_> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.listener.shutdown(Shutdown::Both).ok();
+    }
 }
 
 /// Sets a flag when dropped, a panic included.

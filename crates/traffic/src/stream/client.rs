@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clock::{Instant, Monotonic, Nanos, Realtime};
@@ -17,13 +16,14 @@ use crate::iperf3::{
     WirelapseRequest, flow_id,
 };
 use crate::options::{self, SocketOptions};
-use crate::progress::{Progress, STOPPED};
+use crate::progress::{LAST_WORD, Progress, STOPPED};
 use crate::sample::rate;
+use crate::stop::{Stop, attended};
 use crate::target::Target;
 use crate::timing::{self, CpuTime};
 use crate::wire::{self, Cookie, read_by};
 
-/// How long the server may take for one step of the protocol.
+/// The longest that the server may take for one step of the protocol.
 const STEP: Nanos = Nanos::from_secs(15);
 /// How often the control connection and the caller are checked.
 const TICK: Nanos = Nanos::from_millis(100);
@@ -33,8 +33,9 @@ const TICK: Nanos = Nanos::from_millis(100);
 ///
 /// # Errors
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`],
-/// [`Error::Busy`], [`Error::Gone`], [`Error::Wire`] and [`Error::SocketOption`] until data flows.
-/// After that a server that goes away is [`Outcome::interrupted`].
+/// [`Error::Busy`], [`Error::Gone`], [`Error::Wire`] and [`Error::SocketOption`] until data flows,
+/// and [`Error::Stopped`] where `progress` breaks before that. After that a server that goes away
+/// is [`Outcome::interrupted`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
     run_from(config, progress).map(|(outcome, _)| outcome)
 }
@@ -45,15 +46,8 @@ pub(crate) fn run_from(
     progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<(Outcome, Instant<Monotonic>), Error> {
     check(config)?;
-    let mut control = Control::open(config)?;
-    control.expect(State::ParamExchange, "waiting to be asked for parameters")?;
-    let authtoken = config.login.as_ref().map(|login| login.token(timing::realtime()).map_err(Error::Config));
-    let asked = Parameters { authtoken: authtoken.transpose()?, ..parameters(config) };
-    wire::write_json(&control.stream, &asked).map_err(Error::io("sending parameters"))?;
-    control.expect(State::CreateStreams, "waiting to be let in")?;
-    let flows = control.open_flows(config)?;
-    control.expect(State::TestStart, "waiting for the test to start")?;
-    control.expect(State::TestRunning, "waiting for the test to run")?;
+    let stop = Stop::new()?;
+    let (mut control, flows) = attended(progress, &stop, || begin(config, &stop))?;
     let started_realtime = timing::realtime();
     let plan = Plan {
         udp: config.udp,
@@ -79,12 +73,32 @@ pub(crate) fn run_from(
     }
     let (answer, interrupted) = match interrupted {
         Some(Interrupted::Server(why)) => (None, Some(why)),
-        other => match control.results(&ended, config.udp, congestion_control.clone()) {
-            Ok(answer) => (Some(answer), other.map(|_| STOPPED.to_owned())),
-            Err(error) => (None, Some(format!("no results of the server: {error}"))),
-        },
+        other => {
+            let broke = other.is_some();
+            control.patience = if broke { LAST_WORD } else { STEP };
+            let results = || control.results(&ended, config.udp, congestion_control.clone());
+            match if broke { results() } else { attended(progress, &stop, results) } {
+                Ok(answer) => (Some(answer), other.map(|_| STOPPED.to_owned())),
+                Err(Error::Stopped) => (None, Some(STOPPED.to_owned())),
+                Err(error) => (None, Some(format!("no results of the server: {error}"))),
+            }
+        }
     };
     Ok((outcome(config, &control, started_realtime, ended, answer, congestion_control, interrupted), began))
+}
+
+/// Asks for the test and opens its flows, until data may flow.
+fn begin<'a>(config: &Config, stop: &'a Stop) -> Result<(Control<'a>, Vec<Flow>), Error> {
+    let control = Control::open(config, stop)?;
+    control.expect(State::ParamExchange, "waiting to be asked for parameters")?;
+    let authtoken = config.login.as_ref().map(|login| login.token(timing::realtime()).map_err(Error::Config));
+    let asked = Parameters { authtoken: authtoken.transpose()?, ..parameters(config) };
+    wire::write_json(&control.stream, &asked).map_err(Error::io("sending parameters"))?;
+    control.expect(State::CreateStreams, "waiting to be let in")?;
+    let flows = control.open_flows(config)?;
+    control.expect(State::TestStart, "waiting for the test to start")?;
+    control.expect(State::TestRunning, "waiting for the test to run")?;
+    Ok((control, flows))
 }
 
 enum Interrupted {
@@ -95,7 +109,7 @@ enum Interrupted {
 /// Looks on until the end.
 fn watch(
     config: &Config,
-    control: &mut Control,
+    control: &mut Control<'_>,
     group: &mut Group,
     progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Option<Interrupted> {
@@ -210,18 +224,20 @@ fn parameters(config: &Config) -> Parameters {
 }
 
 /// The control connection.
-struct Control {
+struct Control<'a> {
     stream: Channel,
     peer: SocketAddr,
     cookie: Cookie,
-    never: AtomicBool,
+    /// How long the server may take for one step of the protocol.
+    patience: Nanos,
+    stop: &'a Stop,
 }
 
-impl Control {
-    fn open(config: &Config) -> Result<Self, Error> {
+impl<'a> Control<'a> {
+    fn open(config: &Config, stop: &'a Stop) -> Result<Self, Error> {
         let nodelay = SocketOptions { nodelay: Some(true), ..SocketOptions::default() };
         let Target { server, local, connect_within, .. } = &config.target;
-        let socket = options::connect(*server, &nodelay, *local, (*connect_within).into())?;
+        let socket = options::connect(*server, &nodelay, *local, *connect_within, stop)?;
         let cookie = Cookie::random();
         let peer = config.target.server;
         let plain = Channel::plain(TcpStream::from(socket));
@@ -229,13 +245,13 @@ impl Control {
             None => plain,
             Some(trusted) => plain.within_tls(trusted, peer)?,
         };
-        stream.begin(peer, cookie.as_bytes(), STEP, "sending the cookie")?;
-        Ok(Self { stream, peer, cookie, never: AtomicBool::new(false) })
+        stream.begin(peer, cookie.as_bytes(), (STEP, stop), "sending the cookie")?;
+        Ok(Self { stream, peer, cookie, patience: STEP, stop })
     }
 
     fn state(&self, during: &'static str) -> Result<State, Error> {
         let mut byte = [0];
-        read_by(&self.stream, &mut byte, timing::now().after(STEP), &self.never)
+        read_by(&self.stream, &mut byte, timing::now().after(self.patience), self.stop)
             .map_err(|e| e.into_error(self.peer, during))?;
         State::try_from(byte[0]).map_err(|source| Error::Wire { peer: self.peer, source })
     }
@@ -260,13 +276,13 @@ impl Control {
     fn server_error(&self) -> Error {
         let deadline = timing::now().after(Nanos::from_secs(2));
         let (mut code, mut errno) = ([0; 4], [0; 4]);
-        if read_by(&self.stream, &mut code, deadline, &self.never).is_err() {
+        if read_by(&self.stream, &mut code, deadline, self.stop).is_err() {
             return Error::Gone { peer: self.peer, during: "reporting an error" };
         }
         // A server that wants a login sends the code alone.
-        read_by(&self.stream, &mut errno, deadline, &self.never).ok();
+        read_by(&self.stream, &mut errno, deadline, self.stop).ok();
         let said: Result<WirelapseAnswer, _> =
-            wire::read_json(&self.stream, 16 << 10, "the server's reason", deadline, &self.never);
+            wire::read_json(&self.stream, 16 << 10, "the server's reason", deadline, self.stop);
         match said {
             Ok(WirelapseAnswer { refusal: Some(refusal), .. }) => Error::Refused { peer: self.peer, refusal },
             _ => Error::Iperf3 { peer: self.peer, code: u32::from_be_bytes(code), errno: u32::from_be_bytes(errno) },
@@ -295,7 +311,8 @@ impl Control {
             config.target.server,
             &config.target.options,
             config.target.local,
-            Duration::from_secs(10),
+            Nanos::from_secs(10),
+            self.stop,
         )?;
         (&socket).write_all(self.cookie.as_bytes()).map_err(Error::io("sending a flow's cookie"))?;
         if config.target.options.cork == Some(true) {
@@ -333,7 +350,7 @@ impl Control {
     /// Waits until `wake_ns`, or until the server says something: then why the test is over.
     fn news_until(&mut self, wake: Instant<Monotonic>) -> Option<String> {
         let mut byte = [0];
-        match read_by(&self.stream, &mut byte, wake, &self.never) {
+        match read_by(&self.stream, &mut byte, wake, self.stop) {
             Ok(()) => Some(match State::try_from(byte[0]) {
                 Ok(State::ServerError) => self.server_error().to_string(),
                 Ok(State::ServerTerminate) => format!("the server at {} ended the test", self.peer),
@@ -363,10 +380,9 @@ impl Control {
             wirelapse: None,
         };
         wire::write_json(&self.stream, &ours).map_err(Error::io(during))?;
-        let deadline = timing::now().after(STEP);
-        let theirs: Results =
-            wire::read_json(&self.stream, ANSWER_LIMIT, "the server's results", deadline, &self.never)
-                .map_err(|e| e.into_error(self.peer, during))?;
+        let deadline = timing::now().after(self.patience);
+        let theirs: Results = wire::read_json(&self.stream, ANSWER_LIMIT, "the server's results", deadline, self.stop)
+            .map_err(|e| e.into_error(self.peer, during))?;
         theirs.check().map_err(|source| Error::Wire { peer: self.peer, source })?;
         self.expect(State::DisplayResults, during)?;
         // The server may be gone as soon as it has sent its results.
@@ -377,7 +393,7 @@ impl Control {
 
 fn outcome(
     config: &Config,
-    control: &Control,
+    control: &Control<'_>,
     started_realtime: Instant<Realtime>,
     ended: Ended,
     answer: Option<Results>,

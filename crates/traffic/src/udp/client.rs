@@ -13,8 +13,9 @@ use crate::channel::Channel;
 use crate::control::{self, REPORT_LIMIT, Ready, Request, STEP, UdpRequest, Workload};
 use crate::error::Error;
 use crate::options::SocketOptions;
-use crate::progress::{Progress, ended_early};
+use crate::progress::{LAST_WORD, Progress, ended_early};
 use crate::sample::rate;
+use crate::stop::{Stop, attended};
 use crate::target::Target;
 use crate::timing::{self, CpuTime};
 use crate::wire;
@@ -32,11 +33,11 @@ pub(crate) struct Opened {
 }
 
 /// Asks for a UDP workload and opens its flow.
-pub(crate) fn open(target: &Target, request: &Request) -> Result<Opened, Error> {
+pub(crate) fn open(target: &Target, request: &Request, stop: &Stop) -> Result<Opened, Error> {
     let Target { server, local, options, .. } = target;
     let (server, local) = (*server, *local);
     // The control connection is not measured: it takes no options.
-    let (control, ready) = control::ask(target, &SocketOptions::default(), request)?;
+    let (control, ready) = control::ask(target, &SocketOptions::default(), request, stop)?;
     let any: std::net::IpAddr =
         if server.is_ipv4() { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
     let address = SocketAddr::new(local.unwrap_or(any), 0);
@@ -48,6 +49,9 @@ pub(crate) fn open(target: &Target, request: &Request) -> Result<Opened, Error> 
     let mut buffer = [0; 65_536];
     // Either way may lose one.
     for _ in 0..25 {
+        if stop.asked() {
+            return Err(Error::Stopped);
+        }
         let began = timing::now();
         Header { kind: HeaderKind::Open, number: ready.session, sent_monotonic: began }.emit(&mut opening);
         socket.send(&opening).ok();
@@ -79,7 +83,8 @@ pub(crate) fn wait_for_last(round_trip: Nanos) {
 ///
 /// # Errors
 /// [`Error::Config`] before anything is sent; [`Error::Connect`], [`Error::Refused`],
-/// [`Error::Busy`] and [`Error::Gone`] until datagrams flow. Where the server goes away in the
+/// [`Error::Busy`] and [`Error::Gone`] until datagrams flow; [`Error::Stopped`] where `progress`
+/// breaks before that. Where the server goes away in the
 /// middle, what a client received is in the outcome; of what a client sent the server alone knows
 /// what became, and it is [`Error::Ended`].
 pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Outcome, Error> {
@@ -95,22 +100,21 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         return Err(Error::Config("a duration is needed".into()));
     }
     let down = config.direction == Direction::Down;
-    let opened = open(
-        &config.target,
-        &Request {
-            token: config.target.token.clone(),
-            pass: None,
-            options: config.target.options.clone(),
-            duration: config.duration,
-            workload: Workload::Udp(UdpRequest {
-                down,
-                datagram_bytes: config.datagram_bytes,
-                bits_per_second: config.bits_per_second,
-                burst: config.burst,
-                interval: config.interval,
-            }),
-        },
-    )?;
+    let request = Request {
+        token: config.target.token.clone(),
+        pass: None,
+        options: config.target.options.clone(),
+        duration: config.duration,
+        workload: Workload::Udp(UdpRequest {
+            down,
+            datagram_bytes: config.datagram_bytes,
+            bits_per_second: config.bits_per_second,
+            burst: config.burst,
+            interval: config.interval,
+        }),
+    };
+    let asked = Stop::new()?;
+    let opened = attended(progress, &asked, || open(&config.target, &request, &asked))?;
     let shared_clock = !opened.ready.boot_id.is_empty() && opened.ready.boot_id == control::boot_id();
     let started_realtime = timing::realtime();
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -168,9 +172,9 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         wait_for_last(opened.round_trip);
         opened.control.end_writing();
     }
-    let never = AtomicBool::new(false);
-    let deadline = timing::now().after(STEP);
-    let theirs = wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &never);
+    let deadline = timing::now().after(if broke { LAST_WORD } else { STEP });
+    let report = || Ok(wire::read_json(&opened.control, REPORT_LIMIT, "the server's report", deadline, &asked));
+    let theirs = if broke { report() } else { attended(progress, &asked, report) }?;
     let theirs = match (theirs, &mine) {
         (Err(wire::ReadError::Gone), Report::Received(received, _)) => {
             gone = true;

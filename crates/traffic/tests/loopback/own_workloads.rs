@@ -1,9 +1,10 @@
 //! Request and response, and datagrams, over loopback.
 
+use std::net::TcpListener;
 use std::ops::ControlFlow;
 
 use clock::Nanos;
-use traffic::{Progress, Server, ServerConfig, rr, stream, udp};
+use traffic::{Progress, Server, ServerConfig, load, rr, stream, udp};
 
 fn server(address: &str) -> Server {
     Server::start(ServerConfig::new(address.parse().unwrap())).unwrap()
@@ -85,7 +86,11 @@ fn an_open_loop_keeps_its_rate_and_counts_the_wait_behind_a_slow_answer() {
 fn a_caller_can_stop_and_a_server_that_goes_is_reported() {
     let one = server("127.0.0.1:0");
     let long = rr::Config { duration: Nanos::from_secs(60), ..quick(&one) };
-    let o = rr::run(&long, &mut |_| ControlFlow::Break(())).unwrap();
+    let in_time = |progress: Progress<'_>| match progress {
+        Progress::Tick { elapsed: Nanos::ZERO } => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    let o = rr::run(&long, &mut { in_time }).unwrap();
     assert!(o.interrupted.is_some() && o.transactions > 0);
 
     for (connect_each, outstanding) in [(false, 1), (false, 4), (true, 1)] {
@@ -104,6 +109,23 @@ fn a_caller_can_stop_and_a_server_that_goes_is_reported() {
         let why = o.interrupted.unwrap();
         assert!(why.contains("went away in the middle of the test"), "{why}");
     }
+}
+
+/// Connections are made, and nobody accepts them.
+#[test]
+fn a_caller_can_stop_where_the_server_never_answers() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let breaks = &mut |_: Progress<'_>| ControlFlow::Break(());
+    let each = rr::Config { connect_each: true, ..rr::Config::new(address) };
+    let stopped = [
+        rr::run(&rr::Config::new(address), breaks).map(drop),
+        rr::run(&each, breaks).map(drop),
+        stream::run(&stream::Config::new(address), breaks).map(drop),
+        udp::run(&udp::Config::new(address), breaks).map(drop),
+        load::run(&load::Config::new(address), breaks).map(drop),
+    ];
+    assert!(stopped.iter().all(|one| matches!(one, Err(traffic::Error::Stopped))), "{stopped:?}");
 }
 
 #[test]
