@@ -38,7 +38,7 @@ pub enum Error {
         /// How it ended, in words.
         how: String,
     },
-    /// It is there and does not answer.
+    /// It is there, and neither answers nor works on an answer.
     #[error("the keeper, process {pid}, has not answered for {after_s} s{how}")]
     Silent {
         /// Its number.
@@ -70,8 +70,8 @@ impl<Request, Reply> Clone for Keeper<Request, Reply> {
     }
 }
 
-/// How long an answer may take: many times that of the longest, a walk through the sockets of a
-/// host with a thousand namespaces that is short of time.
+/// How long it may do nothing while it owes an answer. An answer itself may take longer: the first
+/// one about the sockets of a busy host does, where many others want the CPU.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to end, once nothing is asked of it any more.
 const END: Duration = Duration::from_secs(2);
@@ -162,7 +162,8 @@ impl Other {
     }
 
     fn reply<Reply: DeserializeOwned>(&mut self) -> Result<Reply, Error> {
-        match get::<Result<Reply, String>>(&self.socket) {
+        let pid = self.pid;
+        match get::<Result<Reply, String>>(Patient::new(&self.socket, || cpu_time(pid))) {
             Ok(reply) => reply.map_err(Error::Refused),
             Err(error) => Err(self.why(error)),
         }
@@ -211,6 +212,48 @@ impl Other {
             }
         }
     }
+}
+
+/// A socket whose reads go on for as long as the other end works: each lapse of the socket's time
+/// limit is forgiven where it has used CPU time since the last one.
+struct Patient<'a, F> {
+    socket: &'a UnixStream,
+    worked: F,
+    before: Duration,
+}
+
+impl<'a, F: FnMut() -> Duration> Patient<'a, F> {
+    fn new(socket: &'a UnixStream, mut worked: F) -> Self {
+        let before = worked();
+        Self { socket, worked, before }
+    }
+}
+
+impl<F: FnMut() -> Duration> Read for Patient<'_, F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let before = std::mem::replace(&mut self.before, (self.worked)());
+                    if self.before <= before {
+                        return Err(error);
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// The CPU time of a process, which anyone may know; zero where it is gone.
+fn cpu_time(pid: Pid) -> Duration {
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: both write what they are given room for.
+    let known = unsafe {
+        libc::clock_getcpuclockid(pid.as_raw_nonzero().get(), &raw mut clock) == 0
+            && libc::clock_gettime(clock, &raw mut time) == 0
+    };
+    if known { Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32) } else { Duration::ZERO }
 }
 
 impl Drop for Other {
@@ -283,7 +326,7 @@ fn put<T: Serialize>(mut socket: &UnixStream, message: &T) -> io::Result<()> {
 
 /// Reads a message. Its end before the message's is [`io::ErrorKind::UnexpectedEof`]; what is no
 /// such message [`io::ErrorKind::InvalidData`].
-fn get<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<T> {
+fn get<T: DeserializeOwned>(mut socket: impl Read) -> io::Result<T> {
     let mut length = [0; size_of::<u32>()];
     socket.read_exact(&mut length)?;
     let length = u64::from(u32::from_ne_bytes(length));
@@ -338,6 +381,34 @@ mod tests {
         assert_eq!(reply(), Ok(4));
         drop(ours);
         assert!(keeper.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn an_answer_may_take_as_long_as_the_other_end_works_on_it() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut lapses = 0;
+        let works = || {
+            lapses += 1;
+            if lapses == 4 {
+                put(&theirs, &7_u32).unwrap();
+            }
+            Duration::from_secs(lapses)
+        };
+        assert_eq!(get::<u32>(Patient::new(&ours, works)).unwrap(), 7);
+        let idle = get::<u32>(Patient::new(&ours, || Duration::from_secs(1)));
+        assert_eq!((lapses, idle.unwrap_err().kind()), (4, io::ErrorKind::WouldBlock));
+    }
+
+    #[test]
+    fn the_work_of_another_process_is_seen() {
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let before = cpu_time(pid);
+        tier::until("it works", || cpu_time(pid) > before);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(cpu_time(pid), Duration::ZERO);
     }
 
     #[test]
