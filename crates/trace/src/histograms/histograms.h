@@ -58,15 +58,6 @@ struct {
 	__uint(max_entries, 1);
 } free_without_peer SEC(".maps");
 
-/* A key that is made, for which the stack has no room. An interrupt may make another one in its
- * place: then a connection is taken for that one's until it next looks its series up. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, struct series_key);
-	__uint(max_entries, 1);
-} folded SEC(".maps");
-
 /* The values of an array that can be mapped begin at a page, so these are in whole cache lines;
  * likewise the blocks. */
 struct {
@@ -234,30 +225,45 @@ __noinline int series_find(__u32 row_number, __u32 generation)
 }
 
 /* The same for a key that finds no room, with so much of it as `fold` leaves. The higher of two
- * ports is mostly of one connection alone. */
+ * ports is mostly of one connection alone. The stack has no room for another key: the connection's
+ * own is changed, and then changed back. Its socket is locked, but by iterators before Linux 5.15:
+ * a key that is changed already is left to whoever does that. */
 __noinline int series_fold(__u32 row_number, __u32 fold)
 {
 	struct row_series *of = bpf_map_lookup_elem(&row_series, &row_number);
-	struct series_key *key;
+	__u64 *peer, first, last;
+	__u16 local_port, peer_port;
 
-	row_number = 0;
-	key = bpf_map_lookup_elem(&folded, &row_number);
-	if (!of || !key)
+	if (!of)
 		return 0;
-	*key = of->key;
-	if (key->local_port && key->peer_port) {
-		if (key->local_port > key->peer_port)
-			key->local_port = 0;
+	peer = (__u64 *)of->key.peer;
+	first = peer[0];
+	last = peer[1];
+	local_port = of->key.local_port;
+	peer_port = of->key.peer_port;
+	barrier();
+	if (of->key.fold)
+		return 0;
+	of->key.fold = fold;
+	barrier();
+	if (local_port && peer_port) {
+		if (local_port > peer_port)
+			of->key.local_port = 0;
 		else
-			key->peer_port = 0;
+			of->key.peer_port = 0;
 	}
-	key->fold = fold;
 	if (fold == FOLD_PORTS) {
-		of->series = number_from(key, &free_with_peer);
-		return 0;
+		of->series = number_from(&of->key, &free_with_peer);
+	} else {
+		peer[0] = peer[1] = 0;
+		of->series = number_from(&of->key, &free_without_peer);
+		peer[0] = first;
+		peer[1] = last;
 	}
-	__builtin_memset(key->peer, 0, sizeof(key->peer));
-	of->series = number_from(key, &free_without_peer);
+	of->key.local_port = local_port;
+	of->key.peer_port = peer_port;
+	barrier();
+	of->key.fold = FOLD_NONE;
 	return 0;
 }
 
