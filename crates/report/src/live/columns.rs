@@ -6,7 +6,6 @@ use summary::{Group, SortBy};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::Top;
-use super::top::WHOLE;
 use super::trouble::{short, words};
 use paper::Canvas;
 
@@ -352,7 +351,7 @@ fn bytes(per_second: f64) -> String {
 
 /// About so much: with a sign where it is an estimate from a sample.
 fn about(text: String, top: &Top<'_>) -> String {
-    if top.looked_at < WHOLE { format!("~{text}") } else { text }
+    if top.is_whole() { text } else { format!("~{text}") }
 }
 
 fn rate(per_second: f64, top: &Top<'_>) -> String {
@@ -362,7 +361,7 @@ fn rate(per_second: f64, top: &Top<'_>) -> String {
 
 /// How often windows closed; where sends are sampled, that is what was seen of it.
 fn zero_windows(n: u64, top: &Top<'_>) -> String {
-    if n > 0 && top.looked_at < WHOLE { format!("≥ {}", quantity::count(n)) } else { quantity::count(n) }
+    if n == 0 || top.is_whole() { quantity::count(n) } else { format!("≥ {}", quantity::count(n)) }
 }
 
 /// A number in at most five characters.

@@ -45,8 +45,9 @@ pub struct SlowestSend {
 
 const LEGS: [Leg; 4] = [Leg::Tcp, Leg::Qdisc, Leg::Network, Leg::Total];
 
-/// All that is to be said of it, from the top; a screen shows as much as it has lines for.
-pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
+/// All that is to be said of it, from the top; a screen shows as much as it has lines for. Its
+/// sends are all that there were where `whole`, else a sample.
+pub(super) fn lines(canvas: &Canvas, opened: &Opened, whole: bool) -> Vec<Line<'static>> {
     let heading = |text: &str| inked(canvas, text, Ink::Strong);
     let mut lines = vec![heading(&opened.label)];
     let row = opened.row.as_ref();
@@ -75,7 +76,7 @@ pub(super) fn lines(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
         lines.push(Line::default());
         lines.push(heading("Why sends waited in TCP"));
         lines.extend(reasons(canvas, opened));
-        lines.extend(zero_windows(canvas, opened));
+        lines.extend(zero_windows(canvas, opened, whole));
         lines.push(Line::default());
         lines.push(heading("Slowest sends"));
         lines.extend(slowest(canvas, opened));
@@ -262,12 +263,12 @@ fn reasons(canvas: &Canvas, opened: &Opened) -> Vec<Line<'static>> {
     reasons.into_iter().take(5).map(line).collect()
 }
 
-/// How often windows of peers were seen to close, where they were.
-fn zero_windows(canvas: &Canvas, opened: &Opened) -> Option<Line<'static>> {
+/// How often windows of peers were seen to close, where they were. A sample misses some.
+fn zero_windows(canvas: &Canvas, opened: &Opened, whole: bool) -> Option<Line<'static>> {
     let seen = together(opened).zero_windows;
     let counts = opened.row.as_ref().is_some_and(|row| row.zero_windows.is_some());
-    (counts && seen > 0)
-        .then(|| plain(canvas, &format!("the peer's receive window closed {}", quantity::counted(seen, "time"))))
+    let (bound, times) = (if whole { "" } else { "at least " }, quantity::counted(seen, "time"));
+    (counts && seen > 0).then(|| plain(canvas, &format!("the peer's receive window closed {bound}{times}")))
 }
 
 /// A waterfall of one line for each: as long as the slowest one's is wide.

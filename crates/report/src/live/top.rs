@@ -76,6 +76,13 @@ pub struct Top<'a> {
     pub scrolled: usize,
 }
 
+impl Top<'_> {
+    /// Whether all of the bytes were sampled, and not a part of them.
+    pub(super) fn is_whole(&self) -> bool {
+        self.looked_at >= WHOLE
+    }
+}
+
 /// Whether a screen has room for rows and, below them, for the one that is chosen, opened.
 pub fn has_room_below(width: u16, height: u16) -> bool {
     width >= 140 && height >= 44
@@ -171,10 +178,10 @@ pub fn top(frame: &mut Frame<'_>, canvas: &Canvas, top: &Top<'_>) -> Placed {
                 &if canvas.unicode { "─" } else { "-" }.repeat(canvas.width),
                 Ink::Faint,
             )));
-            lines.extend(opened::lines(&canvas, open));
+            lines.extend(opened::lines(&canvas, open, top.is_whole()));
         }
         (_, _, Some(open)) => {
-            let all = opened::lines(&canvas, open);
+            let all = opened::lines(&canvas, open, top.is_whole());
             rows_at.above = all.len().saturating_sub(visible + 1);
             lines.extend(all.into_iter().skip(top.scrolled.min(rows_at.above)));
         }
@@ -247,7 +254,7 @@ fn words(top: &Top<'_>) -> Vec<String> {
     let order = if top.reversed { " upwards" } else { "" };
     let mut words = vec![format!("by {}", top.by.name()), format!("sorted by {}{order}", top.sort.name())];
     // Before what a narrow screen has no room for: without it a rate looks whole.
-    if top.looked_at < WHOLE {
+    if !top.is_whole() {
         words.push(format!("{} of the bytes sampled", quantity::percent(top.looked_at)));
     }
     if seconds > Nanos::ZERO {
@@ -666,6 +673,18 @@ mod tests {
             drawn(80, 10, false, true, &top)[3 + row].trim_end().rsplit("  ").next().unwrap().to_owned()
         };
         assert_eq!([cell(0, 1.0), cell(0, 0.5), cell(1, 1.0)], ["1,200", "≥ 1,200", "—"].map(str::to_owned));
+        let figures = Series { sends: 1, zero_windows: 1_200, ..Default::default() };
+        let over_time = vec![Group { figures, ..Group::default() }];
+        let details = |row: usize, looked_at| {
+            let row = Some(rows[row].clone());
+            let opened = Opened { row, over_time: over_time.clone(), ..Opened::default() };
+            let screen = drawn(80, 40, false, true, &Top { opened: Some(&opened), looked_at, ..shown(&rows, 0) });
+            screen
+                .iter()
+                .find_map(|line| Some(line.trim_end().strip_prefix("the peer's receive window closed ")?.to_owned()))
+        };
+        let said = [details(0, 1.0), details(0, 0.5), details(1, 1.0)];
+        assert_eq!(said, [Some("1,200 times".to_owned()), Some("at least 1,200 times".to_owned()), None]);
     }
 
     #[test]
