@@ -73,6 +73,8 @@ pub struct Socket {
     pub buffers: [u32; 2],
     /// What TCP knows of it.
     pub tcp: Option<Box<TcpState>>,
+    /// When it was read: of thousands, the last is read long after the first.
+    pub read: Instant<Monotonic>,
 }
 
 /// A process that has a socket.
@@ -208,7 +210,7 @@ impl TcpState {
 /// What has become of all sockets since they were read last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SocketChanges {
-    /// When they were read; `None` where it is too early to read them again.
+    /// When their reading began; `None` where it is too early to read them again.
     pub read: Option<Instant<Monotonic>>,
     /// Sockets that are new or have changed.
     pub changed: Vec<Socket>,
@@ -241,6 +243,7 @@ mod tests {
             drops: 0,
             buffers: [0; 2],
             tcp: Some(Box::new(TcpState { options: 0b101, ..TcpState::default() })),
+            read: Instant::from_nanos(3),
         }
     }
 

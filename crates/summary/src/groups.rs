@@ -237,6 +237,11 @@ impl SeriesHistory {
         Self { most, shown, before, intervals, recent, counts_zero_windows: true }
     }
 
+    /// Takes the state of all series where the first interval begins.
+    pub fn begin(&mut self, series: Vec<Series>) {
+        self.before = series.into_iter().map(|series| (series.key.clone(), series)).collect();
+    }
+
     /// Takes a further state of all series, from their beginning, at the end of an interval of this
     /// length.
     pub fn add(&mut self, series: Vec<Series>, length: Nanos) {
@@ -248,7 +253,7 @@ impl SeriesHistory {
                 before => Some(now.since(before.unwrap_or(&empty))).filter(|since| !since.is_empty()),
             })
             .collect();
-        self.before = series.into_iter().map(|series| (series.key.clone(), series)).collect();
+        self.begin(series);
         self.push(changed, length);
     }
 
@@ -357,6 +362,16 @@ mod tests {
         assert_eq!(over_time.iter().map(|one| one.figures.sends).collect::<Vec<_>>(), [1, 2, 0]);
         (0..2).for_each(|_| history.add(both.to_vec(), second));
         assert!(sends(&history).is_empty());
+    }
+
+    #[test]
+    fn what_was_sent_before_the_first_interval_is_of_none() {
+        let mut history = SeriesHistory::new(3, 2);
+        history.begin(vec![series("192.0.2.1", "curl", 443, &[8_000])]);
+        let both = [series("192.0.2.1", "curl", 443, &[8_000, 4_000]), series("192.0.2.2", "curl", 443, &[1_000])];
+        history.add(both.to_vec(), Nanos::from_millis(1_000));
+        assert_eq!(history.recent().map(|series| series.sends).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(history.length(), Nanos::from_millis(1_000));
     }
 
     #[test]

@@ -53,6 +53,7 @@ fn socket(cookie: u64, state: SocketState, local: &str, remote: &str, program: &
         drops: 0,
         buffers: [131_072, 87_040],
         tcp: Some(Box::new(tcp)),
+        read: Instant::from_nanos(0),
     }
 }
 
@@ -74,8 +75,11 @@ fn sockets() -> SocketHistory {
         (datagrams.transport, datagrams.tcp) = (Transport::Udp, None);
     }
     let mut history = SocketHistory::new(Nanos(10 * SECOND), Nanos(5 * SECOND));
-    let read =
-        |at: u64, changed| SocketChanges { read: Some(Instant::from_nanos(at)), changed, ..SocketChanges::default() };
+    let read = |at: u64, mut changed: Vec<Socket>| {
+        let read = Instant::from_nanos(at);
+        changed.iter_mut().for_each(|socket| socket.read = read);
+        SocketChanges { read: Some(read), changed, ..SocketChanges::default() }
+    };
     history.add(read(100 * SECOND, all.clone()));
     let tcp = all[1].tcp.as_mut().unwrap();
     (tcp.sent, tcp.received) = (5_000_000, 19_000);

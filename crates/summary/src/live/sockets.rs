@@ -38,18 +38,34 @@ impl Counts {
         })
     }
 
-    fn since(&self, before: &Self) -> Self {
+    /// Each count of two together.
+    fn with(&self, other: &Self, both: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            sent: self.sent.saturating_sub(before.sent),
-            received: self.received.saturating_sub(before.received),
-            segments: self.segments.saturating_sub(before.segments),
-            retransmitted: self.retransmitted.saturating_sub(before.retransmitted),
-            drops: self.drops.saturating_sub(before.drops),
-            busy: self.busy.saturating_sub(before.busy),
-            receive_window: self.receive_window.saturating_sub(before.receive_window),
-            send_buffer: self.send_buffer.saturating_sub(before.send_buffer),
+            sent: both(self.sent, other.sent),
+            received: both(self.received, other.received),
+            segments: both(self.segments, other.segments),
+            retransmitted: both(self.retransmitted, other.retransmitted),
+            drops: both(self.drops, other.drops),
+            busy: both(self.busy, other.busy),
+            receive_window: both(self.receive_window, other.receive_window),
+            send_buffer: both(self.send_buffer, other.send_buffer),
         }
     }
+
+    fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+}
+
+/// What a socket counted at some moment.
+type Mark = (Instant<Monotonic>, Counts);
+
+/// What was counted at a moment between two marks, had it come at a steady rate.
+fn between((from, before): Mark, (to, after): Mark, at: Instant<Monotonic>) -> Counts {
+    let time = |since: Instant<Monotonic>, until: Instant<Monotonic>| until.since(since).unwrap_or_default().0;
+    let (part, whole) = (u128::from(time(from, at)), u128::from(time(from, to)));
+    let share = |grown: u64| (u128::from(grown) * part + whole / 2).checked_div(whole).unwrap_or(0) as u64;
+    before.with(&after, |before, after| before + share(after.saturating_sub(before)))
 }
 
 /// A socket that is alive, or was a moment ago.
@@ -57,8 +73,6 @@ impl Counts {
 pub struct Live {
     /// As it was read last.
     pub socket: Socket,
-    /// When that was.
-    read: Instant<Monotonic>,
     /// When it was first seen.
     seen: Instant<Monotonic>,
     /// How long it had been connecting by then, at least.
@@ -70,18 +84,40 @@ pub struct Live {
     unread: Option<Instant<Monotonic>>,
     /// Its counts as they changed, the oldest first; the first is from before the time that rows
     /// show.
-    marks: VecDeque<(Instant<Monotonic>, Counts)>,
+    marks: VecDeque<Mark>,
 }
 
 impl Live {
-    fn since(&self, start: Instant<Monotonic>) -> Counts {
-        let before = self.marks.iter().take_while(|(at, _)| *at <= start).last().or(self.marks.front());
-        Counts::of(&self.socket).since(&before.map(|(_, counts)| *counts).unwrap_or_default())
+    /// What it counted in a stretch of time.
+    fn over(&self, start: Instant<Monotonic>, end: Instant<Monotonic>) -> Counts {
+        self.at(end).since(&self.at(start))
+    }
+
+    /// What it had counted by a moment.
+    fn at(&self, moment: Instant<Monotonic>) -> Counts {
+        let after = self.marks.partition_point(|(at, _)| *at <= moment);
+        let before = after.checked_sub(1).and_then(|at| self.marks.get(at));
+        match (before, self.marks.get(after)) {
+            (Some(before), Some(after)) => between(*before, *after, moment),
+            (Some((_, counts)), None) | (None, Some((_, counts))) => *counts,
+            (None, None) => Counts::default(),
+        }
+    }
+
+    /// Notes what it counts, having been read. Where the reading before, at `last`, found no
+    /// change, none had come by then.
+    fn mark(&mut self, counts: Counts, last: Option<Instant<Monotonic>>) {
+        if let Some((last, (at, before))) = last.zip(self.marks.back().copied())
+            && at < last
+        {
+            self.marks.push_back((last, before));
+        }
+        self.marks.push_back((self.socket.read, counts));
     }
 
     /// How long it has been since this, which was so long ago when it was read.
     fn since_then(&self, ago: Nanos, now: Instant<Monotonic>) -> Nanos {
-        ago + now.since(self.read).unwrap_or_default()
+        ago + now.since(self.socket.read).unwrap_or_default()
     }
 
     /// How long it has been as quiet as it is: nothing sent and nothing received. `None` for UDP,
@@ -102,7 +138,7 @@ impl Live {
         if self.closed.is_some() {
             return None;
         }
-        let (socket, counts) = (&self.socket, self.since(start));
+        let (socket, counts) = (&self.socket, self.over(start, now));
         let mut all = vec![
             self.connecting(now).filter(|age| *age >= STUCK).map(Trouble::Attempt),
             Some(counts.drops).filter(|drops| *drops > 0).and_then(|drops| match (socket.state, socket.transport) {
@@ -234,18 +270,19 @@ impl SocketHistory {
     /// Takes what has become of the sockets.
     pub fn add(&mut self, changes: SocketChanges) {
         let Some(now) = changes.read else { return };
-        let first = self.began.is_none();
-        self.began.get_or_insert(now);
-        self.pace = if first { Nanos::ZERO } else { now.since(self.read).unwrap_or_default() };
+        let before = self.began.map(|_| self.read);
+        // What the sockets count is known of all of them from the last one on.
+        self.began = self.began.or_else(|| changes.changed.iter().map(|socket| socket.read).max().max(Some(now)));
+        self.pace = before.and_then(|before| now.since(before).ok()).unwrap_or_default();
         self.read = now;
         self.missed = changes.missed;
         for socket in changes.changed {
-            self.put(socket, now, first);
+            self.put(socket, now, before);
         }
         let room = MOST_CLOSED.saturating_sub(self.sockets.values().filter(|live| live.closed.is_some()).count());
         for socket in changes.closed.into_iter().take(room) {
             let cookie = socket.cookie;
-            self.put(socket, now, first);
+            self.put(socket, now, before);
             self.close(cookie, now);
         }
         changes.gone.iter().for_each(|cookie| self.close(*cookie, now));
@@ -266,7 +303,8 @@ impl SocketHistory {
         }
     }
 
-    fn put(&mut self, socket: Socket, now: Instant<Monotonic>, first: bool) {
+    /// Takes what a socket is like; `last` is when the sockets were read before.
+    fn put(&mut self, socket: Socket, now: Instant<Monotonic>, last: Option<Instant<Monotonic>>) {
         let counts = Counts::of(&socket);
         let before = self.sockets.get(&socket.cookie).map(|live| &live.socket);
         if before.is_none_or(|before| ends(before) != ends(&socket)) {
@@ -284,27 +322,18 @@ impl SocketHistory {
                 let cgroup = socket.cgroup.or(live.socket.cgroup);
                 live.unread = unread(live, &socket, now);
                 live.socket = Socket { owner, cgroup, ..socket };
-                live.read = now;
-                live.marks.push_back((now, counts));
+                live.mark(counts, last);
             }
             None => {
                 // Whatever it did before the first reading is not of the time that rows show.
-                let before = if first { counts } else { Counts::default() };
+                let before = if last.is_some() { Counts::default() } else { counts };
                 let timeouts = socket.tcp.as_ref().map_or(0, |tcp| tcp.timeouts);
                 let attempted = Nanos::from_millis(1_000 * u64::from(timeouts));
-                let marks = VecDeque::from([(Instant::from_nanos(0), before), (now, counts)]);
+                let marks = VecDeque::from([(last.unwrap_or(Instant::from_nanos(0)), before), (socket.read, counts)]);
                 let cookie = socket.cookie;
                 self.sockets.insert(
                     cookie,
-                    Live {
-                        unread: waits(&socket).then_some(now),
-                        socket,
-                        read: now,
-                        seen: now,
-                        attempted,
-                        closed: None,
-                        marks,
-                    },
+                    Live { unread: waits(&socket).then_some(now), socket, seen: now, attempted, closed: None, marks },
                 );
             }
         }
@@ -381,7 +410,7 @@ impl SocketHistory {
         let mut all = SocketFigures { one_owner: true, udp: true, ..SocketFigures::default() };
         let (mut worst, mut ranked) = (None, Vec::new());
         for live in some {
-            let (socket, counts) = (&live.socket, live.since(start));
+            let (socket, counts) = (&live.socket, live.over(start, now));
             match live.closed {
                 None => all.states[socket.state as usize] += 1,
                 Some(_) => all.closed += 1,
@@ -457,6 +486,7 @@ pub(super) mod tests {
             drops: 0,
             buffers: [0; 2],
             tcp: Some(Box::new(TcpState { sent, segments: 10, ..TcpState::default() })),
+            read: Instant::from_nanos(0),
         }
     }
 
@@ -468,8 +498,10 @@ pub(super) mod tests {
         SocketHistory::new(Nanos::from_millis(10_000), Nanos::from_millis(5_000))
     }
 
-    fn read(ms: u64, changed: Vec<Socket>) -> SocketChanges {
-        SocketChanges { read: at(ms), changed, ..SocketChanges::default() }
+    fn read(ms: u64, mut changed: Vec<Socket>) -> SocketChanges {
+        let read = at(ms);
+        changed.iter_mut().for_each(|socket| socket.read = read.unwrap());
+        SocketChanges { read, changed, ..SocketChanges::default() }
     }
 
     fn tcp(socket: &mut Socket) -> &mut TcpState {
@@ -488,11 +520,41 @@ pub(super) mod tests {
         ));
         let (figures, _) = history.figures(history.all());
         assert_eq!((figures.sent, history.length(), figures.alive()), (2_300, Nanos::from_millis(1_000), 2));
-        // What is older than the time that rows show is not of it any more.
+        // Half of what came in the first second is older than the time that rows show.
         history.add(read(10_500, vec![socket(1, SocketState::Established, 7_010)]));
-        assert_eq!(history.figures(history.all()).0.sent, 2_310);
+        assert_eq!(history.figures(history.all()).0.sent, 1_000 + 150 + 10);
         history.add(read(11_500, Vec::new()));
-        assert_eq!(history.figures(history.all()).0.sent, 10);
+        assert_eq!(history.figures(history.all()).0.sent, 9);
+    }
+
+    #[test]
+    fn rates_are_right_where_readings_take_long_and_not_equally_so() {
+        // A byte a millisecond each. The first reading finds the owners of all, too.
+        let reading = |began: u64, apart: u64| {
+            let moments = (1..=4).map(|number| (number, began + number * apart));
+            let changed = moments
+                .map(|(number, ms)| Socket { read: at(ms).unwrap(), ..socket(number, SocketState::Established, ms) });
+            SocketChanges { read: at(began), changed: changed.collect(), ..SocketChanges::default() }
+        };
+        let mut history = history();
+        history.add(reading(0, 200));
+        assert_eq!((history.length(), history.figures(history.all()).0.sent), (Nanos::ZERO, 0));
+        for (began, apart, ms) in [(1_800, 10, 1_000), (2_800, 150, 2_000), (10_800, 30, 10_000), (14_300, 0, 10_000)] {
+            history.add(reading(began, apart));
+            let sent = history.figures(history.all()).0.sent;
+            assert_eq!((history.length(), sent), (Nanos::from_millis(ms), 4 * ms), "{began}");
+        }
+    }
+
+    #[test]
+    fn what_comes_after_a_rest_is_of_the_time_since_the_reading_before() {
+        let mut history = history();
+        history.add(read(0, vec![socket(1, SocketState::Established, 0)]));
+        history.add(read(30_000, Vec::new()));
+        history.add(read(31_000, vec![socket(1, SocketState::Established, 500)]));
+        assert_eq!(history.figures(history.all()).0.sent, 500);
+        history.add(read(40_500, Vec::new()));
+        assert_eq!(history.figures(history.all()).0.sent, 250);
     }
 
     #[test]
@@ -500,7 +562,7 @@ pub(super) mod tests {
         let mut history = history();
         history.add(read(0, Vec::new()));
         let mut closed = socket(5, SocketState::Closing, 80);
-        closed.owner = None;
+        (closed.owner, closed.read) = (None, at(1_000).unwrap());
         history.add(SocketChanges { closed: vec![closed], ..read(1_000, Vec::new()) });
         let owner = || SocketOwner { pid: 3, name: "ab".into(), others: 0, source: OwnerSource::Tracer };
         history.name(5, owner);
@@ -542,7 +604,7 @@ pub(super) mod tests {
         let mut history = history();
         history.add(read(0, vec![socket(1, SocketState::Established, 0)]));
         let mut last = socket(1, SocketState::Closing, 10);
-        (last.owner, last.cgroup) = (None, None);
+        (last.owner, last.cgroup, last.read) = (None, None, at(500).unwrap());
         history.add(SocketChanges { closed: vec![last], gone: vec![1], ..read(500, Vec::new()) });
         let live = history.get(1).unwrap();
         assert_eq!((live.socket.owner.as_ref().unwrap().pid, live.socket.cgroup), (9, Some(7)));

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use record::Nanos;
 use record::socket::{Socket, SocketState, TcpState, Transport};
+use record::{Instant, Monotonic, Nanos};
 
 /// Kinds of messages of every netlink family.
 pub(super) const ERROR: u16 = 2;
@@ -71,7 +71,10 @@ pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub(super) body: &'a [u8],
+    /// That of the request, or of the group that a report came from.
     pub(super) transport: Transport,
+    /// When the kernel wrote it.
+    pub(super) read: Instant<Monotonic>,
 }
 
 impl<'a> Message<'a> {
@@ -93,10 +96,9 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The socket; `None` where the message is cut short or of another family. The transport is
-    /// that of the request, or of the group that a report came from.
-    pub(super) fn socket(&self, network: u64, transport: Transport) -> Option<Socket> {
-        let body = self.body;
+    /// The socket; `None` where the message is cut short or of another family.
+    pub(super) fn socket(&self, network: u64) -> Option<Socket> {
+        let Self { body, transport, read } = *self;
         let [local, remote] = [(4, 8), (6, 24)].map(|(port, address)| end(body, port, address));
         let inode = number(body, 68)?;
         let memory = self.attribute(MEMORY).unwrap_or_default();
@@ -125,6 +127,7 @@ impl<'a> Message<'a> {
             drops: number(memory, 32).unwrap_or(0),
             buffers: [4, 12].map(|at| number(memory, at).unwrap_or(0)),
             tcp: tcp.map(Box::new),
+            read,
         })
     }
 
@@ -256,8 +259,12 @@ mod tests {
         out
     }
 
+    fn of_tcp(body: &[u8]) -> Message<'_> {
+        Message { body, transport: Transport::Tcp, read: Instant::from_nanos(5) }
+    }
+
     fn read(body: &[u8]) -> Option<Socket> {
-        Message { body, transport: Transport::Tcp }.socket(4, Transport::Tcp)
+        of_tcp(body).socket(4)
     }
 
     #[test]
@@ -270,7 +277,7 @@ mod tests {
         );
         assert_eq!((socket.receive_queue, socket.send_queue, socket.drops), (5, 6, 9));
         assert_eq!((socket.buffers, socket.cgroup, socket.state), ([2, 4], Some(77), SocketState::Established));
-        assert_eq!(socket.uid, 1_000);
+        assert_eq!((socket.uid, socket.read), (1_000, Instant::from_nanos(5)));
         let tcp = socket.tcp.unwrap();
         assert_eq!((tcp.sent, tcp.acknowledged, tcp.received), (900, 700, 800));
         assert_eq!(
@@ -300,7 +307,7 @@ mod tests {
     fn time_that_passes_is_no_change() {
         let whole = |body: &[u8]| {
             let mut all = Vec::new();
-            Message { body, transport: Transport::Tcp }.timeless(|part| all.extend_from_slice(part));
+            of_tcp(body).timeless(|part| all.extend_from_slice(part));
             all
         };
         let now = message(5, 232);

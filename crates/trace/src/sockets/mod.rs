@@ -12,8 +12,8 @@ mod wanted;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use record::Nanos;
-use record::socket::{Socket, SocketChanges, SocketOwner, Transport};
+use record::socket::{Socket, SocketChanges, SocketOwner};
+use record::{Instant, Monotonic, Nanos};
 
 use crate::namespace;
 use crate::{Error, Target};
@@ -88,7 +88,7 @@ impl Sockets {
         changes.read = Some(now);
         self.reading += 1;
         self.wanted.refresh();
-        self.find_networks(&mut changes)?;
+        self.find_networks(now, &mut changes)?;
         let networks = std::mem::take(&mut self.networks);
         for (network, diagnostics) in &networks {
             let each = &mut |message: Message<'_>| self.take(*network, &message, &mut changes);
@@ -108,7 +108,7 @@ impl Sockets {
 
     /// Opens the network namespaces that are new, takes what was closed in those that are there,
     /// and lets go of the others: an open socket would keep them.
-    fn find_networks(&mut self, changes: &mut SocketChanges) -> Result<(), Error> {
+    fn find_networks(&mut self, now: Instant<Monotonic>, changes: &mut SocketChanges) -> Result<(), Error> {
         let mut before = std::mem::take(&mut self.networks);
         for network in namespace::all_networks()? {
             let Some(inode) = network.inode() else { continue };
@@ -118,7 +118,7 @@ impl Sockets {
             };
             match opened {
                 Ok(diagnostics) => {
-                    self.take_closed(inode, &diagnostics, changes);
+                    self.take_closed(inode, &diagnostics, now, changes);
                     self.networks.insert(inode, diagnostics);
                 }
                 Err(error) => changes.missed = format!("the sockets of network namespace {inode}: {error}"),
@@ -127,9 +127,15 @@ impl Sockets {
         Ok(())
     }
 
-    fn take_closed(&self, network: u64, diagnostics: &Diagnostics, changes: &mut SocketChanges) {
+    fn take_closed(
+        &self,
+        network: u64,
+        diagnostics: &Diagnostics,
+        now: Instant<Monotonic>,
+        changes: &mut SocketChanges,
+    ) {
         let each = &mut |message: Message<'_>| {
-            if let Some(socket) = message.socket(network, Transport::Tcp)
+            if let Some(socket) = message.socket(network)
                 && changes.closed.len() < MOST
             {
                 let known = self.known.get(&socket.cookie);
@@ -137,7 +143,7 @@ impl Sockets {
                 changes.closed.push(Socket { owner, cgroup: socket.cgroup.or(cgroup), ..socket });
             }
         };
-        if !diagnostics.closed(each) {
+        if !diagnostics.closed(now, each) {
             "some of the connections that were closed".clone_into(&mut changes.missed);
         }
     }
@@ -158,7 +164,7 @@ impl Sockets {
             changes.missed = format!("sockets beyond the first {MOST}");
             return;
         }
-        let Some(mut socket) = message.socket(network, message.transport) else { return };
+        let Some(mut socket) = message.socket(network) else { return };
         let owner = self.known.get(&cookie).filter(|known| known.inode == socket.inode).and_then(|k| k.owner.clone());
         socket.owner.clone_from(&owner);
         self.known.insert(cookie, Known { hash, seen, inode: socket.inode, owner, cgroup: socket.cgroup });

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use record::socket::Transport;
+use record::{Instant, Monotonic};
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
@@ -82,16 +83,25 @@ impl Diagnostics {
                     continue;
                 }
                 net::send(&self.asks, &request(family.as_raw() as u8, transport), SendFlags::empty())?;
-                while !self.chunk(&mut buffer, transport, each)? {}
+                let mut filled = timestamping::now();
+                while !self.chunk(&mut buffer, (transport, &mut filled), each)? {}
             }
         }
         Ok(())
     }
 
-    /// Reads a part of an answer; gives whether it was the last.
-    fn chunk(&self, buffer: &mut [u8], transport: Transport, each: &mut dyn FnMut(Message<'_>)) -> io::Result<bool> {
-        let (read, _) = net::recv(&self.asks, &mut *buffer, RecvFlags::empty())?;
-        for (kind, body) in messages(&buffer[..read]) {
+    /// Reads a part of an answer, which the kernel had filled at this moment; gives whether it was
+    /// the last. The kernel fills the first part when it is asked, and the next one when a part is
+    /// taken: that is the moment of the next.
+    fn chunk(
+        &self,
+        buffer: &mut [u8],
+        (transport, filled): (Transport, &mut Instant<Monotonic>),
+        each: &mut dyn FnMut(Message<'_>),
+    ) -> io::Result<bool> {
+        let (length, _) = net::recv(&self.asks, &mut *buffer, RecvFlags::empty())?;
+        let read = std::mem::replace(filled, timestamping::now());
+        for (kind, body) in messages(&buffer[..length]) {
             match kind {
                 DONE => return Ok(true),
                 ERROR => match number(body, 0).unwrap_or(0).cast_signed() {
@@ -100,21 +110,22 @@ impl Diagnostics {
                     error if -error == rustix::io::Errno::NOENT.raw_os_error() => return Ok(true),
                     error => return Err(io::Error::from_raw_os_error(-error)),
                 },
-                _ => each(Message { body, transport }),
+                _ => each(Message { body, transport, read }),
             }
         }
-        Ok(read == 0)
+        Ok(length == 0)
     }
 
-    /// Each socket that was closed since the last call; gives whether none is missed.
-    pub(super) fn closed(&self, each: &mut dyn FnMut(Message<'_>)) -> bool {
+    /// Each socket that was closed since the last call, as of this moment; gives whether none is
+    /// missed.
+    pub(super) fn closed(&self, read: Instant<Monotonic>, each: &mut dyn FnMut(Message<'_>)) -> bool {
         let mut buffer = vec![0; CHUNK];
         let mut whole = true;
         loop {
             match net::recv(&self.closed, &mut buffer[..], RecvFlags::empty()) {
-                Ok((read, _)) if read > 0 => messages(&buffer[..read])
+                Ok((length, _)) if length > 0 => messages(&buffer[..length])
                     .filter(|(kind, _)| !matches!(*kind, DONE | ERROR))
-                    .for_each(|(_, body)| each(Message { body, transport: Transport::Tcp })),
+                    .for_each(|(_, body)| each(Message { body, transport: Transport::Tcp, read })),
                 Err(rustix::io::Errno::NOBUFS) => whole = false,
                 _ => return whole,
             }
@@ -140,12 +151,15 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let found = |diagnostics: &Diagnostics| {
-            let mut found = false;
+            let (mut found, mut last) = (false, timestamping::now());
             let each = &mut |message: Message<'_>| {
-                let socket = message.socket(1, message.transport);
+                assert!(message.read >= last, "parts come in order");
+                last = message.read;
+                let socket = message.socket(1);
                 found |= socket.is_some_and(|socket| socket.local.port() == port);
             };
             diagnostics.dump(each).unwrap();
+            assert!(last <= timestamping::now());
             found
         };
         let mut diagnostics = Diagnostics::open().unwrap();

@@ -242,6 +242,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     rights::keep_only(&Kept { read: &read, maps: true, ..Kept::NOTHING })?;
     let mut feed = Feed::new(args.interval, args.resolve, args.redact, users);
     let mut state = State { columns, ..State::new(args.by.into(), args.sort.into(), filter) };
+    if !on_screen {
+        // The time that is asked for is that of intervals.
+        feed.read_first(&mut tracer, &rights)?;
+    }
     let end = args.end.duration().map(|time| Instant::now() + time);
     let over = |done: bool| done || interrupt.came() || end.is_some_and(|end| Instant::now() >= end);
     if on_screen {
@@ -283,15 +287,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         recorder.end(&rights)?;
     } else {
         let mut done = false;
-        while !over(done) {
+        while !done {
             std::thread::sleep(TURN.min(args.interval.into()));
+            // Before what is taken, so that an interval which ends with the time is in it.
+            done = over(false);
             if feed.take(&mut tracer, &rights, &mut state)? {
                 let began = feed::cpu_time();
                 let (rows, _) = feed.rows(&mut state, true);
                 feed.ask_names(&rights, &rows, hosts::PATIENCE)?;
                 write(args, &feed, &mut state, &words)?;
                 feed.costs(began);
-                done = args.once;
+                done |= args.once;
             }
         }
     }

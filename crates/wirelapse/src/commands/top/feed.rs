@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use record::histogram::{GroupBy, SeriesKey};
+use record::histogram::{GroupBy, Series, SeriesKey};
 use record::socket::{OwnerSource, SocketChanges, SocketOwner};
 use record::{
     Connection, ConnectionId, Coverage, Direction, Event, Exchange, Head, IpPrefix, Leg, Monotonic, Nanos, Owner,
@@ -127,12 +127,22 @@ impl Feed {
         }
     }
 
-    /// Takes what the tracer and the sockets have; gives whether an interval is over.
-    pub fn take(&mut self, tracer: &mut Tracer, rights: &Rights, state: &mut State) -> anyhow::Result<bool> {
+    /// Reads all sockets, where that was not done: the first interval begins then.
+    pub fn read_first(&mut self, tracer: &mut Tracer, rights: &Rights) -> anyhow::Result<()> {
         if self.sockets.length() == Nanos::ZERO && self.sockets.read().as_nanos() == 0 {
             self.read_sockets(tracer, rights)?;
             self.older = self.sockets.all().map(|live| live.socket.cookie).collect();
+            // What was sent until here is of no interval.
+            let series = self.series(tracer)?;
+            self.history.begin(series);
+            self.taken = Instant::now();
         }
+        Ok(())
+    }
+
+    /// Takes what the tracer and the sockets have; gives whether an interval is over.
+    pub fn take(&mut self, tracer: &mut Tracer, rights: &Rights, state: &mut State) -> anyhow::Result<bool> {
+        self.read_first(tracer, rights)?;
         self.poll(tracer)?;
         if let Some(cost) = self.cost.take() {
             self.pace = paced(self.interval, self.pace, cost);
@@ -143,15 +153,11 @@ impl Feed {
         }
         self.taken = Instant::now();
         let (began, beside) = (cpu_time(), self.cpu_beside);
-        let snapshot = tracer.snapshot(timestamping::now()).context("the trace cannot go on")?;
+        let series = self.series(tracer)?;
         if self.turns.is_multiple_of(WALKS) {
             self.walk(tracer);
         }
         if !state.paused {
-            let mut series = snapshot.unwrap_or_default().series;
-            if let Some(redaction) = &mut self.redaction {
-                series.iter_mut().for_each(|one| redaction.series(one));
-            }
             self.history.add(series, length);
             // Before they are read: what is older is let go then.
             self.sockets.show(self.shown_time());
@@ -212,6 +218,16 @@ impl Feed {
         polled.context("the trace cannot go on")?;
         events.into_iter().for_each(|event| self.event(event));
         Ok(())
+    }
+
+    /// All series, from their beginning.
+    fn series(&mut self, tracer: &mut Tracer) -> anyhow::Result<Vec<Series>> {
+        let snapshot = tracer.snapshot(timestamping::now()).context("the trace cannot go on")?;
+        let mut series = snapshot.unwrap_or_default().series;
+        if let Some(redaction) = &mut self.redaction {
+            series.iter_mut().for_each(|one| redaction.series(one));
+        }
+        Ok(series)
     }
 
     fn read_sockets(&mut self, tracer: &mut Tracer, rights: &Rights) -> anyhow::Result<()> {

@@ -412,6 +412,7 @@ fn begun(connection: &Connection, udp: bool) -> Counted {
         drops: 0,
         buffers: [0; 2],
         tcp: (!udp).then(|| Box::new(tcp)),
+        read: Instant::from_nanos(0),
     };
     Counted { socket, state: SenderState::default(), sent_at: None, received_at: None }
 }
@@ -419,7 +420,7 @@ fn begun(connection: &Connection, udp: bool) -> Counted {
 impl Counted {
     /// The socket as it was at this moment.
     fn at(&self, now: Instant<Monotonic>) -> Socket {
-        let (state, mut socket) = (&self.state, self.socket.clone());
+        let (state, mut socket) = (&self.state, Socket { read: now, ..self.socket.clone() });
         socket.buffers[1] = state.send_buffer;
         let ago = |then: Option<Instant<Monotonic>>| {
             then.and_then(|then| now.since(then).ok()).unwrap_or(Nanos(u64::MAX >> 1))
