@@ -8,7 +8,7 @@ use std::time::Duration;
 use clock::Nanos;
 use rustls::{ClientConnection, Connection, ServerConfig, ServerConnection, Stream};
 
-use crate::error::Error;
+use crate::error::{Error, may_retry};
 use crate::stop::Stop;
 use crate::timing;
 use crate::tls::Trusted;
@@ -24,10 +24,6 @@ struct Session {
     tls: Connection,
     /// What was read before it was known to be TLS.
     early: io::Cursor<Vec<u8>>,
-}
-
-fn may_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 trait Both: Read + Write {}

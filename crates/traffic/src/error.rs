@@ -262,3 +262,9 @@ fn iperf3_words(code: u32) -> &'static str {
         _ => ": a parameter is outside its limits",
     }
 }
+
+/// Whether a call on a socket that failed may simply be tried again: its time limit lapsed, or a
+/// signal came.
+pub(crate) fn may_retry(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}

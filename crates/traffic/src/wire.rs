@@ -5,14 +5,12 @@
 //! with capitals that no cookie has. After that both speak in JSON texts, each behind its length as
 //! a 32-bit big-endian number.
 
-use std::io::ErrorKind;
-
 use clock::{Instant, Monotonic, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::channel::Channel;
-use crate::error::WireError;
+use crate::error::{WireError, may_retry};
 use crate::stop::Stop;
 use crate::timing;
 
@@ -142,7 +140,7 @@ pub(crate) fn read_by(
         match control.read(&mut buffer[have..]) {
             Ok(0) => return Err(ReadError::Gone),
             Ok(n) => have += n,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(e) if may_retry(&e) => {}
             Err(_) => return Err(ReadError::Gone),
         }
     }

@@ -12,7 +12,7 @@ use timestamping::{BatchSize, Receiver, Request};
 use super::{Config, ProbeKind, Round};
 use crate::channel::Channel;
 use crate::control::{self, Workload};
-use crate::error::Error;
+use crate::error::{Error, may_retry};
 use crate::options::SocketOptions;
 use crate::rr::Exchange;
 use crate::stop::Stop;
@@ -183,10 +183,6 @@ fn arrival(
     // The conversion is known to within its error, and at worst the answer arrived at the moment of
     // reading.
     (at >= sent && at <= read.after(on_monotonic.error)).then(|| at.min(read))
-}
-
-fn may_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// A byte each way; TCP keeps their order, so counting them numbers them.

@@ -77,10 +77,10 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
         }
         let interval = config.interval.max(Nanos::from_millis(1));
         let mut next = start.after(interval);
+        let finished = || handles.iter().all(std::thread::ScopedJoinHandle::is_finished);
         // Reads have no time limit, so an answer that does not come is given up some time after the
         // end.
-        while timing::now() < over.after(LAST_ANSWER) && !handles.iter().all(std::thread::ScopedJoinHandle::is_finished)
-        {
+        while timing::now() < over.after(LAST_ANSWER) && !finished() {
             let now = timing::now();
             let wait = over.saturating_since(now).clamp(Nanos::from_millis(1), Nanos::from_millis(100));
             // A server that ends closes the connection that was asked on; each transaction has
@@ -111,7 +111,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlo
             }
         }
         stop.ask();
-        if !handles.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+        if !finished() {
             for stream in &streams {
                 stream.stream().shutdown(Shutdown::Both).ok();
             }

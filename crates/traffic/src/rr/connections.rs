@@ -9,6 +9,7 @@ use std::time::Duration;
 use clock::{Instant, Monotonic, Nanos};
 
 use super::{Config, Gathered, Slow, cuts};
+use crate::error::may_retry;
 use crate::options;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -100,10 +101,6 @@ pub(crate) fn send(
         options::cork(stream, false);
     }
     Ok(())
-}
-
-fn may_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// A transaction that lost no time, to be filled in.

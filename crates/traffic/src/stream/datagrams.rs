@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::net::RecvFlags;
 use socket2::Socket;
 
-use super::plan::{Meter, Plan, may_retry};
+use super::plan::{Meter, Plan};
+use crate::error::may_retry;
 use crate::iperf3::UdpHeader;
 use crate::sending::Pacer;
 use crate::timing;

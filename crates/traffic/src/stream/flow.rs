@@ -9,9 +9,9 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
-use super::plan::{Meter, Plan, may_retry};
+use super::plan::{Meter, Plan};
 use super::{Method, Pacing, ZerocopyCounts, datagrams, zerocopy};
-use crate::error::Error;
+use crate::error::{Error, may_retry};
 use crate::options;
 use crate::sending::Pacer;
 use crate::timing::{self, CpuTime};

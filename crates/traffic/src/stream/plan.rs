@@ -1,6 +1,5 @@
 //! What every flow of one side does, and what its thread shows meanwhile.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::{Method, Pacing};
@@ -50,9 +49,4 @@ pub(crate) struct Meter {
     pub lost: AtomicU64,
     /// No more will come: all bytes sent, the peer closed, or an error.
     pub done: AtomicBool,
-}
-
-/// Whether a system call that failed may simply be tried again.
-pub(super) fn may_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -10,6 +10,7 @@ use stats::{Distribution, DurationSummary, Precision};
 
 use super::{Interval, Received, Sent, Tracker};
 use crate::error::WireError;
+use crate::error::may_retry;
 use crate::sending::Pacer;
 use crate::timing;
 
@@ -69,10 +70,6 @@ impl Header {
         bytes[8..16].copy_from_slice(&self.number.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.sent_monotonic.as_nanos().to_be_bytes());
     }
-}
-
-fn may_retry(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// Sends at a rate, so many in a row, until `until`, or until asked to stop.
