@@ -231,6 +231,9 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		if (op == BPF_SOCK_OPS_RETRANS_CB)
 			stage_retransmit(at, skops->args[0], skops->args[1] * tp->mss_cache);
 		queue->epoch++;
+		/* Before sends that have left are given their waits. */
+		if (op == BPF_SOCK_OPS_RTO_CB)
+			timed_out(queue, tp, now);
 		if (op == BPF_SOCK_OPS_RTT_CB)
 			queue->progress = now;
 		if (STAMPS) {

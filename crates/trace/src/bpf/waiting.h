@@ -268,6 +268,30 @@ static __noinline void drained(struct queue *queue, const struct tcp_sock *tp, _
 	queue->paced_until = 0;
 }
 
+/* The retransmission timer has run out: tcp_write_timeout() (net/ipv4/tcp_timer.c). Nothing has been
+ * acknowledged for as long, since what was under way is lost, and that has held whatever waits since
+ * the last event, but for a round trip: so long every ACK takes. */
+static __always_inline void timed_out(struct queue *queue, const struct tcp_sock *tp, __u64 now)
+{
+	__u64 from;
+
+	drained(queue, tp, now);
+	from = queue->since + (__u64)(tp->srtt_us >> 3) * 1000;
+	if (from >= now)
+		return;
+	if (queue->blocked == REASON_CONGESTION_WINDOW)
+		judge_window(queue, tp, from);
+	buffer_event(queue, tp, sock_of(tp), from);
+	clocks_run(queue, from);
+	/* The kernel's own clock of the send buffer does not stop for losses. */
+	if (queue->blocked == REASON_SENT_AT_ONCE && queue->full_since)
+		queue->without_room += ticks(queue->full_since, now);
+	queue->blocked = queue->behind = REASON_RETRANSMISSION;
+	queue->paced_until = 0;
+	buffer_event(queue, tp, sock_of(tp), now);
+	clocks_run(queue, now);
+}
+
 static __always_inline void clocks_copy(struct slot *slot, const struct queue *queue)
 {
 	for (int i = 0; i < CLOCKS; i++)
