@@ -150,11 +150,11 @@ macro_rules! sender_state {
 }
 
 impl SenderState {
-    /// Whether round trips take longer than at rest, by a quarter and 1 ms (what scheduling adds on
+    /// Whether round trips take longer than at rest, by a fifth and 0.2 ms (what scheduling adds on
     /// a LAN): data wait on the path, or ACKs come late. `None` where one of the two is not known.
     pub fn is_slower_than_at_rest(&self) -> Option<bool> {
         let least = self.min_rtt?;
-        (self.srtt > Nanos::ZERO).then(|| self.srtt.0 > least.0.saturating_add(least.0 / 4 + 1_000_000))
+        (self.srtt > Nanos::ZERO).then(|| self.srtt.0 > least.0.saturating_add(least.0 / 5 + 200_000))
     }
 }
 

@@ -40,6 +40,7 @@ mod pacing;
 mod packets;
 mod profile;
 mod proxied;
+mod rate_by_window;
 mod receives;
 mod requests;
 mod retransmitted;

@@ -8,6 +8,9 @@ const MOST: f64 = 0.5;
 /// A share of the busy time, by TCP's own clocks, that is more than a connection's beginning.
 const LIMITED: f64 = 0.05;
 
+/// The largest standard deviation of the logarithm of a rate that is the path's: a factor of 1.6.
+const STEADY: f64 = 0.47;
+
 /// What sends say of the rate while pacing held them, in bounded memory. Each counts by how long
 /// pacing did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +27,9 @@ pub struct PacingFigures {
     /// a congestion control that still looks for the path's rate does (BBR at 2.8 times it, later
     /// at most at 1.25 times).
     growing: u128,
+    /// The time of those with a rate of delivery, and by it the sums of that rate's logarithm and
+    /// of its square.
+    rates: [f64; 3],
     /// The latest such limit, and the latest rate at which data were delivered, bytes a second.
     limit: Option<u64>,
     delivered: Option<u64>,
@@ -45,6 +51,9 @@ pub enum RateSetBy {
     Beginning(f64),
     /// The path, with data that wait on it; it delivered so many bytes a second.
     Path(Option<u64>),
+    /// Nothing that this end sees, and the rate is not one: the congestion control has not found
+    /// the path's, or losses mislead it.
+    Changing,
     /// Nothing that this end sees.
     NotKnown,
 }
@@ -68,6 +77,12 @@ impl PacingFigures {
         let is_twice = |(delivered, rate): (u64, u64)| rate / 2 >= delivered;
         self.growing += counts(state.delivery_rate.zip(state.pacing_rate).is_some_and(is_twice));
         self.slower += counts(state.is_slower_than_at_rest() == Some(true));
+        if let Some(rate) = state.delivery_rate.filter(|rate| *rate > 0) {
+            let (weight, rate) = (time as f64, (rate as f64).ln());
+            for (sum, more) in self.rates.iter_mut().zip([weight, weight * rate, weight * rate * rate]) {
+                *sum += more;
+            }
+        }
         self.limit = state.max_pacing_rate.or(self.limit);
         self.delivered = state.delivery_rate.or(self.delivered);
     }
@@ -78,34 +93,52 @@ impl PacingFigures {
         self.app_limited += other.app_limited;
         self.slower += other.slower;
         self.growing += other.growing;
+        for (mine, theirs) in self.rates.iter_mut().zip(other.rates) {
+            *mine += theirs;
+        }
         self.limit = self.limit.or(other.limit);
         self.delivered = self.delivered.or(other.delivered);
     }
 
+    /// Whether the rates of delivery of connections are what one path carries, each by itself: a
+    /// congestion control that has not found the rate, or that losses mislead, goes from one to
+    /// another.
+    pub(crate) fn are_steady<'a>(all: impl Iterator<Item = &'a Self>) -> bool {
+        let (mut paced, mut squares) = (0.0, 0.0);
+        for [weight, sum, square] in all.map(|one| one.rates).filter(|[weight, ..]| *weight > 0.0) {
+            paced += weight;
+            squares += square - sum * sum / weight;
+        }
+        squares <= STEADY * STEADY * paced
+    }
+
     /// Who sets the rate: `window_full` and `buffer_limited` are the shares of the busy time by
-    /// TCP's own clocks. What holds the rate down whatever the path does comes first: a limit that
-    /// is set, the peer's window, the buffer, a program without data. Only then is it the path.
-    /// But a window or a buffer that lets more out than the path carries is filled by the path's
-    /// queue, which makes round trips longer: then it is the path all the same.
-    pub fn set_by(&self, window_full: Option<f64>, buffer_limited: Option<f64>) -> RateSetBy {
+    /// TCP's own clocks, and `steady` is whether each connection has one rate. What holds the rate
+    /// down whatever the path does comes first: a limit that is set, the peer's window, the buffer,
+    /// a program without data. Only then is it the path. But what a window, a buffer or a program
+    /// lets out beyond what the path carries fills the path's queue, which makes round trips
+    /// longer: then it is the path all the same.
+    pub(crate) fn set_by(&self, window_full: Option<f64>, buffer_limited: Option<f64>, steady: bool) -> RateSetBy {
         let share = |part: u128| if self.paced > 0 { part as f64 / self.paced as f64 } else { 0.0 };
         if let (true, Some(limit)) = (share(self.at_limit) >= MOST, self.limit) {
             return RateSetBy::MaxPacingRate(limit);
         }
         let [window, buffer] = [window_full, buffer_limited].map(|share| share.unwrap_or(0.0));
         let is_queued = share(self.slower) >= MOST;
+        if is_queued {
+            return if steady { RateSetBy::Path(self.delivered) } else { RateSetBy::Changing };
+        }
         if window.max(buffer) >= LIMITED {
             return match window >= buffer {
-                _ if is_queued => RateSetBy::Path(self.delivered),
                 true => RateSetBy::PeerWindow(window),
                 false => RateSetBy::SendBuffer(buffer),
             };
         }
         match share(self.app_limited) {
             share if share >= MOST => RateSetBy::Writer(share),
-            _ if is_queued => RateSetBy::Path(self.delivered),
             _ if share(self.growing) >= MOST => RateSetBy::Beginning(share(self.growing)),
-            _ => RateSetBy::NotKnown,
+            _ if steady => RateSetBy::NotKnown,
+            _ => RateSetBy::Changing,
         }
     }
 }
@@ -131,7 +164,7 @@ mod tests {
     fn a_limit_that_is_set_decides_where_the_rate_is_at_it() {
         let at =
             |rate| SenderState { max_pacing_rate: Some(1_000_000), pacing_rate: Some(rate), ..SenderState::default() };
-        let set_by = |rate| figures(at(rate)).set_by(Some(0.0), None);
+        let set_by = |rate| figures(at(rate)).set_by(Some(0.0), None, true);
         assert_eq!((set_by(1_000_000), set_by(300_000)), (RateSetBy::MaxPacingRate(1_000_000), RateSetBy::NotKnown));
     }
 
@@ -139,29 +172,45 @@ mod tests {
     fn clocks_and_marks_of_the_kernel_tell_who_sets_the_rate() {
         let rest = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
         let at_rest = figures(rest);
-        assert_eq!(at_rest.set_by(Some(0.3), Some(0.1)), RateSetBy::PeerWindow(0.3));
-        assert_eq!(at_rest.set_by(Some(0.01), Some(0.5)), RateSetBy::SendBuffer(0.5));
-        assert_eq!(at_rest.set_by(Some(0.01), Some(0.01)), RateSetBy::NotKnown);
-        assert_eq!(figures(SenderState { app_limited: Some(true), ..rest }).set_by(None, None), RateSetBy::Writer(1.0));
+        assert_eq!(at_rest.set_by(Some(0.3), Some(0.1), true), RateSetBy::PeerWindow(0.3));
+        assert_eq!(at_rest.set_by(Some(0.01), Some(0.5), true), RateSetBy::SendBuffer(0.5));
+        assert_eq!(at_rest.set_by(Some(0.01), Some(0.01), true), RateSetBy::NotKnown);
+        let writer = SenderState { app_limited: Some(true), ..rest };
+        assert_eq!(figures(writer).set_by(None, None, true), RateSetBy::Writer(1.0));
         let queued = SenderState { srtt: Nanos(50 * MS), delivery_rate: Some(7), ..rest };
-        assert_eq!(figures(queued).set_by(None, None), RateSetBy::Path(Some(7)));
-        // What fills the window is the path's queue.
-        assert_eq!(figures(queued).set_by(Some(0.3), Some(0.1)), RateSetBy::Path(Some(7)));
+        assert_eq!(figures(queued).set_by(None, None, true), RateSetBy::Path(Some(7)));
+        // What fills the window, or waits behind what a program has written, is the path's queue.
+        assert_eq!(figures(queued).set_by(Some(0.3), Some(0.1), true), RateSetBy::Path(Some(7)));
+        let behind = SenderState { app_limited: Some(true), ..queued };
+        assert_eq!(figures(behind).set_by(None, None, true), RateSetBy::Path(Some(7)));
+        // A rate that goes from one to another is no path's.
+        assert_eq!(figures(queued).set_by(None, None, false), RateSetBy::Changing);
+        assert_eq!(at_rest.set_by(None, None, false), RateSetBy::Changing);
+    }
+
+    #[test]
+    fn a_rate_is_steady_on_each_connection_by_itself() {
+        let at = |rate| SenderState { delivery_rate: Some(rate), ..SenderState::default() };
+        let [slow, fast] = [figures(at(1_000)), figures(at(50_000))];
+        assert!(PacingFigures::are_steady([&slow, &fast].into_iter()));
+        let mut both = slow;
+        both.merge(&fast);
+        assert!(!PacingFigures::are_steady([&both].into_iter()));
     }
 
     #[test]
     fn a_rate_of_twice_what_is_delivered_is_still_growing() {
         let rest = SenderState { srtt: Nanos(20 * MS), min_rtt: Some(Nanos(20 * MS)), ..SenderState::default() };
         let at = |rate| SenderState { delivery_rate: Some(1_000), pacing_rate: Some(rate), ..rest };
-        assert_eq!(figures(at(2_885)).set_by(None, None), RateSetBy::Beginning(1.0));
-        assert_eq!(figures(at(1_250)).set_by(None, None), RateSetBy::NotKnown);
+        assert_eq!(figures(at(2_885)).set_by(None, None, true), RateSetBy::Beginning(1.0));
+        assert_eq!(figures(at(1_250)).set_by(None, None, true), RateSetBy::NotKnown);
         // A program that waits for room has data.
         let mut waits = PacingFigures::default();
         let buffer = Some(Waits::of(WaitReason::Pacing, Nanos(MS)));
         waits.add(&Send { buffer, state: SenderState { app_limited: Some(true), ..rest }, ..Send::blank() });
-        assert_eq!(waits.set_by(None, None), RateSetBy::NotKnown);
+        assert_eq!(waits.set_by(None, None, true), RateSetBy::NotKnown);
         // Twice what a program without data lets through says nothing.
         let writer = SenderState { app_limited: Some(true), ..at(2_885) };
-        assert_eq!(figures(writer).set_by(None, None), RateSetBy::Writer(1.0));
+        assert_eq!(figures(writer).set_by(None, None, true), RateSetBy::Writer(1.0));
     }
 }

@@ -11,6 +11,8 @@ use stats::{Distribution, Precision};
 use crate::attribution::Attribution;
 use crate::flows::FlowTable;
 use crate::kind::TimedKind;
+use crate::pacing::{PacingFigures, RateSetBy};
+use crate::rate_by_window::RateByWindow;
 use crate::sends::LegReading;
 use crate::timed::Timed;
 use crate::transfers::Flowing;
@@ -46,6 +48,7 @@ pub struct ConnectionSummary {
     pub unacknowledged: Option<Send>,
     pub(crate) flowing: Flowing,
     window: WindowHistory,
+    rate_by_window: RateByWindow,
     last: u64,
     /// What TCP's own clock showed at its latest send: the time with anything to send, and of that
     /// the time with the peer's window full, and that with the send buffer as the limit.
@@ -53,6 +56,11 @@ pub struct ConnectionSummary {
 }
 
 impl ConnectionSummary {
+    /// Whether its rate was the same with any congestion window: the path sets it.
+    pub fn has_one_rate(&self) -> bool {
+        RateByWindow::steady([self.rate_by_window].into_iter()).is_some()
+    }
+
     /// How much of each has passed since the send before this one, or since the connection was
     /// made.
     fn passed(&mut self, send: &Send) -> [Nanos; 3] {
@@ -209,6 +217,7 @@ impl TraceSummary {
                 unacknowledged: None,
                 flowing: Flowing::default(),
                 window: WindowHistory::default(),
+                rate_by_window: RateByWindow::default(),
                 last,
                 clock: None,
             }
@@ -235,6 +244,7 @@ impl TraceSummary {
                 c.flowing.add(send, passed[0]);
                 let is_found = c.connection.opening == Opening::Found;
                 self.window.add(&mut c.window, send, is_found);
+                c.rate_by_window.add(send);
                 // As in `own_up`.
                 if c.connection.owner.pid == 0 {
                     c.connection.owner = send.owner;
@@ -353,6 +363,20 @@ impl TraceSummary {
     /// history tells.
     pub fn small_window(&self) -> Option<SmallWindow> {
         self.window.why()
+    }
+
+    /// The smallest and the largest congestion window, in segments, on the connections whose rate
+    /// was the same with any of them: the path sets it. `None` where that is not so for most of the
+    /// time in which the window held sends.
+    pub fn rate_with_any_window(&self) -> Option<(u32, u32)> {
+        RateByWindow::steady(self.connections.values().map(|c| c.rate_by_window))
+    }
+
+    /// Who sets the rate of sends that TCP paced, as far as this end can know.
+    pub fn paced_rate_set_by(&self) -> RateSetBy {
+        let each = self.connections.values().map(|c| &c.sends.pacing);
+        let steady = PacingFigures::are_steady(each.chain([&self.others.sends.pacing]));
+        self.total.pacing.set_by(self.window_full(), self.buffer_limited(), steady)
     }
 
     /// Segments that were retransmitted: by the kernel's own count where it was read, else those

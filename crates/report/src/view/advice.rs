@@ -88,6 +88,13 @@ fn most(waits: &[(WaitReason, WaitStats)]) -> Option<WaitReason> {
 /// rest meanwhile.
 fn in_tcp(summary: &TraceSummary, reason: WaitReason, slower: bool) -> Option<Text> {
     let next = match reason {
+        WaitReason::CongestionWindow if slower && let Some((least, most)) = summary.rate_with_any_window() => {
+            return Some(Text::from(format!(
+                "data waited on the path, which limits: its rate was the same with any congestion window from {} to {most} segments, so a larger one \
+                 only lengthens its queue. A faster path helps, or less of other traffic on it.",
+                quantity::count(least.into())
+            )));
+        }
         WaitReason::CongestionWindow | WaitReason::SendBuffer if slower => {
             let (full, larger) = match reason {
                 WaitReason::SendBuffer => ("send buffer", "larger buffer"),
@@ -221,7 +228,7 @@ fn sets_their_rate(summary: &TraceSummary) -> bool {
 /// Who sets the rate of paced sends, and whether their congestion control looks for the path's
 /// itself.
 pub(crate) fn rate_set_by(summary: &TraceSummary) -> (RateSetBy, bool) {
-    let set_by = summary.total().pacing.set_by(summary.window_full(), summary.buffer_limited());
+    let set_by = summary.paced_rate_set_by();
     (set_by, sets_their_rate(summary))
 }
 
@@ -264,6 +271,16 @@ fn paced(summary: &TraceSummary) -> Text {
             rate.map_or_else(String::new, |rate| format!(" ({} a second at last)", quantity::whole(quantity::bytes(rate))))
         ))
         .and(beside(summary)),
+        RateSetBy::Changing => Text::from(format!(
+            "TCP paces these sends at the rate at which data arrived before, which went up and down: {} retransmitted. Whether losses or others' \
+             traffic mislead the congestion control, or the path changes, what sets it cannot be seen from here. ",
+            match summary.retransmissions() {
+                0 => "nothing was".to_owned(),
+                n => were(n, "segment"),
+            }
+        ))
+        .and(code("wirelapse study congestion"))
+        .and(" shows what another congestion control is worth."),
         RateSetBy::NotKnown if looks_for_the_paths => Text::from(
             "TCP paces these sends at the rate that gets through. Neither the peer's window nor the send buffer nor the program held it back, so it \
              is the path's. ",

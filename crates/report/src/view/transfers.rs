@@ -85,7 +85,7 @@ struct Limits {
 impl Limits {
     fn of(summary: &TraceSummary, of: &Transfers<'_>) -> Self {
         let blocked = of.are_blocked();
-        let mut waits: Vec<(WaitReason, bool, Nanos)> = Vec::new();
+        let mut waits: Vec<(WaitReason, Meanwhile, Nanos)> = Vec::new();
         for transfer in &of.all {
             let sends = &transfer.connection.sends;
             for (reason, stats) in if blocked { sends.buffer_waits() } else { sends.waits() } {
@@ -93,21 +93,29 @@ impl Limits {
                     true => sends.buffer_full_while_slower(reason),
                     false => sends.waited_while_slower(reason),
                 };
-                match waits.iter_mut().find(|known| (known.0, known.1) == (reason, slower)) {
+                let meanwhile = match slower {
+                    false => Meanwhile::AtRest,
+                    true if reason == WaitReason::CongestionWindow && transfer.connection.has_one_rate() => {
+                        Meanwhile::OneRate
+                    }
+                    true => Meanwhile::Slower,
+                };
+                match waits.iter_mut().find(|known| (known.0, known.1) == (reason, meanwhile)) {
                     Some((.., sum)) => *sum += stats.time,
-                    None => waits.push((reason, slower, stats.time)),
+                    None => waits.push((reason, meanwhile, stats.time)),
                 }
             }
         }
         waits.sort_by_key(|(.., time)| std::cmp::Reverse(*time));
         let all = if blocked { of.time } else { waits.iter().map(|(.., time)| *time).sum() };
-        let first = waits.first().filter(|(reason, slower, _)| blocked && !slower && saves(*reason));
+        let first =
+            waits.first().filter(|(reason, meanwhile, _)| blocked && *meanwhile == Meanwhile::AtRest && saves(*reason));
         let share = |time: Nanos| quantity::share(time.0.into(), all.0.into());
         Self {
             saved: first.map(|(.., time)| *time).filter(|time| share(*time) >= NAMED),
             shares: waits
                 .iter()
-                .map(|(reason, slower, time)| (limit(summary, *reason, *slower), share(*time)))
+                .map(|(reason, meanwhile, time)| (limit(summary, *reason, *meanwhile), share(*time)))
                 .collect(),
         }
     }
@@ -119,10 +127,24 @@ fn saves(reason: WaitReason) -> bool {
     !matches!(reason, WaitReason::Pacing | WaitReason::Unknown | WaitReason::SentAtOnce)
 }
 
-/// What is limited by a reason that held the queue; `slower`: while round trips took longer than at
-/// rest.
-fn limit(summary: &TraceSummary, reason: WaitReason, slower: bool) -> String {
+/// What the path did while a reason held the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meanwhile {
+    /// Round trips were as at rest.
+    AtRest,
+    /// They took longer.
+    Slower,
+    /// They took longer, and the rate was the same with any congestion window.
+    OneRate,
+}
+
+/// What is limited by a reason that held the queue.
+fn limit(summary: &TraceSummary, reason: WaitReason, meanwhile: Meanwhile) -> String {
+    let slower = meanwhile != Meanwhile::AtRest;
     match reason {
+        WaitReason::CongestionWindow if meanwhile == Meanwhile::OneRate => {
+            "the path (the same rate with any congestion window)".to_owned()
+        }
         WaitReason::SendBuffer if slower => "the send buffer while data waited on the path".to_owned(),
         WaitReason::SendBuffer => "the send buffer".to_owned(),
         WaitReason::CongestionWindow if slower => {
@@ -142,7 +164,7 @@ fn limit(summary: &TraceSummary, reason: WaitReason, slower: bool) -> String {
             (RateSetBy::Writer(_), _) => "the program, by pacing at the rate that it wrote at".to_owned(),
             (RateSetBy::Beginning(_), _) => "the beginning of the connection, by pacing".to_owned(),
             (RateSetBy::Path(_), _) | (RateSetBy::NotKnown, true) => "the path, by pacing".to_owned(),
-            (RateSetBy::NotKnown, false) => "pacing".to_owned(),
+            (RateSetBy::Changing, _) | (RateSetBy::NotKnown, false) => "pacing".to_owned(),
         },
         other => called(other),
     }
