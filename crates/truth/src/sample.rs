@@ -62,7 +62,8 @@ impl Sample {
         ask(socket, libc::TCP_INFO, &mut info)?;
         // struct tcp_bbr_info: bandwidth in two parts, minimum RTT, two gains.
         let mut cc = [0u32; 5];
-        let startup = bbr && ask(socket, libc::TCP_CC_INFO, &mut cc).is_some() && cc[3] == BBR_HIGH_GAIN;
+        // No gain is set before the first ACK (bbr_init(), net/ipv4/tcp_bbr.c).
+        let startup = bbr && ask(socket, libc::TCP_CC_INFO, &mut cc).is_some() && matches!(cc[3], 0 | BBR_HIGH_GAIN);
         Some(Self {
             state: info.tcpi_state,
             recovery: info.tcpi_ca_state,

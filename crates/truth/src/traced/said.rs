@@ -128,7 +128,7 @@ const LIMITS: [(&str, &[Cause]); 22] = [
     ("the send buffer while data waited on the path", BUFFER_OR_PATH),
     ("the send buffer, by pacing", BUFFER),
     ("the send buffer", BUFFER),
-    ("the path (congestion window full, round trips longer than at rest)", PATH),
+    ("the path (the same rate with any congestion window)", PATH),
     ("the path or late ACKs (congestion window full, round trips longer than at rest)", WINDOW_OR_PATH),
     ("the beginning of the connection, by pacing", WINDOW),
     ("the path, by pacing", PATH),
@@ -165,7 +165,8 @@ const HOLDERS: [(&str, &[Cause]); 11] = [
 ];
 
 /// What to do next about a cause: the words that say which, and whether something is to be changed.
-const STEPS: [(&str, &[Cause], bool); 24] = [
+const STEPS: [(&str, &[Cause], bool); 25] = [
+    ("its rate was the same with any congestion window", PATH, false),
     ("the peer's window was full, and round trips took longer", PEER_OR_PATH, false),
     ("losses are being repaired while data waits on the path", LOSSES_OR_PATH, false),
     ("looks for the rate of the path", WINDOW, false),
@@ -345,7 +346,7 @@ pub(super) fn step_of_requests(text: &str) -> Option<Claim> {
     match step(text, Whole::InTcp)? {
         Claim::Causes(of) if of.name != "connections are set up for these requests" => {
             // A peer that does something else does not read.
-            let is_peer = of.causes == PEER;
+            let is_peer = of.causes == PEER || of.causes == PEER_OR_PATH;
             Some(Claim::Requests(of.name, if is_peer { &[Share::Limited, Share::Peer] } else { &[Share::Limited] }))
         }
         claim => Some(claim),
