@@ -106,14 +106,14 @@ pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Sh
     if !(is_tcp && is_whole && is_possible && frame.link_type == LinkType::ETHERNET) {
         return None;
     }
-    // Its payload is kept.
-    if is_stream(fixed.source_port, fixed.destination_port) {
-        return None;
-    }
     let [source, destination] = [12, 16].map(|at| ipv4_at(ip, at));
     let ends = [SocketAddrV4::new(source, fixed.source_port), SocketAddrV4::new(destination, fixed.destination_port)];
     if !shard.has_v4(ends[0], ends[1]) {
         return Some(Plain::OfOtherShard);
+    }
+    // Its payload is kept.
+    if is_stream(fixed.source_port, fixed.destination_port) {
+        return None;
     }
     let captured = frame.data.get(34..34 + total as usize - 20).unwrap_or(&frame.data[34..]);
     let payload = captured.get(fixed.header_bytes.into()..).unwrap_or_default();
