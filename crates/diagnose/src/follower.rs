@@ -152,8 +152,9 @@ impl Held {
 struct Latest(Box<[Option<(Key, u32)>]>);
 
 impl Latest {
-    /// 48 KiB, which stay beside the core while a thousand connections take turns.
-    const PLACES: usize = 1_024;
+    /// So many that few of a thousand connections share one. Of these 192 KiB, what they use stays
+    /// beside the core.
+    const PLACES: usize = 4_096;
 
     fn new() -> Self {
         Self(vec![None; Self::PLACES].into())

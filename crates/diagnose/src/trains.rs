@@ -45,8 +45,8 @@ pub(crate) struct Trains {
     links: Vec<Link>,
 }
 
-/// 4 KiB of them.
-const PLACES: usize = 1_024;
+/// 16 KiB of them.
+const PLACES: usize = 4_096;
 
 /// A train ends.
 const END: u32 = u32::MAX;
