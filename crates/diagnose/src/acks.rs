@@ -42,12 +42,6 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.stamps.as_ref().map_or(0, |stamps| stamps.touch())
-    }
-
     #[inline(always)]
     pub(crate) fn take_stamp(&mut self, value: u32, at: u64) {
         match &mut self.stamps {

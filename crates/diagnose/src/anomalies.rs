@@ -6,6 +6,7 @@ use wire::{Ecn, Flags, Segment};
 
 use crate::checksums::Damage;
 use crate::connection::Silences;
+use crate::fetch::{self, Fetch};
 use crate::gathering::Gathering;
 use crate::half::made;
 use crate::lockstep::Lockstep;
@@ -172,6 +173,20 @@ struct Beside {
 }
 
 impl Anomalies {
+    /// See [`Connection::fetch_boxes`](crate::connection::Connection::fetch_boxes).
+    #[inline(always)]
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
+        fetch::each(self.0.as_deref(), with);
+    }
+
+    /// See [`Connection::fetch_further`](crate::connection::Connection::fetch_further).
+    #[inline(always)]
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        let Some(beside) = &self.0 else { return };
+        fetch::each(beside.gathering.as_deref(), with);
+        fetch::each(beside.refills.as_deref(), with);
+    }
+
     /// How long it was unclear what limited the direction.
     pub(crate) fn unclear(&self) -> Times {
         self.0.as_ref().map_or(Times::NONE, |beside| beside.unclear)

@@ -20,6 +20,7 @@ use wire::{Flags, Integrity, Segment};
 
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
+use crate::fetch::{self, Fetch};
 use crate::half::{AWAY, Data, Half, KERNEL, PROMPT};
 use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
@@ -240,18 +241,17 @@ impl Connection {
         }
     }
 
-    /// Reads something of the lines of the cache that most packets need, so that they come together
-    /// rather than one by one.
+    /// Fetches what its own memory points to. Its own is to be there by then.
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.last_at ^ self.last_data ^ self.application() ^ self.halves[0].touch() ^ self.halves[1].touch()
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
+        fetch::each(self.idle.as_deref(), with);
+        self.halves.iter().for_each(|h| h.fetch_boxes(with));
     }
 
-    /// The same of the memory that those lines point to.
+    /// Fetches what that points to in turn.
     #[inline(always)]
-    pub(crate) fn touch_further(&self) -> u64 {
-        let idle = self.idle.as_ref().map_or(0, |idle| idle.touch());
-        idle ^ self.halves[0].touch_further() ^ self.halves[1].touch_further()
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        self.halves.iter().for_each(|h| h.fetch_further(with));
     }
 
     /// As [`Connection::take`], where that is not called for every packet.

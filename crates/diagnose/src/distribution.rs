@@ -7,6 +7,8 @@
 use record::Nanos;
 use record::conversation::Quantiles;
 
+use crate::fetch::{self, Fetch};
+
 /// How many values are kept one by one before buckets take over.
 const EXACT: usize = 32;
 /// Buckets within each power of two; a value is off by at most half of 1/32, that is 1.6 %.
@@ -123,12 +125,24 @@ impl Distribution {
         }
     }
 
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    /// See [`Connection::fetch_boxes`](crate::connection::Connection::fetch_boxes).
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
         match &self.kept {
-            Kept::Exact(_) => 0,
-            Kept::Buckets(buckets) => u64::from(buckets.pending[0] ^ u32::from(buckets.waiting)),
+            Kept::Exact(values) => fetch::each(values.last(), with),
+            Kept::Buckets(buckets) => fetch::all(&**buckets, with),
+        }
+    }
+
+    /// See [`Connection::fetch_further`](crate::connection::Connection::fetch_further).
+    #[inline(always)]
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        // Those that wait are likely to be put into buckets next.
+        if let Kept::Buckets(buckets) = &self.kept
+            && usize::from(buckets.waiting) >= PENDING / 2
+            && let Counts::Short(counts) = &buckets.counts
+        {
+            fetch::each(counts, with);
         }
     }
 

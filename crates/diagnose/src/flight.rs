@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::fetch::{self, Fetch};
+
 /// A segment on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
@@ -43,11 +45,10 @@ pub(crate) struct Acked {
 }
 
 impl Flight {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    /// See [`Connection::fetch_boxes`](crate::connection::Connection::fetch_boxes).
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        let ends = [self.list.front(), self.list.back()].map(|sent| sent.map_or(0, |sent| sent.end));
-        ends[0] ^ ends[1]
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
+        fetch::each([self.list.front(), self.list.back()].into_iter().flatten(), with);
     }
 
     /// Adds a segment of new data, at the end or into a gap.

@@ -2,7 +2,6 @@
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
-use std::hint::black_box;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
@@ -16,6 +15,7 @@ use wire::{Packet, Payload, Protocol, Segment};
 
 use crate::connection::Connection;
 use crate::dns::{self, Dns};
+use crate::fetch::{self, Fetch};
 use crate::handshake::Handshake;
 use crate::kept::Recorder;
 use crate::key::Key;
@@ -24,7 +24,7 @@ use crate::quic::{self, Quic};
 use crate::report::{self, Report};
 use crate::tls::{self, Tls};
 use crate::together::Paths;
-use crate::trains::Trains;
+use crate::trains::{Train, Trains};
 use crate::transactions::{self, Call};
 use crate::udp::{self, Udp};
 
@@ -123,17 +123,12 @@ impl Held {
         }
     }
 
-    /// Its packets are about to come: see [`Connection::touch`].
-    fn touch(&self) {
-        if let Self::Followed(c) = self {
-            black_box(c.touch());
-        }
-    }
-
-    /// The same of what that points to.
-    fn touch_further(&self) {
-        if let Self::Followed(c) = self {
-            black_box(c.touch_further());
+    /// It as far as it was followed.
+    #[inline(always)]
+    fn followed(&self) -> Option<&Connection> {
+        match self {
+            Self::Handshake(_) => None,
+            Self::Followed(c) => Some(c),
         }
     }
 
@@ -177,13 +172,6 @@ impl Latest {
     fn forget(&mut self) {
         self.0.fill(None);
     }
-}
-
-/// Reads something of each line of the cache that the segment lies in, so that they come from
-/// farther away while other packets are taken.
-#[inline(always)]
-fn touch(s: &Segment) {
-    black_box(s.number ^ u64::from(s.payload) ^ u64::from(s.header_bytes) ^ u64::from(s.network.ttl));
 }
 
 /// Follows every connection of a capture.
@@ -292,8 +280,9 @@ impl Follower {
     }
 
     /// Takes the next segments, in the order of the capture: as [`Follower::take`] each of them,
-    /// and faster where hundreds of connections take turns. Returns how many do.
-    pub fn take_batch(&mut self, batch: &[Segment]) -> usize {
+    /// and faster where hundreds of connections take turns. Returns how many do. Their memory is
+    /// fetched early `with` what can do that.
+    pub fn take_batch(&mut self, batch: &[Segment], with: impl Fetch) -> usize {
         let most = self.options.connections.min(u32::MAX as usize);
         // The order of packets decides which connections there is room for, and of which packets
         // are kept.
@@ -304,24 +293,14 @@ impl Follower {
         let known = self.connections.len();
         let mut trains = std::mem::take(&mut self.trains);
         trains.arrange(batch, self.options.seed);
-        let mut coming = trains.iter();
-        let mut next = coming.next().map(|train| (train, self.known(&train.key)));
-        let mut after = coming.next().map(|train| (train, self.known(&train.key)));
-        while let Some((train, mut found)) = next {
-            // What the next connections need comes from memory while this one's packets are taken:
-            // first what all packets need of the one after the next, then what that points to.
-            next = std::mem::replace(&mut after, coming.next().map(|train| (train, self.known(&train.key))));
-            if let Some((next, known)) = next {
-                touch(&batch[next.first()]);
-                known.into_iter().for_each(|i| self.connections[i].touch_further());
-            }
-            if let Some((_, Some(i))) = after {
-                self.connections[i].touch();
-            }
+        trains.iter_mut().for_each(|train| train.known = self.known(&train.key));
+        for (n, train) in trains.all().iter().enumerate() {
+            self.fetch(&trains.all()[n + 1..], batch, with);
+            let mut found = train.known;
             let mut places = trains.places(train).peekable();
             while let Some((at, low)) = places.next() {
                 if let Some((next, _)) = places.peek() {
-                    touch(&batch[*next]);
+                    fetch::all(&batch[*next], with);
                 }
                 let s = &batch[at];
                 self.count(s);
@@ -335,6 +314,18 @@ impl Follower {
         self.trains = trains;
         self.number(known);
         connections
+    }
+
+    /// Fetches what the next trains need, while this one's packets are taken: of the third the
+    /// connection, of the second what that points to, and of the first what is farther away, and
+    /// its first packet.
+    #[inline(always)]
+    fn fetch(&self, next: &[Train], batch: &[Segment], with: impl Fetch) {
+        let connection = |n: usize| self.connections[next.get(n)?.known?].followed();
+        fetch::each(connection(2), with);
+        connection(1).into_iter().for_each(|c| c.fetch_boxes(with));
+        connection(0).into_iter().for_each(|c| c.fetch_further(with));
+        fetch::each(next.first().map(|train| &batch[train.first()]), with);
     }
 
     #[inline(always)]
@@ -707,12 +698,12 @@ mod tests {
         assert!(one_by_one.len() > 100, "{}", one_by_one.len());
         for size in [1, 7, 500, 6_000] {
             let mut batches = Follower::new(Options::default());
-            segments.chunks(size).for_each(|batch| assert!(batches.take_batch(batch) <= size.min(20)));
+            segments.chunks(size).for_each(|batch| assert!(batches.take_batch(batch, ()) <= size.min(20)));
             assert!(told(&batches) == told(&one_by_one), "batches of {size}");
         }
         let few = Options { connections: 50, ..Options::default() };
         let (mut batches, mut limited) = (Follower::new(few), Follower::new(few));
-        segments.chunks(300).for_each(|batch| _ = batches.take_batch(batch));
+        segments.chunks(300).for_each(|batch| _ = batches.take_batch(batch, ()));
         segments.iter().for_each(|s| limited.take(s));
         assert!(batches.beyond_limit() > 0 && told(&batches) == told(&limited));
     }

@@ -18,6 +18,7 @@ use wire::{Flags, Segment};
 use crate::acks::Habits;
 use crate::anomalies::{Anomalies, Headers};
 use crate::checksums::Checksums;
+use crate::fetch::{self, Fetch};
 use crate::flight::{Flight, Sent};
 use crate::link::Link;
 use crate::ranges::{Range, Ranges, START};
@@ -187,28 +188,25 @@ impl Half {
         }
     }
 
-    /// See [`Connection::touch`](crate::connection::Connection::touch).
+    /// See [`Connection::fetch_boxes`](crate::connection::Connection::fetch_boxes).
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.window.largest()
-            ^ self.count.packets
-            ^ self.datagrams.touch()
-            ^ self.heard_at
-            ^ self.rtt.variation()
-            ^ self.rtt.handshake
-            ^ self.view.una()
-            ^ u64::from(self.space.peak())
-            ^ u64::from(self.rounds.peak)
-            ^ u64::from(self.rounds.threshold)
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
+        fetch::each(self.habits.lateness.as_deref(), with);
+        fetch::each(self.sender.as_deref(), with);
+        fetch::each(self.bursts.as_deref(), with);
+        self.rtt.fetch_boxes(with);
+        self.flight.fetch_boxes(with);
+        self.view.fetch_boxes(with);
+        self.anomalies.fetch_boxes(with);
     }
 
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    /// See [`Connection::fetch_further`](crate::connection::Connection::fetch_further).
     #[inline(always)]
-    pub(crate) fn touch_further(&self) -> u64 {
-        let lateness = self.habits.lateness.as_ref().map_or(0, |l| l.touch());
-        let sender = self.sender.as_ref().map_or(0, |s| s.touch());
-        let bursts = self.bursts.as_ref().map_or(0, |b| b.touch());
-        lateness ^ sender ^ bursts ^ self.rtt.touch() ^ self.flight.touch() ^ self.view.touch()
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        self.sender.iter().for_each(|sender| sender.fetch_further(with));
+        self.rtt.fetch_further(with);
+        self.view.fetch_further(with);
+        self.anomalies.fetch_further(with);
     }
 
     /// Packets of this direction were seen, or acknowledged, without a SYN.

@@ -186,13 +186,6 @@ impl Cell for Longest {
 }
 
 impl Idle {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        let longest = self.longest.0[2].map_or(0, |pause| pause.from_packet);
-        self.round_trips_ns.0 ^ self.open ^ u64::from(self.turns.count) ^ longest
-    }
-
     /// `time` went by until an ACK or a window came, and goes on.
     pub(crate) fn wait(&mut self, time: u64) {
         self.open = self.open.saturating_add(time);

@@ -77,12 +77,6 @@ impl Trail {
         (!fresh && waited && !bunched).then(|| bytes as f32 * 1e3 / took as f32)
     }
 
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.seen
-    }
-
     /// How often it was looked whether they had waited.
     pub(crate) fn looks(&self) -> u32 {
         self.looks

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use record::Nanos;
 
 use crate::distribution::Distribution;
+use crate::fetch::{self, Fetch};
 use crate::flight::Sent;
 use crate::stall::Stall;
 
@@ -45,12 +46,6 @@ pub(crate) struct Correlation {
 }
 
 impl Correlation {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.n.to_bits() ^ self.xy.to_bits()
-    }
-
     pub(crate) fn add(&mut self, x: f64, y: f64) {
         self.n += 1.0;
         self.x += x;
@@ -185,10 +180,21 @@ impl Rtt {
         nearer.then_some((Nanos(handshake), Nanos(usual)))
     }
 
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    /// See [`Connection::fetch_boxes`](crate::connection::Connection::fetch_boxes).
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.samples.touch() ^ self.detail.as_ref().map_or(0, |d| d.touch())
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
+        self.samples.fetch_boxes(with);
+        fetch::each(self.detail.as_deref(), with);
+    }
+
+    /// See [`Connection::fetch_further`](crate::connection::Connection::fetch_further).
+    #[inline(always)]
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        self.samples.fetch_further(with);
+        let Some(detail) = &self.detail else { return };
+        detail.echoes.fetch_boxes(with);
+        fetch::each(detail.values.front(), with);
+        fetch::each(detail.blocks.last(), with);
     }
 
     pub(crate) fn base(&self) -> Option<u64> {
@@ -343,13 +349,6 @@ impl Rtt {
 }
 
 impl Detail {
-    #[inline(always)]
-    fn touch(&self) -> u64 {
-        let value = self.values.front().map_or(0, |value| value.1);
-        let sums = self.with_flight.touch() ^ u64::from(self.stall.is_some());
-        value ^ self.blocks.last().map_or(0, |block| block.min) ^ self.echoes.touch() ^ sums
-    }
-
     /// A value leaves that is newer than those that wait for their echo.
     #[inline(never)]
     fn sent(&mut self, value: u32, at: u64) {

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use record::Nanos;
 
 use crate::distribution::Distribution;
+use crate::fetch::{self, Fetch};
 use crate::rtt::Correlation;
 use crate::stall::{Heard, SHORTEST, SenderClock, Suspicion};
 
@@ -72,12 +73,11 @@ pub(crate) struct Sender {
 const ENOUGH: u32 = 4;
 
 impl Sender {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    /// See [`Connection::fetch_further`](crate::connection::Connection::fetch_further).
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        let ends = [self.acks.front(), self.acks.back()].map(|ack| ack.map_or(0, |ack| ack.at));
-        let late = self.late_acks.map_or(0, |late| late.late);
-        ends[0] ^ ends[1] ^ self.informed_at ^ self.took ^ self.with_flight.touch() ^ self.clock.touch() ^ late
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        fetch::each([self.acks.front(), self.acks.back()].into_iter().flatten(), with);
+        self.samples.fetch_boxes(with);
     }
 
     /// An ACK with this value passed the capture.

@@ -159,12 +159,6 @@ pub(crate) struct SenderClock {
 }
 
 impl SenderClock {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        u64::from(self.newest) ^ u64::from(self.late.is_some())
-    }
-
     /// A segment with data and this timestamp value, packet `number`, comes at `now`; a standstill
     /// takes `shortest` at least. Retransmissions end silences like others and show nothing else.
     #[inline]

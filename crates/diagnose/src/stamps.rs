@@ -56,12 +56,6 @@ impl Stamps {
         }
     }
 
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        u64::from(self.newest) ^ self.since[1]
-    }
-
     /// A segment with this value comes.
     #[inline(always)]
     pub(crate) fn take(&mut self, value: u32, at: u64) {

@@ -16,6 +16,8 @@ pub(crate) struct Train {
     /// The places of its first and last packet in the batch.
     first: u32,
     last: u32,
+    /// Which connection it is, where that was met before.
+    pub(crate) known: Option<usize>,
 }
 
 impl Train {
@@ -75,7 +77,7 @@ impl Trains {
                         None => {
                             *place = trains.len() as u32;
                             table.insert_unique(hash, *place, |&t| trains[t as usize].key.hash(seed));
-                            trains.push(Train { key, first: i, last: i });
+                            trains.push(Train { key, first: i, last: i, known: None });
                             continue;
                         }
                     }
@@ -91,8 +93,12 @@ impl Trains {
         self.trains.len()
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Train> {
-        self.trains.iter()
+    pub(crate) fn all(&self) -> &[Train] {
+        &self.trains
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Train> {
+        self.trains.iter_mut()
     }
 
     /// The places of a train's packets in the batch, and whether the source of each stands in the

@@ -111,13 +111,6 @@ pub(crate) struct Bursts {
 }
 
 impl Bursts {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
-    #[inline(always)]
-    pub(super) fn touch(&self) -> u64 {
-        let seconds = self.arrived_in_second.end ^ self.delivered_in_second.end;
-        self.arrivals.last ^ seconds ^ self.even.gap ^ self.queued ^ self.data.touch() ^ self.acks.touch()
-    }
-
     /// `bytes` passed the capture at `now`, on a path of `rtt` and in segments of `size`.
     #[inline(always)]
     pub(crate) fn arrived(&mut self, now: u64, bytes: u64, size: u32, rtt: u64) {

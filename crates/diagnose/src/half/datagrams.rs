@@ -280,10 +280,4 @@ impl Datagrams {
     pub(crate) fn next_id(&self) -> u16 {
         self.next_id
     }
-
-    /// See [`Connection::touch`](crate::connection::Connection::touch).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.digests[0].into()
-    }
 }

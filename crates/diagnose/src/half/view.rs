@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::made;
+use crate::fetch::{self, Fetch};
 use crate::ranges::START;
 
 /// ACKs between the capture and the sender; when more are on the way, the newest is overwritten.
@@ -38,10 +39,16 @@ impl PassedAck {
 }
 
 impl View {
-    /// See [`Connection::touch_further`](crate::connection::Connection::touch_further).
+    /// See [`Connection::fetch_boxes`](crate::connection::Connection::fetch_boxes).
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.on_the_way.as_ref().and_then(|queue| queue.front()).map_or(0, |ack| ack.at)
+    pub(crate) fn fetch_boxes(&self, with: impl Fetch) {
+        fetch::each(self.on_the_way.as_deref(), with);
+    }
+
+    /// See [`Connection::fetch_further`](crate::connection::Connection::fetch_further).
+    #[inline(always)]
+    pub(crate) fn fetch_further(&self, with: impl Fetch) {
+        fetch::each(self.on_the_way.as_ref().and_then(|queue| queue.front()), with);
     }
 
     /// The sender sent its first packet.

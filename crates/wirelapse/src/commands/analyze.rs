@@ -10,6 +10,7 @@ mod memory;
 mod parallel;
 mod pieces;
 mod plot;
+mod prefetch;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -17,6 +17,7 @@ use wire::{Capture, CaptureError, NotDecoded, Packet, PacketReader, Place, Proce
 
 use super::Beside;
 use super::pieces::{Pieces, Reader};
+use super::prefetch::Prefetch;
 use crate::exit::BadInput;
 use crate::output::complain;
 
@@ -289,7 +290,7 @@ impl Turns {
         if self.in_order > 0 {
             segments.iter().for_each(|s| follower.take(s));
             self.in_order -= 1;
-        } else if follower.take_batch(segments) < Self::CONNECTIONS {
+        } else if follower.take_batch(segments, Prefetch) < Self::CONNECTIONS {
             self.in_order = 32 * Self::MANY / Self::FEW;
         }
     }
