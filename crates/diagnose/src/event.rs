@@ -56,7 +56,7 @@ pub(crate) struct Occurrences {
     pub(crate) worst: Vec<Occurrence>,
 }
 
-/// Enough to look at, small enough to keep for every connection.
+/// Enough to see what happened, and few enough to keep for every connection.
 const KEPT: usize = 8;
 
 /// The cases of one connection.

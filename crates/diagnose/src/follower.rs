@@ -141,7 +141,7 @@ impl Held {
     }
 }
 
-/// Where connections of late stand, to be found without a look at their memory or at the table's.
+/// Where the latest connections stand, to be found without their memory or the table's.
 /// Each key has one place, which the latest of those that share it takes.
 #[derive(Debug)]
 struct Latest(Box<[Option<(Key, u32)>]>);

@@ -15,7 +15,7 @@ const SHORTEST: u64 = 2_000_000;
 /// in so many, has waited.
 const LONGER: u64 = 3;
 
-/// More than so many times as much as is looked at, at once, is a bunch.
+/// More than so many times as much as is asked for, at once, is a bunch.
 const BUNCH: u64 = 4;
 
 /// Rates that are kept; when there are more, every other one is.
@@ -44,7 +44,7 @@ pub(crate) struct Trail {
     /// When anything came last, and the longest time since `at` in which nothing did.
     seen: u64,
     silence: u64,
-    /// How often it was looked whether they had waited.
+    /// How often it was checked whether they had waited.
     looks: u32,
 }
 
@@ -77,7 +77,7 @@ impl Trail {
         (!fresh && waited && !bunched).then(|| bytes as f32 * 1e3 / took as f32)
     }
 
-    /// How often it was looked whether they had waited.
+    /// How often it was checked whether they had waited.
     pub(crate) fn looks(&self) -> u32 {
         self.looks
     }

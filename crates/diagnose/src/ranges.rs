@@ -22,8 +22,8 @@ pub(crate) struct Range {
 /// start, where ACKs do, cost the same however many there are; elsewhere it is two binary searches,
 /// and one chunk is moved. At most `LIMIT`; what exceeds it is forgotten from the low end.
 ///
-/// Most packets come when there are none: then nothing is held, and to know that takes no look at
-/// other memory.
+/// Most packets come when there are none: then nothing is held, and no other memory is read to know
+/// that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges(Option<Box<Held>>);
 

@@ -296,7 +296,7 @@ impl Together {
         // What a full queue drops was in a queue that stood before, so a transfer that saw one for
         // less than a third as long as it repaired has lost by something else as well.
         let queue_drops = own.time(Limit::PathRate) >= own.time(Limit::LossRecovery) / 3;
-        // A few packets at least are looked at together.
+        // A few packets at least are taken together.
         let least = if self.link > 0.0 { (LOOK / self.link) as u64 } else { 0 };
         let mut look: Option<(u64, Part)> = None;
         for (from, to, part) in own.pieces().filter(|(from, to, _)| from < to) {

@@ -28,7 +28,7 @@ const WAITED: u64 = 1_000_000_000;
 const ATTEMPT: u64 = 15_000_000_000;
 /// The next question of a search follows the answer to the one before within this, ns.
 const AT_ONCE: u64 = 20_000_000;
-/// Lookups that are looked at for a connection: the latest ones before it.
+/// Lookups that are considered for a connection: the latest ones before it.
 const LOOKUPS: usize = 256;
 /// Transactions at most.
 const MOST: usize = 200_000;

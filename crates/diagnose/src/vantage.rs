@@ -141,7 +141,7 @@ impl View {
 const STEADY: u64 = 1_000_000;
 /// Above this share of missing bytes, times between the packets that are there say little.
 const MISSED_MOST: f64 = 0.1;
-/// Where more of the time than this is not known, a rule that looks at shares finds too little.
+/// Where more of the time than this is not known, a rule that goes by shares finds too little.
 const UNKNOWN_MOST: u64 = 200;
 
 /// Why nothing that goes by ACKs is known.

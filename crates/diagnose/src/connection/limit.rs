@@ -108,7 +108,7 @@ impl Connection {
         let (h, p) = (&self.halves[way], &self.halves[!way]);
         let size = h.sizes.largest();
         // The last segment up to the window's edge is part-filled more often than not, so the edge
-        // is looked at first.
+        // is compared first.
         let known = undisturbed || p.window.scale_is_known();
         let at_edge = known && h.view.edge() > START && h.view.edge() < h.space.next() + u64::from(size);
         // One segment at a time may be all that a program has, unless not a byte more has room, or

@@ -3,7 +3,7 @@
 //!
 //! It does to the connection what the long way does, [`Connection::take_any`], and skips what could
 //! not come to anything: repairs, holes, SACK blocks, windows that close, pauses, steps of the
-//! clock, copies and damage. What a packet has to be is looked at before anything changes; what the
+//! clock, copies and damage. What a packet has to be is checked before anything changes; what the
 //! connection has to be holds until a packet comes that takes the long way. A connection of which
 //! packets are kept takes the long way always, which is how the tests compare the two.
 

@@ -63,7 +63,7 @@ pub(super) struct Case<'a> {
     /// The protocol and the type of what was asked for.
     pub(super) protocol: Protocol,
     pub(super) kind: u16,
-    /// One try that brought what it asked for, as most do: of these, rules look at the time alone.
+    /// One try that brought what it asked for, as most do: of these, rules need the time alone.
     pub(super) is_plain: bool,
     /// The latest packet of the capture.
     latest: u64,

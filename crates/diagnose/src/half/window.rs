@@ -106,7 +106,7 @@ impl Window {
         self.last_ack
     }
 
-    /// An ACK was looked at.
+    /// Remembers an ACK that was taken, for those that repeat it.
     #[inline(always)]
     pub(crate) fn note_ack(&mut self, s: &Segment) {
         self.last_ack = s.ack;

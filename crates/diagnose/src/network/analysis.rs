@@ -75,7 +75,7 @@ pub(super) struct NeighbourCase<'a> {
     pub(super) of: &'a Question,
 }
 
-/// What rules look at.
+/// What rules are given.
 #[derive(Clone, Debug)]
 pub(super) struct View<'a> {
     pub(super) errors: Vec<ErrorCase<'a>>,

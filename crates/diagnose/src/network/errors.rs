@@ -206,7 +206,7 @@ impl AllErrors {
         errors.refused = errors.refused.max(icmp.quoted.map_or(0, |quoted| quoted.bytes + header));
     }
 
-    /// Whether what senders send is to be looked at.
+    /// Whether what senders send is to be followed.
     pub(super) fn watches(&self) -> bool {
         !self.watched.is_empty()
     }

@@ -35,7 +35,7 @@ pub(crate) struct NextHops {
 }
 
 impl NextHops {
-    /// `hosts` are all that exchange packets in the capture; they are looked at where there is a
+    /// `hosts` are all that exchange packets in the capture; they are asked for where there is a
     /// question.
     pub(crate) fn new(all: impl Iterator<Item = NextHop>, hosts: impl Iterator<Item = IpAddr>) -> Self {
         let mut by_client: HashMap<IpAddr, Vec<NextHop>> = HashMap::new();

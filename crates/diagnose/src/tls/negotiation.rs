@@ -10,7 +10,7 @@ use wire::packet::{Fault, Span};
 
 use super::stream::{Event, Missing, Room, Stream};
 
-/// Packets of a connection that are looked at: a handshake takes a dozen, and what follows it up to
+/// Packets of a connection that are examined: a handshake takes a dozen, and what follows it up to
 /// the answer may be an upload.
 const PACKETS: u32 = 1_024;
 /// What a server sends before its answer, such as tickets and settings, is less than this.
@@ -208,7 +208,7 @@ impl Negotiation {
         }
     }
 
-    /// Nothing more comes, or is looked at.
+    /// Nothing more comes, or is examined.
     pub(super) fn close(&mut self, room: &mut Room) {
         let Some(mut open) = self.open.take() else { return };
         open.client.close(room);

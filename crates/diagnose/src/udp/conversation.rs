@@ -10,7 +10,7 @@ use super::flow::Flow;
 use super::turns::Turns;
 use crate::key::Key;
 
-/// Datagrams of which the payload is looked at for a protocol.
+/// Datagrams of which the payload may show a protocol.
 const LOOKED_AT: u64 = 8;
 /// Ports below this are those of services.
 const SERVICES: u16 = 1_024;

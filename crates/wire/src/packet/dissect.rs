@@ -135,7 +135,7 @@ pub(crate) fn plain_segment(frame: &Frame<'_>, segment: &mut Segment, shard: &Sh
 pub(crate) enum Plain {
     /// It is written.
     Written,
-    /// It is of another shard, and most of it was not looked at.
+    /// It is of another shard, and most of it was not read.
     OfOtherShard,
 }
 

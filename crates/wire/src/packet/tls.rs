@@ -99,7 +99,7 @@ pub struct ClientHello {
     pub session: Vec<u8>,
     /// The name of the server that it wants (SNI), in small letters.
     pub server_name: Option<String>,
-    /// The application protocols that it offers, the dearest first.
+    /// The application protocols that it offers, in its order of preference.
     pub protocols: Vec<String>,
     /// The versions that it offers: those of the extension, or the one of the message itself.
     pub versions: Vec<u16>,

@@ -27,7 +27,7 @@ const FINDINGS: usize = 500;
 /// Packets that a finding names at most.
 const PACKETS: usize = 24;
 
-/// What rules look at.
+/// What rules are given.
 #[derive(Clone, Debug)]
 pub(super) struct View<'v, 'a> {
     /// All lookups.
