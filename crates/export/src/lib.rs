@@ -2,7 +2,8 @@
 //! pcapng.
 //!
 //! **Does:** writes each event into whatever the caller gives it ([`ndjson`], [`perfetto`],
-//! [`pcapng`]), and the lines of a watch ([`watch`]) and of `top` ([`top`]).
+//! [`pcapng`]), and the lines of a watch ([`watch`]) and of `top` ([`top`]); joins packets with the
+//! records that they belong to ([`packets`]).
 //!
 //! **Does not:** gather figures, open files, or read a clock.
 //!
@@ -13,6 +14,7 @@
 pub mod format;
 mod json;
 pub mod ndjson;
+pub mod packets;
 pub mod pcapng;
 pub mod perfetto;
 mod protobuf;

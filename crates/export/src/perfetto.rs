@@ -14,8 +14,8 @@ use std::path::Path;
 
 use record::{
     ClockReading, Component, Connection, ConnectionId, Datagram, DatagramStamps, Direction, Dropped, End, Event,
-    Instant, Leg, Monotonic, Owner, Packet, Provenance, Receive, ReceiveLeg, ReceiveStage, Request, Role, Send, Sink,
-    SinkError, Stage,
+    Instant, Leg, Monotonic, Owner, Packet, PacketCopy, Provenance, Receive, ReceiveLeg, ReceiveStage, Request, Role,
+    Send, Sink, SinkError, Stage,
 };
 
 use crate::format::Format;
@@ -130,9 +130,9 @@ impl<W: Write> Perfetto<W> {
             | Event::Connect(_)
             | Event::Head(_)
             | Event::Exchange(_)
-            | Event::Copy(_)
             | Event::CopyDropped(_)
             | Event::Question(_) => Ok(()),
+            Event::Copy(copy) => self.copy(copy),
             Event::Send(send) => self.send(send),
             Event::Receive(receive) => self.receive(receive),
             Event::Request(request) => self.request(request),
@@ -292,6 +292,57 @@ impl<W: Write> Perfetto<W> {
         })?;
         let legs = names.into_iter().zip(stamps.windows(2)).filter_map(|(name, pair)| Some((name, pair[0]?, pair[1]?)));
         self.inner(lane, start, legs)?;
+        self.slice(lane, SLICE_END, last, |_| ())
+    }
+
+    /// A packet that was copied: a moment, with its stages on this host a slice.
+    fn copy(&mut self, copy: &PacketCopy) -> io::Result<()> {
+        let of = &copy.stages;
+        let (first, legs) = match (copy.direction, copy.is_tcp()) {
+            // The stages of a stream are those of its sends, which have their own slices.
+            (Direction::Sent, true) => (None, [None; 3]),
+            (Direction::Sent, false) => (of.send, [Some(("udp", of.sched)), Some(("qdisc", of.driver)), None]),
+            (Direction::Received, _) => {
+                (of.driver_rx, [Some(("softirq", of.tcp_rx)), Some(("socket", of.ready)), Some(("wakeup", of.read))])
+            }
+        };
+        let dropped = copy.dropped.as_ref();
+        let ends = legs.iter().flatten().filter_map(|leg| leg.1);
+        let moments = [Some(copy.at), first, dropped.map(|of| of.at)].into_iter().flatten().chain(ends);
+        let (start, last) = moments.fold((copy.at, copy.at), |(start, last), at| (start.min(at), last.max(at)));
+        let lane = self.lane(copy.socket, copy.owner, "packets (copies)", start, last)?;
+        let (arrow, again) = match copy.direction {
+            Direction::Sent => ("→", if copy.again.is_some() { "again " } else { "" }),
+            Direction::Received => ("←", ""),
+        };
+        let flags = if copy.is_tcp() { format!("{} ", copy.flags) } else { String::new() };
+        let title = format!("{arrow} {again}{flags}{}", quantity::bytes(copy.payload.into()));
+        self.slice(lane, SLICE_BEGIN, start, |event| {
+            event.bytes(23, title.as_bytes());
+            let mut fields = vec![
+                ("packet", copy.id),
+                ("length (bytes)", copy.length.into()),
+                ("first_seq", copy.first_seq.0.into()),
+                ("segments", copy.segments.into()),
+            ];
+            if let Some(send) = &copy.carried {
+                fields.push(("send", send.number));
+            }
+            if let Some(thread) = copy.thread {
+                fields.push(("thread", thread.into()));
+            }
+            numbers(event, &fields);
+            why_dropped(event, dropped);
+        })?;
+        let mut from = first;
+        let mut inner = Vec::new();
+        for (name, to) in legs.into_iter().flatten() {
+            if let (Some(from), Some(to)) = (from, to) {
+                inner.push((name, from, to));
+            }
+            from = to.or(from);
+        }
+        self.inner(lane, start, inner.into_iter())?;
         self.slice(lane, SLICE_END, last, |_| ())
     }
 

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::packet::{set_dropped_at, set_reason};
 use crate::table::{Cell, Kind, NO_END, Value, set_address, set_port, text};
 use crate::{
-    ConnectionId, Direction, Dropped, Instant, Monotonic, Owner, Realtime, SeqNumber, TcpFlags, columns, words,
+    ConnectionId, Direction, Dropped, Instant, Monotonic, Nanos, Owner, Realtime, SeqNumber, TcpFlags, WaitReason,
+    columns, words,
 };
 
 /// An interface that packets were copied on.
@@ -129,15 +131,63 @@ pub struct CopyPlace {
     pub container: Option<String>,
 }
 
+/// The send that a packet carries: of several the first with bytes in it. A datagram of UDP is one
+/// of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarriedSend {
+    /// Its number among the sends of its connection, or socket, that the trace has, from 1.
+    pub number: u64,
+    /// How many sends have bytes in the packet.
+    pub sends: u32,
+    /// The sequence number of its first byte; 0 for UDP.
+    pub first_seq: SeqNumber,
+    /// Its length in bytes.
+    pub bytes: u32,
+    /// Why it waited in TCP, and how long for that reason; `None` where that is not known.
+    pub wait: Option<(WaitReason, Nanos)>,
+}
+
+/// When a packet passed each stage; `None` where the stage gave no stamp, or is of the other
+/// direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyStages {
+    /// The last byte of its send was in TCP's write queue, or the call came to UDP.
+    pub send: Option<Instant<Monotonic>>,
+    /// That byte, or the datagram, entered the packet scheduler.
+    pub sched: Option<Instant<Monotonic>>,
+    /// It was handed to the driver.
+    pub driver: Option<Instant<Monotonic>>,
+    /// It was on the wire.
+    pub nic: Option<Instant<Monotonic>>,
+    /// It was acknowledged.
+    pub ack: Option<Instant<Monotonic>>,
+    /// The stack received the packet from the driver.
+    pub driver_rx: Option<Instant<Monotonic>>,
+    /// TCP, or UDP, took it for its socket.
+    pub tcp_rx: Option<Instant<Monotonic>>,
+    /// The socket was readable with it.
+    pub ready: Option<Instant<Monotonic>>,
+    /// The program had copied its last byte.
+    pub read: Option<Instant<Monotonic>>,
+}
+
 /// A copy of a packet of a followed socket. With GSO or GRO it is several segments on the wire.
+///
+/// What is known of it beyond its own bytes comes later, with the records that it belongs to: until
+/// then it has no number, and its owner is what the kernel part knows of the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketCopy {
     /// When IP handed it to the packet scheduler, or to its socket.
     pub at: Instant<Monotonic>,
     /// The socket's cookie.
     pub socket: ConnectionId,
-    /// Whose the socket is, as far as the kernel part knows; pid 0 where it does not.
+    /// Whose the socket is; pid 0 where that is not known.
     pub owner: Owner,
+    /// How that is known.
+    pub known_by: KnownBy,
+    /// The thread of that process that made the send, or read the bytes, by the number that the
+    /// kernel has for it outside of containers. `None` where that is not known.
+    pub thread: Option<u32>,
     /// When that process began, where it could still be asked for.
     pub owner_since: Option<Instant<Realtime>>,
     /// The kernel's id of the socket's cgroup, where it is known.
@@ -177,6 +227,35 @@ pub struct PacketCopy {
     /// The kernel's own name of the packet while it is on its way through the stack: another packet
     /// may have it later.
     pub buffer: u64,
+    /// Its number: the same as it leaves by one interface and arrives by another of this host. 0
+    /// until what belongs to it is joined.
+    pub id: u64,
+    /// Whether it arrives by the loopback interface, and is the packet of the copy that comes
+    /// before it.
+    pub is_arrival: bool,
+    /// Who got it, where its arrival follows.
+    pub receiver: Option<CopyReceiver>,
+    /// The send that it carries; `None` where there is none, or its record did not come in time.
+    pub carried: Option<CarriedSend>,
+    /// Its stages.
+    pub stages: CopyStages,
+    /// When and why it was dropped on this host, if it was.
+    pub dropped: Option<Dropped>,
+}
+
+/// Who got a packet that stays on its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyReceiver {
+    /// The socket that got it.
+    pub socket: ConnectionId,
+    /// When.
+    pub at: Instant<Monotonic>,
+    /// Whose that is; pid 0 where it is not known.
+    pub owner: Owner,
+    /// How that is known.
+    pub known_by: KnownBy,
+    /// When that process began, where it could still be asked for.
+    pub owner_since: Option<Instant<Realtime>>,
 }
 
 /// That a packet of a followed socket was dropped on this host after it had been copied.
@@ -208,6 +287,8 @@ columns! {
         at: Instant::from_nanos(0),
         socket: ConnectionId::default(),
         owner: Owner::default(),
+        known_by: KnownBy::Unknown,
+        thread: None,
         owner_since: None,
         cgroup: None,
         place: None,
@@ -227,11 +308,20 @@ columns! {
         again: None,
         missed: 0,
         buffer: 0,
+        id: 0,
+        is_arrival: false,
+        receiver: None,
+        carried: None,
+        stages: CopyStages::default(),
+        dropped: None,
     };
     at_ns = at, "IP handed it to the packet scheduler, or to its socket";
+    packet_id = id, "its number: the same as it leaves by one interface and arrives by another, or the loopback interface, of this host";
     socket_id = socket, "the kernel's socket cookie: `connection_id` of TCP", from "sk_cookie";
-    pid = owner.pid, "process that the socket is known to be of by then; 0 where that is not known", from "task_struct.tgid";
+    pid = owner.pid, "process that the socket is of, or that made the send; 0 where that is not known", from "task_struct.tgid";
     comm = owner.comm, "name of its thread", from "task_struct.comm";
+    tid = thread, null "it is not known", "number, in the host's pid namespace, of the thread that made the send, or read the bytes (`--receive`)", from "task_struct.pid";
+    known_by = known_by, "how the process is known ([packets.md](packets.md#whose-a-packet-is))";
     cgroup_id = cgroup, null "it is not known", "the kernel's number of the cgroup of its socket", from "kernfs_node.id";
     unit = |c| c.place.as_ref().and_then(|place| place.unit.clone()), set |c, v| set_unit(c, v),
         null "the cgroup is of no unit, or was gone", "the systemd unit that the cgroup is of";
@@ -259,6 +349,63 @@ columns! {
     again = again, null "its sequence numbers were sent for the first time, or it was received",
         "why TCP sent it another time: `probe` (tail loss probe), `recovery` (fast recovery), `loss` (retransmission timeout)";
     missed = missed, "packets of its interface that were missed since the one before";
+    send = |c| c.carried.map(|of| of.number), set |c, v| set_send(c, v), null "it carries none, or the record of that did not come within a second",
+        "number of the first send with bytes in it, among those of its connection that the trace has, from 1; with `--udp`, of the datagram";
+    sends = |c| c.carried.map(|of| of.sends), set |c, v| set_carried(c, |of| put(&mut of.sends, v)), null "as `send`",
+        "how many sends have bytes in it";
+    send_first_seq = |c| c.carried.map(|of| of.first_seq), set |c, v| set_carried(c, |of| put(&mut of.first_seq, v)), null "as `send`",
+        "`first_seq` of that send; 0 for UDP";
+    send_bytes = |c| c.carried.map(|of| of.bytes), set |c, v| set_carried(c, |of| put(&mut of.bytes, v)), null "as `send`",
+        "bytes of that send";
+    waited_for = |c| c.carried.and_then(|of| of.wait).map(|of| of.0), set |c, v| set_wait(c, v), null "it is not known",
+        "what held that send back for the largest share of its time in TCP";
+    waited_ns = |c| c.carried.and_then(|of| of.wait).map(|of| of.1), set |c, v| set_waited(c, v), null "it is not known",
+        "the share that this accounts for";
+    send_at_ns = stages.send, null "there is no stamp", "stage `send` of that send; with `--udp`, of the datagram";
+    sched_at_ns = stages.sched, null "there is no stamp", "its stage `sched`, likewise";
+    driver_at_ns = stages.driver, null "there is no stamp", "its stage `driver`, likewise";
+    nic_at_ns = stages.nic, null "there is no stamp", "its stage `nic`";
+    ack_at_ns = stages.ack, null "no ACK was seen", "its stage `ack`";
+    driver_rx_at_ns = stages.driver_rx, null "it was sent, or there is no stamp", "the stack received it from the driver (`--receive`, `--udp`)";
+    tcp_rx_at_ns = stages.tcp_rx, null "it was sent, or there is no stamp", "TCP (`--receive`), or UDP (`--udp`), took it for its socket";
+    ready_at_ns = stages.ready, null "it was sent, or there is no stamp", "the socket was readable with it, likewise";
+    read_at_ns = stages.read, null "it was sent, or not read within a second", "the program had copied its last byte, likewise";
+    dropped = |c| c.dropped.as_ref().map(|of| of.reason.clone()), set |c, v| set_reason(&mut c.dropped, v), null "it was not dropped, or the kernel does not say",
+        "why the kernel dropped it on this host: the name in `enum skb_drop_reason`, or the number where it names none", from "kfree_skb";
+    dropped_at_ns = |c| c.dropped.as_ref().map(|of| of.at), set |c, v| set_dropped_at(&mut c.dropped, v), null "as `dropped`",
+        "when it was dropped", from "kfree_skb";
+}
+
+/// The first of the fields of a send that is read back: the others follow.
+fn set_send(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {
+    let blank = |number| CarriedSend { number, sends: 0, first_seq: SeqNumber::default(), bytes: 0, wait: None };
+    copy.carried = Option::from_value(value)?.map(blank);
+    Ok(())
+}
+
+fn set_carried(
+    copy: &mut PacketCopy,
+    set: impl FnOnce(&mut CarriedSend) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
+    copy.carried.as_mut().map_or(Ok(()), set)
+}
+
+fn set_wait(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {
+    let reason = Option::from_value(value)?;
+    set_carried(copy, |of| {
+        of.wait = reason.map(|reason| (reason, Nanos::ZERO));
+        Ok(())
+    })
+}
+
+fn set_waited(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {
+    let time = Option::from_value(value)?;
+    set_carried(copy, |of| {
+        if let (Some(wait), Some(time)) = (&mut of.wait, time) {
+            wait.1 = time;
+        }
+        Ok(())
+    })
 }
 
 fn set_unit(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {

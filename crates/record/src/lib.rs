@@ -64,7 +64,10 @@ pub use clock::{Clock, Conversion, Disorder, Instant, Monotonic, Nanos, Phc, Rea
 pub use conclusion::Conclusion;
 pub use connect::{Connect, ConnectStamps, EndedBy, Ending, FastOpen, Outcome};
 pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Judged, Opening};
-pub use copy::{Again, CopyDropped, CopyInterface, CopyPlace, KnownBy, PacketCopy, SocketState};
+pub use copy::{
+    Again, CarriedSend, CopyDropped, CopyInterface, CopyPlace, CopyReceiver, CopyStages, KnownBy, PacketCopy,
+    SocketState,
+};
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;
 pub use exchange::Exchange;

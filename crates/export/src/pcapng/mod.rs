@@ -1,12 +1,6 @@
 //! Packets of a trace as a pcapng file that Wireshark reads: each with its process, its socket and
-//! the send that it carries (`docs/packets.md`).
-//!
-//! A packet comes before the record of the send that it carries, which comes with the ACK. So
-//! packets are held for a while, and leave in the order in which they came. What is held is
-//! bounded.
+//! the send that it carries (`docs/packets.md`), as [`packets`](crate::packets) joins them.
 
-mod held;
-mod owners;
 mod words;
 
 use std::collections::HashMap;
@@ -14,18 +8,15 @@ use std::io::Write;
 use std::sync::Arc;
 
 use record::{
-    ClockReading, CopyInterface, Direction, End, Event, Instant, KnownBy, Monotonic, Nanos, PacketCopy, Provenance,
-    Realtime, Sink, SinkError,
+    ClockReading, CopyInterface, CopyStages, Direction, End, Event, Instant, KnownBy, Monotonic, Nanos, Owner,
+    PacketCopy, Provenance, Realtime, Sink, SinkError,
 };
 use wire::capture::context::{self, CarriedSend, Context, Receiver};
 use wire::capture::{Interface, Particulars, PcapngWriter, Process, Resolution, WriteError, flag};
 use wire::{Frame, LinkType};
 
-use held::{Carried, Held, Ready};
-use owners::{Owned, Owners};
-
-/// The most packets that are held.
-const MOST: usize = 65_536;
+/// The item of our option that says when a packet that was received passed its stages.
+const ARRIVAL: u16 = 12;
 
 /// Where packets go: into one file, or into one after the other.
 pub trait Places {
@@ -58,8 +49,6 @@ pub struct Pcapng<P: Places> {
     described: Vec<Described>,
     /// When each process began that is described.
     processes: HashMap<u32, Option<Instant<Realtime>>>,
-    owners: Owners,
-    held: Held,
     written: u64,
     /// Packets that were missed, by the files that have ended.
     missed: u64,
@@ -97,8 +86,6 @@ impl<P: Places> Pcapng<P> {
             interfaces: HashMap::new(),
             described: Vec::new(),
             processes: HashMap::new(),
-            owners: Owners::default(),
-            held: Held::default(),
             written: 0,
             missed: 0,
             payload,
@@ -106,21 +93,19 @@ impl<P: Places> Pcapng<P> {
         })
     }
 
-    /// Writes the packets that are ready, up to the first that is not.
-    fn release(&mut self, which: Ready) -> Result<(), SinkError> {
-        while let Some(carried) = self.held.next(which) {
-            if self.is_over() {
-                continue;
-            }
-            let lasted = self.first.and_then(|first| carried.copy.at.since(first).ok()).unwrap_or(Nanos::ZERO);
-            if self.places.is_full(self.writer.get_ref(), self.in_file, lasted) {
-                self.rotate(carried.copy.at)?;
-            }
-            self.first = self.first.or(Some(carried.copy.at));
-            self.in_file += 1;
-            self.write(&carried).map_err(|error| failed(&self.name, error))?;
+    /// Writes a packet, into the next file where this one is full.
+    fn packet(&mut self, copy: &PacketCopy) -> Result<(), SinkError> {
+        // It is there already, with its receiver.
+        if copy.is_arrival || self.is_over() {
+            return Ok(());
         }
-        Ok(())
+        let lasted = self.first.and_then(|first| copy.at.since(first).ok()).unwrap_or(Nanos::ZERO);
+        if self.places.is_full(self.writer.get_ref(), self.in_file, lasted) {
+            self.rotate(copy.at)?;
+        }
+        self.first = self.first.or(Some(copy.at));
+        self.in_file += 1;
+        self.write(copy).map_err(|error| failed(&self.name, error))
     }
 
     /// Ends the file, and begins the next one: what describes comes again there.
@@ -150,17 +135,16 @@ impl<P: Places> Pcapng<P> {
         flushed.map_err(|error| failed(&self.name, error))
     }
 
-    fn write(&mut self, carried: &Carried) -> Result<(), WriteError> {
-        let copy = &carried.copy;
-        let owned = self.owners.of(copy, carried.send.as_ref());
+    fn write(&mut self, copy: &PacketCopy) -> Result<(), WriteError> {
         let interface = self.interface(&copy.interface)?;
-        self.process(&owned, copy)?;
-        let receiver = carried.twin.as_deref().map(|twin| (twin, self.owners.of(twin, None)));
-        if let Some((twin, owned)) = &receiver {
-            self.process(owned, twin)?;
+        self.process(copy.owner, copy.owner_since)?;
+        if let Some(receiver) = &copy.receiver {
+            self.process(receiver.owner, receiver.owner_since)?;
         }
-        let context = self.context(carried, &owned, receiver.as_ref().map(|(twin, owned)| (*twin, owned)));
-        let comment = words::comment(&context, &owned);
+        let context = self.context(copy);
+        let comment = words::comment(&context, copy);
+        let mut option = context.value();
+        self.arrival(&copy.stages, &mut option);
         let at = Instant::from_nanos(self.clock.realtime_ns(copy.at.as_nanos()));
         self.written += 1;
         let mut frame = Frame::new(self.written, at, LinkType::RAW, &copy.bytes);
@@ -186,50 +170,52 @@ impl<P: Places> Pcapng<P> {
                 comments: &[comment.as_str()],
                 flags,
                 dropped: missed,
-                id: Some(carried.id),
-                process: (owned.owner.pid != 0).then_some((owned.owner.pid, 0)),
-                local: Some((context::CODE, &context.value())),
+                id: Some(copy.id),
+                process: (copy.owner.pid != 0).then_some((copy.owner.pid, copy.thread.unwrap_or(0))),
+                local: Some((context::CODE, &option)),
             },
         )
     }
 
     /// What is known of a packet beyond its bytes.
-    fn context(&self, carried: &Carried, owned: &Owned, receiver: Option<(&PacketCopy, &Owned)>) -> Context {
-        let copy = &carried.copy;
+    fn context(&self, copy: &PacketCopy) -> Context {
         let real = |at: Instant<Monotonic>| self.clock.realtime_ns(at.as_nanos());
         let known = |at: Option<Instant<Monotonic>>| at.map_or(0, real);
+        let stages = &copy.stages;
         Context {
-            socket: Some((owned.socket, owned.known_by)),
-            name: if owned.known_by == KnownBy::Unknown { String::new() } else { owned.owner.comm.to_string() },
-            send: carried.send.as_ref().map(|(number, sends, send)| {
-                let stamps = &send.stamps;
-                let nic = stamps.nic.as_ref().map(|stamp| stamp.at);
-                CarriedSend {
-                    number: *number,
-                    first_seq: send.first_seq,
-                    bytes: send.bytes,
-                    sends: *sends,
-                    stages: [
-                        real(stamps.send),
-                        known(stamps.sched),
-                        known(stamps.driver),
-                        known(nic),
-                        known(stamps.ack),
-                    ],
-                    wait: send.wait.map(|wait| (wait.reason(), wait.by_reason())),
-                }
+            socket: Some((copy.socket, copy.known_by)),
+            name: if copy.known_by == KnownBy::Unknown { String::new() } else { copy.owner.comm.to_string() },
+            send: copy.carried.map(|of| CarriedSend {
+                number: of.number,
+                first_seq: of.first_seq,
+                bytes: of.bytes,
+                sends: of.sends,
+                stages: [stages.send, stages.sched, stages.driver, stages.nic, stages.ack].map(known),
+                wait: of.wait,
             }),
             again: copy.again,
             segments: (copy.segments > 1).then_some((copy.segments, copy.segment_bytes)),
-            receiver: receiver.map(|(twin, owned)| Receiver {
-                socket: owned.socket,
-                at: real(twin.at),
-                owner: owned.owner,
-                known_by: owned.known_by,
+            receiver: copy.receiver.map(|of| Receiver {
+                socket: of.socket,
+                at: real(of.at),
+                owner: of.owner,
+                known_by: of.known_by,
             }),
             place: copy.place.as_deref().cloned().unwrap_or_default(),
-            dropped: carried.dropped.as_ref().map(|of| (real(of.at), of.reason.clone())),
+            dropped: copy.dropped.as_ref().map(|of| (real(of.at), of.reason.clone())),
         }
+    }
+
+    /// Adds when a packet that was received passed its stages, where that is known.
+    fn arrival(&self, of: &CopyStages, option: &mut Vec<u8>) {
+        let stages = [of.driver_rx, of.tcp_rx, of.ready, of.read];
+        if stages.iter().all(Option::is_none) {
+            return;
+        }
+        let times = stages.map(|at| at.map_or(0, |at| self.clock.realtime_ns(at.as_nanos())).to_le_bytes()).concat();
+        option.extend_from_slice(&ARRIVAL.to_le_bytes());
+        option.extend_from_slice(&(times.len() as u16).to_le_bytes());
+        option.extend_from_slice(&times);
     }
 
     /// The number of an interface in the file, which describes it the first time.
@@ -253,18 +239,17 @@ impl<P: Places> Pcapng<P> {
     }
 
     /// Describes the owner of a packet, the first time and when another process has its number.
-    fn process(&mut self, owned: &Owned, copy: &PacketCopy) -> Result<(), WriteError> {
-        let pid = owned.owner.pid;
+    fn process(&mut self, owner: Owner, since: Option<Instant<Realtime>>) -> Result<(), WriteError> {
+        let pid = owner.pid;
         if pid == 0 {
             return Ok(());
         }
-        let since = if pid == copy.owner.pid { copy.owner_since } else { None };
         match self.processes.get(&pid) {
             Some(described) if since.is_none() || *described == since => return Ok(()),
             _ => {}
         }
         self.processes.insert(pid, since);
-        self.writer.process(&Process { pid, name: &owned.owner.comm.text(), since })
+        self.writer.process(&Process { pid, name: &owner.comm.text(), since })
     }
 }
 
@@ -274,24 +259,13 @@ fn failed(name: &str, error: WriteError) -> SinkError {
 
 impl<P: Places> Sink for Pcapng<P> {
     fn event(&mut self, event: &Event) -> Result<(), SinkError> {
-        self.owners.event(event);
         match event {
-            Event::Copy(copy) => {
-                self.held.push(copy);
-                if self.held.len() > MOST {
-                    self.release(Ready::AllBut(MOST / 2))?;
-                }
-            }
-            Event::CopyDropped(of) => self.held.dropped(of),
-            Event::Send(send) => self.held.sent(send),
-            Event::Closed { connection, .. } => self.held.over(*connection),
-            _ => {}
+            Event::Copy(copy) => self.packet(copy),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn tick(&mut self, now: Instant<Monotonic>) -> Result<(), SinkError> {
-        self.release(Ready::At(now))?;
+    fn tick(&mut self, _: Instant<Monotonic>) -> Result<(), SinkError> {
         self.writer.get_mut().flush().map_err(|error| failed(&self.name, error.into()))
     }
 
@@ -300,7 +274,6 @@ impl<P: Places> Sink for Pcapng<P> {
     }
 
     fn finish(mut self: Box<Self>, end: &End<'_>) -> Result<Option<String>, SinkError> {
-        self.release(Ready::AllBut(0))?;
         // What was missed after the last packet of an interface is known of all together.
         let told: u64 = self.missed + self.described.iter().map(|described| described.missed).sum::<u64>();
         let untold = end.lost.copy_ring_buffer.saturating_sub(told);

@@ -1,9 +1,7 @@
 //! What a file says to people.
 
-use record::{Again, CopyInterface, KnownBy, WaitReason};
+use record::{Again, CopyInterface, Direction, Instant, KnownBy, Monotonic, PacketCopy, WaitReason};
 use wire::capture::context::{CarriedSend, Context};
-
-use super::owners::Owned;
 
 /// The name of an interface, with its network namespace where that is another than the tracer's.
 pub(super) fn interface(of: &CopyInterface) -> String {
@@ -20,8 +18,8 @@ pub(super) fn interface(of: &CopyInterface) -> String {
 
 /// A packet in one line: `curl[1234] (connected) | send 3, 512 bytes: tcp 40.1 ms (Nagle's
 /// algorithm), qdisc 3.10 µs, network 20.2 ms`.
-pub(super) fn comment(of: &Context, owned: &Owned) -> String {
-    let mut parts = vec![owner(&owned.owner.comm.to_string(), owned.owner.pid, owned.known_by)];
+pub(super) fn comment(of: &Context, copy: &PacketCopy) -> String {
+    let mut parts = vec![owner(&copy.owner.comm.to_string(), copy.owner.pid, copy.known_by)];
     if let Some(unit) = &of.place.unit {
         parts.push(format!("unit {unit}"));
     }
@@ -36,7 +34,10 @@ pub(super) fn comment(of: &Context, owned: &Owned) -> String {
         parts.push(format!("dropped ({reason})"));
     }
     if let Some(send) = &of.send {
-        parts.push(sent(send));
+        parts.push(sent(send, if copy.is_tcp() { "tcp" } else { "udp" }));
+    }
+    if let Some(arrival) = arrived(copy) {
+        parts.push(arrival);
     }
     if let Some((segments, each)) = of.segments {
         parts.push(format!("{segments} segments of up to {each} bytes"));
@@ -63,7 +64,28 @@ fn reason(again: Again) -> &'static str {
     }
 }
 
-fn sent(send: &CarriedSend) -> String {
+/// `arrival: softirq 3.10 µs, socket 800 ns, wakeup 20.1 µs`, of a packet that was received: the
+/// legs whose stages are known.
+fn arrived(copy: &PacketCopy) -> Option<String> {
+    if copy.direction == Direction::Sent {
+        return None;
+    }
+    let stages = &copy.stages;
+    let leg = |name: &str, from: Option<Instant<Monotonic>>, to: Option<Instant<Monotonic>>| {
+        let took = to?.since(from?).ok()?;
+        Some(format!("{name} {}", quantity::time_to(took.0 as f64, 3)))
+    };
+    let legs = [
+        leg("softirq", stages.driver_rx, stages.tcp_rx),
+        leg("socket", stages.tcp_rx, stages.ready),
+        leg("wakeup", stages.ready.or(stages.tcp_rx), stages.read),
+    ];
+    let legs: Vec<String> = legs.into_iter().flatten().collect();
+    (!legs.is_empty()).then(|| format!("arrival: {}", legs.join(", ")))
+}
+
+/// The first leg is that in TCP or in UDP.
+fn sent(send: &CarriedSend, first: &str) -> String {
     let [at, sched, driver, _, ack] = send.stages;
     let leg = |name: &str, from: u64, to: u64| {
         let known = from != 0 && to != 0;
@@ -75,7 +97,7 @@ fn sent(send: &CarriedSend) -> String {
         _ => String::new(),
     };
     let legs =
-        [leg("tcp", at, sched).map(|leg| leg + &waited), leg("qdisc", sched, driver), leg("network", driver, ack)];
+        [leg(first, at, sched).map(|leg| leg + &waited), leg("qdisc", sched, driver), leg("network", driver, ack)];
     let legs: Vec<String> = legs.into_iter().flatten().collect();
     let more = match send.sends {
         0 | 1 => String::new(),

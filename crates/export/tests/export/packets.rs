@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use export::packets::{Packets, Traced};
 use export::pcapng::{Pcapng, Places};
 use record::{
     Again, ConnectionId, CopyDropped, CopyInterface, CopyPlace, Coverage, Direction, DropReason, Dropped, End, Event,
@@ -90,6 +91,7 @@ fn copy(at: u64, direction: Direction, first_seq: u32, payload: u32) -> PacketCo
         checksum_pending: false,
         again: None,
         missed: 0,
+        ..<PacketCopy as record::table::Record>::blank()
     }
 }
 
@@ -122,19 +124,52 @@ fn seen(file: &File) -> Vec<Seen> {
     all
 }
 
-fn begin() -> (Box<Pcapng<Files>>, File) {
+/// A file of packets with what belongs to them.
+struct Joined {
+    packets: Packets,
+    sink: Box<Pcapng<Files>>,
+    /// What the file was given.
+    rows: Vec<PacketCopy>,
+}
+
+impl Joined {
+    fn pass_on(&mut self, act: impl FnOnce(&mut Packets, &mut dyn FnMut(Event))) {
+        let (sink, rows) = (&mut self.sink, &mut self.rows);
+        act(&mut self.packets, &mut |event| {
+            sink.event(&event).unwrap();
+            let Event::Copy(copy) = event else { panic!("not a packet: {event:?}") };
+            rows.push(*copy);
+        });
+    }
+
+    fn tick(&mut self, ms: u64) {
+        let now = Instant::from_nanos(ms * MS);
+        self.pass_on(|packets, leave| packets.tick(now, leave));
+        self.sink.tick(now).unwrap();
+    }
+
+    fn is_over(&self) -> bool {
+        self.sink.is_over()
+    }
+}
+
+fn begin() -> (Joined, File) {
     let (sink, files) = begin_with(u64::MAX, None);
     let file = files.all.lock().unwrap()[0].clone();
     (sink, file)
 }
 
-fn begin_with(each: u64, most: Option<u64>) -> (Box<Pcapng<Files>>, Files) {
+fn begin_with(each: u64, most: Option<u64>) -> (Joined, Files) {
     let files = Files { all: Arc::default(), each };
     let run = record::Provenance { version: "0".into(), ..<record::Provenance as record::table::Record>::blank() };
-    (Box::new(Pcapng::begin(files.clone(), &run, 0, most).unwrap()), files)
+    let sink = Box::new(Pcapng::begin(files.clone(), &run, 0, most).unwrap());
+    let packets = Packets::new(Traced::default());
+    (Joined { packets, sink, rows: Vec::new() }, files)
 }
 
-fn finish(sink: Box<Pcapng<Files>>, lost: Lost) -> Option<String> {
+fn finish(mut joined: Joined, lost: Lost) -> Option<String> {
+    joined.pass_on(Packets::finish);
+
     let (coverage, figures) = (Coverage::default(), Figures::default());
     let end = End {
         at: Instant::from_nanos(9_000 * MS),
@@ -144,7 +179,7 @@ fn finish(sink: Box<Pcapng<Files>>, lost: Lost) -> Option<String> {
         path: None,
         fired: 0,
     };
-    sink.finish(&end).unwrap()
+    joined.sink.finish(&end).unwrap()
 }
 
 fn sent(first_seq: u32, bytes: u32) -> Event {
@@ -153,8 +188,8 @@ fn sent(first_seq: u32, bytes: u32) -> Event {
     Event::Send(Send { first_seq: SeqNumber(first_seq), bytes, ..send })
 }
 
-fn take(sink: &mut Pcapng<Files>, events: impl IntoIterator<Item = Event>) {
-    events.into_iter().for_each(|event| sink.event(&event).unwrap());
+fn take(sink: &mut Joined, events: impl IntoIterator<Item = Event>) {
+    events.into_iter().for_each(|event| sink.pass_on(|packets, leave| packets.event(&event, leave)));
 }
 
 #[test]
@@ -162,11 +197,11 @@ fn a_packet_waits_for_its_send_and_those_behind_it_for_their_turn() {
     let (mut sink, file) = begin();
     take(&mut sink, [Event::Connection(synthetic::connection(1))]);
     take(&mut sink, [copy(10 * MS, Direction::Sent, 100, 50).into(), copy(11 * MS, Direction::Received, 7, 0).into()]);
-    sink.tick(Instant::from_nanos(12 * MS)).unwrap();
+    sink.tick(12);
     assert_eq!(seen(&file), []);
     // Two sends in one packet.
     take(&mut sink, [sent(100, 20), sent(120, 30)]);
-    sink.tick(Instant::from_nanos(13 * MS)).unwrap();
+    sink.tick(13);
     let all = seen(&file);
     assert_eq!(all.iter().map(|seen| seen.at).collect::<Vec<_>>(), [10 * MS, 11 * MS]);
     assert_eq!((all[0].known_by, all[0].send), (KnownBy::Sent, Some((1, 20, 2))));
@@ -178,12 +213,12 @@ fn a_packet_waits_for_its_send_and_those_behind_it_for_their_turn() {
     take(&mut sink, parts);
     let again = PacketCopy { again: Some(Again::Loss), ..copy(21 * MS, Direction::Sent, 2_150, 10) };
     take(&mut sink, [again.into()]);
-    sink.tick(Instant::from_nanos(1_019 * MS)).unwrap();
+    sink.tick(1_019);
     assert_eq!(seen(&file).len(), 2);
     take(&mut sink, [sent(150, 2_000)]);
-    sink.tick(Instant::from_nanos(1_019 * MS)).unwrap();
+    sink.tick(1_019);
     assert_eq!(seen(&file)[2..].iter().map(|seen| seen.send).collect::<Vec<_>>(), [Some((3, 2_000, 1)); 2]);
-    sink.tick(Instant::from_nanos(1_021 * MS)).unwrap();
+    sink.tick(1_021);
     let all = seen(&file);
     assert_eq!(all[4..].iter().map(|seen| seen.send).collect::<Vec<_>>(), [None, None]);
     assert_eq!(all[5].comment, "curl[4001] (connected) | retransmission (retransmission timeout)");
@@ -199,11 +234,147 @@ fn a_packet_that_stays_on_the_host_is_there_once_with_its_receiver() {
     (received.socket, received.owner) = (ConnectionId(2), Owner { pid: 88, comm: "nginx".into() });
     // The same bytes once more are another packet.
     take(&mut sink, [sent.clone().into(), sent.into(), received.into()]);
-    sink.tick(Instant::from_nanos(2 * MS)).unwrap();
+    sink.tick(2);
     assert_eq!(seen(&file).len(), 1);
     finish(sink, Lost::default());
     let comments: Vec<_> = seen(&file).into_iter().map(|seen| seen.comment).collect();
     assert_eq!(comments, ["master[77] (listens) | to nginx[88] (listens)", "master[77] (listens)"]);
+}
+
+/// Rows have both directions, each with its owner; the two of one packet have one number.
+#[test]
+fn a_packet_that_arrives_is_a_row_too_and_has_the_same_number() {
+    let (mut sink, file) = begin();
+    let on_loopback = |copy: PacketCopy| PacketCopy { interface: interface("lo", 1), ..copy };
+    take(&mut sink, [Event::Connection(synthetic::connection(1))]);
+    let leaves = on_loopback(copy(MS, Direction::Sent, 100, 50));
+    let mut arrives =
+        PacketCopy { at: Instant::from_nanos(MS + 900), direction: Direction::Received, ..leaves.clone() };
+    (arrives.socket, arrives.owner) = (ConnectionId(2), Owner { pid: 88, comm: "nginx".into() });
+    (arrives.missed, arrives.buffer) = (3, 4);
+    take(&mut sink, [leaves.into(), arrives.into(), sent(100, 50)]);
+    sink.tick(2);
+    let rows = std::mem::take(&mut sink.rows);
+    let whose: Vec<_> = rows.iter().map(|row| (row.id, row.direction, row.owner.pid, row.known_by)).collect();
+    assert_eq!(whose, [(1, Direction::Sent, 4001, KnownBy::Sent), (1, Direction::Received, 88, KnownBy::Listens)]);
+    let send = rows[0].carried.unwrap();
+    assert_eq!((send.number, send.sends, send.bytes, send.first_seq), (1, 1, 50, SeqNumber(100)));
+    assert!(rows[0].stages.send.is_some() && rows[0].stages.ack.is_some() && rows[1].carried.is_none());
+    // What was missed is told once.
+    assert_eq!((rows[0].missed, rows[1].missed), (3, 0));
+    assert_eq!(seen(&file).len(), 1);
+}
+
+/// A path that takes longer than a packet is held: it has left when it arrives.
+#[test]
+fn a_packet_that_arrives_late_has_its_number() {
+    for (name, between) in [("lo", 400), ("eth0", 60)] {
+        let (mut sink, _) = begin();
+        let on = |copy: PacketCopy| PacketCopy { interface: interface(name, 1), ..copy };
+        let leaves = [0, 1].map(|n| on(copy((1 + n) * MS, Direction::Sent, 1 + n as u32, 0)));
+        let arrives = leaves.clone().map(|copy| PacketCopy {
+            at: copy.at.after(Nanos(between * MS)),
+            direction: Direction::Received,
+            socket: ConnectionId(2),
+            ..copy
+        });
+        take(&mut sink, leaves.map(Event::from));
+        sink.tick(56);
+        assert_eq!(sink.rows.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2]);
+        take(&mut sink, arrives.map(Event::from));
+        // The same once more is another packet.
+        take(&mut sink, [on(copy(900 * MS, Direction::Received, 1, 0)).into()]);
+        sink.pass_on(Packets::finish);
+        assert_eq!(sink.rows[2..].iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2, 5], "{name}");
+        assert!(sink.rows.iter().all(|row| !row.is_arrival));
+    }
+}
+
+/// Bytes that were read at so many nanoseconds after the first millisecond.
+fn receive(first_seq: u32, bytes: u32, read: u64) -> Event {
+    let at = |ns| Some(Instant::from_nanos(MS + ns));
+    let stamps = record::Arrival { driver_rx: at(0), tcp_rx: at(1_000), ready: at(1_200), read: at(read) };
+    Event::Receive(record::Receive {
+        connection: ConnectionId(1),
+        reader: Owner { pid: 4001, comm: "reader".into() },
+        thread: Some(4002),
+        first_seq: SeqNumber(first_seq),
+        bytes,
+        stamps,
+        ..<record::Receive as record::table::Record>::blank()
+    })
+}
+
+#[test]
+fn a_packet_that_arrives_waits_to_be_read() {
+    let (mut sink, file) = begin();
+    sink.packets = Packets::new(Traced { receives: true, datagrams: false });
+    take(&mut sink, [Event::Connection(synthetic::connection(1))]);
+    let data = |at, seq, bytes| Event::from(copy(MS + at, Direction::Received, seq, bytes));
+    // The second comes before the first, and twice; an ACK has nothing to read.
+    take(&mut sink, [data(1_100, 200, 100), data(1_300, 100, 100), data(1_400, 200, 100), data(1_500, 300, 0)]);
+    sink.tick(3);
+    assert_eq!(sink.rows, []);
+    take(&mut sink, [receive(100, 100, 5_000), receive(200, 100, 6_000)]);
+    sink.tick(3);
+    let read = |row: &PacketCopy| row.stages.read.map(|at| at.as_nanos() - MS);
+    let rows: Vec<_> = sink.rows.iter().map(|row| (row.first_seq.0, read(row), row.thread)).collect();
+    let (first, second) = ((100, Some(5_000), Some(4002)), (200, Some(6_000), Some(4002)));
+    assert_eq!(rows[..2], [second, first]);
+    assert_eq!((rows[2].0, rows[3]), (200, (300, None, None)));
+    let comment = &seen(&file)[1].comment;
+    assert!(comment.ends_with(" | arrival: softirq 1.00 µs, socket 200 ns, wakeup 3.80 µs"), "{comment}");
+    // The stages as an item of the option: code 12, 32 bytes.
+    let item = [12u8, 0, 32, 0].into_iter().chain((MS).to_le_bytes()).collect::<Vec<_>>();
+    let bytes = file.0.lock().unwrap().clone();
+    assert!(bytes.windows(item.len()).any(|window| window == item));
+}
+
+#[test]
+fn a_datagram_has_the_stages_of_its_time() {
+    let (mut sink, file) = begin();
+    sink.packets = Packets::new(Traced { receives: false, datagrams: true });
+    let udp = |at, direction, bytes| PacketCopy {
+        state: SocketState::Udp { held: false },
+        flags: TcpFlags(0),
+        ..copy(MS + at, direction, 0, bytes)
+    };
+    let of = |stamps| {
+        let connection = synthetic::connection(1);
+        Event::from(record::Datagram {
+            socket: ConnectionId(1),
+            owner: Owner { pid: 77, comm: "master".into() },
+            local: connection.local,
+            remote: connection.remote,
+            bytes: 50,
+            segments: 1,
+            stamps,
+            dropped: None,
+        })
+    };
+    let at = |ns| Some(Instant::from_nanos(MS + ns));
+    let sent = |send| record::DatagramStamps::Sent { send: at(send), sched: at(send + 500), driver: at(send + 800) };
+    let leaves = [(200, 50), (10_200, 50), (20_200, 60)].map(|(ns, n)| udp(ns, Direction::Sent, n).into());
+    take(&mut sink, leaves);
+    take(&mut sink, [udp(30_000, Direction::Received, 50).into()]);
+    // Records come in another order; one of 60 bytes is missed.
+    let read = record::DatagramStamps::Received {
+        driver_rx: at(29_000),
+        udp_rx: at(30_010),
+        ready: at(30_300),
+        read: at(40_000),
+    };
+    take(&mut sink, [of(read), of(sent(10_000)), of(sent(0))]);
+    sink.tick(10);
+    let stamps: Vec<_> = sink.rows.iter().map(|row| row.stages.driver.map(|at| at.as_nanos() - MS)).collect();
+    assert_eq!(stamps, [Some(800), Some(10_800)]);
+    sink.pass_on(Packets::finish);
+    assert_eq!(sink.rows[2].carried, None);
+    assert_eq!(sink.rows[3].stages.read, at(40_000));
+    let comments: Vec<_> = seen(&file).into_iter().map(|seen| seen.comment).collect();
+    assert_eq!(comments[0], "master[77] (made) | send 2, 50 bytes: udp 500 ns, qdisc 300 ns");
+    assert_eq!(comments[2], "master[77] (made)");
+    assert_eq!(comments[3], "master[77] (made) | arrival: softirq 1.01 µs, socket 290 ns, wakeup 9.70 µs");
 }
 
 #[test]
@@ -287,7 +458,16 @@ fn wireshark_has_the_fields() {
     let again = PacketCopy { again: Some(Again::Loss), ..copy(51 * MS, Direction::Sent, 100, 1_200) };
     let unknown =
         PacketCopy { socket: ConnectionId(9), owner: Owner::default(), ..copy(52 * MS, Direction::Received, 7, 0) };
-    take(&mut sink, [first.into(), again.into(), unknown.into(), Event::Send(slow)]);
+    let stamp = |ns| Some(Instant::from_nanos(60 * MS + ns));
+    let stages = record::CopyStages {
+        driver_rx: stamp(0),
+        tcp_rx: stamp(1_000),
+        ready: stamp(1_200),
+        read: stamp(5_000),
+        ..record::CopyStages::default()
+    };
+    let arrived = PacketCopy { stages, ..copy(60 * MS, Direction::Received, 7, 10) };
+    take(&mut sink, [first.into(), again.into(), unknown.into(), arrived.into(), Event::Send(slow)]);
     take(&mut sink, [dropped(1, 51 * MS, 52 * MS)]);
     finish(sink, Lost::default());
 
@@ -295,7 +475,7 @@ fn wireshark_has_the_fields() {
     let path = folder.path().join("packets.pcapng");
     std::fs::write(&path, file.0.lock().unwrap().as_slice()).unwrap();
     let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/wirelapse.lua");
-    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes unit container drop_reason";
+    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes unit container drop_reason softirq_us socket_us wakeup_us";
     let mut tshark = tier::command("tshark");
     tshark.args(["-n", "-X", script, "-Y", "ip", "-T", "fields", "-E", "separator=;", "-r"]).arg(&path);
     for field in fields.split(' ') {
@@ -309,9 +489,10 @@ fn wireshark_has_the_fields() {
     assert_eq!(
         lines,
         [
-            format!("{common};;3;1448;web.service;0123456789ab;").as_str(),
-            format!("{common};retransmission timeout;;;;;QDISC_DROP").as_str(),
-            ";;unknown;;;;;;;;;;;;;"
+            format!("{common};;3;1448;web.service;0123456789ab;;;;").as_str(),
+            format!("{common};retransmission timeout;;;;;QDISC_DROP;;;").as_str(),
+            ";;unknown;;;;;;;;;;;;;;;;",
+            "4001;curl;connected;;;;;;;;;;;;;;1;0.2;3.8"
         ]
     );
 }
@@ -322,7 +503,7 @@ fn files_follow_one_another_and_each_describes_what_is_in_it() {
     take(&mut sink, [Event::Connection(synthetic::connection(1))]);
     take(&mut sink, (0..15).map(|at| PacketCopy { missed: 1, ..copy(at * MS, Direction::Received, 7, 0) }.into()));
     assert!(!sink.is_over());
-    sink.tick(Instant::from_nanos(100 * MS)).unwrap();
+    sink.tick(100);
     assert!(sink.is_over());
     let said = finish(sink, Lost { copy_ring_buffer: 10, ..Lost::default() });
     assert_eq!(said.as_deref(), Some("10 packets in 3 files, and 10 missed"));

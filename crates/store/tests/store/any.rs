@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use record::dns::Answered;
 use record::table::Record as _;
 use record::{
-    Again, Arrival, Basis, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId,
-    ConnectionTotals, CopyInterface, CopyPlace, Datagram, DatagramStamps, Direction, DropReason, Dropped, EndedBy,
-    Ending, FastOpen, Http, Instant, Join, Judged, Message, Method, Moments, Monotonic, Nanos, Opening, Outcome, Owner,
-    Packet, PacketCopy, Peer, Protocol, Question, Receive, Request, Role, Send, SenderState, SeqNumber, SocketState,
-    Source, SpanId, Stamps, TcpFlags, Timestamp, TraceContext, TraceId, Unacknowledged, Upstream, WaitReason, Waits,
+    Again, Arrival, Basis, CarriedSend, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId,
+    ConnectionTotals, CopyInterface, CopyPlace, CopyStages, Datagram, DatagramStamps, Direction, DropReason, Dropped,
+    EndedBy, Ending, FastOpen, Http, Instant, Join, Judged, KnownBy, Message, Method, Moments, Monotonic, Nanos,
+    Opening, Outcome, Owner, Packet, PacketCopy, Peer, Protocol, Question, Receive, Request, Role, Send, SenderState,
+    SeqNumber, SocketState, Source, SpanId, Stamps, TcpFlags, Timestamp, TraceContext, TraceId, Unacknowledged,
+    Upstream, WaitReason, Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -470,28 +471,51 @@ pub fn copy() -> impl Strategy<Value = PacketCopy> {
             .prop_map(|(unit, container)| Some(CopyPlace { unit: Some(unit), container }))
     ];
     let again = prop::option::of(prop::sample::select(Again::ALL.to_vec()));
-    (number(), owner(), ends(), any::<[u32; 10]>(), any::<[bool; 2]>(), (state, place, again, "[a-z0-9]{0,8}"))
-        .prop_map(|(at, owner, (local, remote), n, [sent, checksum_pending], (state, place, again, name))| PacketCopy {
-            at: Instant::from_nanos(at),
-            socket: ConnectionId(at),
-            owner,
-            cgroup: sent.then_some(at),
-            place: place.map(Arc::new),
-            state,
-            direction: if sent { Direction::Sent } else { Direction::Received },
-            local,
-            remote,
-            interface: Arc::new(CopyInterface { name, number: n[0], network: n[1], ..CopyInterface::default() }),
-            length: n[2],
-            first_seq: SeqNumber(n[3]),
-            payload: n[4],
-            flags: TcpFlags(n[5] as u8),
-            segments: n[6],
-            segment_bytes: n[7],
-            checksum_pending,
-            again,
-            missed: n[8],
-            ..PacketCopy::blank()
+    let known_by = prop::sample::select(KnownBy::ALL.to_vec());
+    let wait = prop::option::of((prop::sample::select(WaitReason::ALL.to_vec()), number().prop_map(Nanos)));
+    let carried = prop::option::of((number(), any::<[u32; 3]>(), wait)).prop_map(|of| {
+        of.map(|(number, [sends, first_seq, bytes], wait)| CarriedSend {
+            number,
+            sends,
+            first_seq: SeqNumber(first_seq),
+            bytes,
+            wait,
+        })
+    });
+    let stages = moments::<9>().prop_map(|[send, sched, driver, nic, ack, driver_rx, tcp_rx, ready, read]| {
+        CopyStages { send, sched, driver, nic, ack, driver_rx, tcp_rx, ready, read }
+    });
+    let joined = (known_by, carried, stages, prop::option::of(any::<u32>()), dropped());
+    (number(), owner(), ends(), any::<[u32; 10]>(), any::<[bool; 2]>(), (state, place, again, "[a-z0-9]{0,8}"), joined)
+        .prop_map(|(at, owner, (local, remote), n, [sent, checksum_pending], (state, place, again, name), joined)| {
+            PacketCopy {
+                id: at,
+                known_by: joined.0,
+                carried: joined.1,
+                stages: joined.2,
+                thread: joined.3,
+                dropped: joined.4,
+                at: Instant::from_nanos(at),
+                socket: ConnectionId(at),
+                owner,
+                cgroup: sent.then_some(at),
+                place: place.map(Arc::new),
+                state,
+                direction: if sent { Direction::Sent } else { Direction::Received },
+                local,
+                remote,
+                interface: Arc::new(CopyInterface { name, number: n[0], network: n[1], ..CopyInterface::default() }),
+                length: n[2],
+                first_seq: SeqNumber(n[3]),
+                payload: n[4],
+                flags: TcpFlags(n[5] as u8),
+                segments: n[6],
+                segment_bytes: n[7],
+                checksum_pending,
+                again,
+                missed: n[8],
+                ..PacketCopy::blank()
+            }
         })
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as WallInstant};
 
 use machine::who::{self, Hierarchy, Who};
+use record::table::Record as _;
 use record::{
     Again, Comm, ConnectionId, CopyDropped, CopyInterface, CopyPlace, Direction, Dropped, Event, Instant, Nanos, Owner,
     PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
@@ -181,6 +182,7 @@ impl Copies {
             again,
             missed: of.missed,
             buffer: of.buffer,
+            ..PacketCopy::blank()
         }))
     }
 

@@ -337,7 +337,9 @@ fn packets_are_rows_of_the_run_and_lines_of_json() {
     let port = listener.local_addr().unwrap().port();
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    let mut command = tracing(&["--packets", "--json", "--port", &port.to_string(), "-o", run.to_str().unwrap()]);
+    let port_word = port.to_string();
+    let args = ["--packets", "--receive", "--json", "--port", &port_word, "-o", run.to_str().unwrap()];
+    let mut command = tracing(&args);
     let trace = command.spawn().unwrap();
     assert!(tier::wait_for(|| is_tracing(trace.id())), "no trace");
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -356,7 +358,19 @@ fn packets_are_rows_of_the_run_and_lines_of_json() {
     for row in &rows {
         assert!(row.local.port() == port || row.remote.port() == port, "{row:?}");
         assert!(row.local.ip().is_loopback() && row.interface.name == "lo" && row.cgroup.is_some(), "{row:?}");
-        assert!(row.owner.pid == own || row.owner.pid == 0, "{row:?}");
+        assert!(row.owner.pid == own && row.known_by != KnownBy::Unknown && row.id > 0, "{row:?}");
+    }
+    let carriers: Vec<_> = sent.iter().filter(|row| row.payload > 0).collect();
+    for row in &carriers {
+        let send = row.carried.expect("a send");
+        assert_eq!((send.number, send.bytes, row.known_by), (1, 1, KnownBy::Sent), "{row:?}");
+        assert!(row.thread.is_some() && row.stages.sched > row.stages.send && row.stages.ack > row.stages.driver);
+    }
+    // What arrives is read, and is the packet that left.
+    for row in arrived.iter().filter(|row| row.payload > 0) {
+        let stages = &row.stages;
+        assert!(stages.tcp_rx.is_some() && stages.ready >= stages.tcp_rx && stages.read >= stages.ready, "{row:?}");
+        assert!(row.thread.is_some() && carriers.iter().any(|left| left.id == row.id), "{row:?}");
     }
     let data: Vec<u32> = sent.iter().map(|row| row.payload).filter(|payload| *payload > 0).collect();
     assert_eq!(data, [1, 1]);
@@ -369,6 +383,46 @@ fn packets_are_rows_of_the_run_and_lines_of_json() {
     for (line, row) in lines.iter().zip(&rows) {
         assert_eq!(line["at_ns"], row.at.as_nanos());
         assert_eq!(line["flags"], row.flags.to_string());
+        assert_eq!((&line["pid"], &line["known_by"]), (&own.into(), &row.known_by.name().into()));
+    }
+}
+
+#[test]
+fn datagrams_have_their_stages_in_the_file_and_in_the_run() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (run, file) = (folder.path().join("run"), folder.path().join("p.pcapng"));
+    let more = ["--udp", "-o", run.to_str().unwrap()];
+    let trace = copying(server.local_addr().unwrap().port(), &file, &more);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(server.local_addr().unwrap()).unwrap();
+    for bytes in 1..=50 {
+        client.send(&vec![7; bytes]).unwrap();
+        server.recv(&mut [0; 100]).unwrap();
+    }
+    let (done, said) = end(trace);
+    assert!(done, "{said}");
+    let mut rows = Vec::new();
+    store::Run::open(&run).unwrap().copies(|copy| rows.push(copy)).unwrap();
+    let (sent, arrived): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.direction == record::Direction::Sent);
+    assert_eq!((sent.len(), arrived.len()), (50, 50), "{said}");
+    for (number, row) in sent.iter().enumerate() {
+        let stages = &row.stages;
+        assert!(stages.sched.is_some() && stages.sched >= stages.send && stages.driver >= stages.sched, "{row:?}");
+        assert!(stages.sched >= Some(row.at), "{row:?}");
+        let send = row.carried.expect("the datagram");
+        assert_eq!((send.number, send.bytes), (number as u64 + 1, row.payload));
+    }
+    for row in arrived {
+        let stages = &row.stages;
+        assert!(stages.tcp_rx.is_some() && stages.read >= stages.tcp_rx && stages.read.is_some(), "{row:?}");
+    }
+    let all = read(&file);
+    for seen in &all {
+        let [_, sched, driver, ..] = seen.context.as_ref().unwrap().send.as_ref().expect("a send").stages;
+        assert!(sched > 0 && driver >= sched, "{sched} {driver}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use anyhow::Context as _;
 use export::ndjson::Ndjson;
+use export::packets::{Packets, Traced};
 use record::{End, Event, Instant, Lost, Monotonic, Nanos, Send, Sink, SinkError};
 use report::page::trace::{self, Subject, describe};
 use report::view::Facts;
@@ -59,6 +60,8 @@ pub struct Outputs {
     provenance: Provenance,
     outputs: Vec<Output>,
     requests: Option<Requests>,
+    /// Joins packets with what belongs to them, where they are copied.
+    packets: Option<Packets>,
     /// Decides what the outputs get, with `--min-latency`; the summary gets everything.
     slow: Option<Slow>,
     /// Holds everything back, with `--until`.
@@ -87,6 +90,10 @@ impl Outputs {
                     false => Requests::default(),
                 };
                 if request.traces_whole_programs() { requests.joining_programs() } else { requests }
+            }),
+            packets: request.packets.as_ref().map(|_| {
+                let (receives, datagrams) = (request.config.receive, request.config.udp);
+                Packets::new(Traced { receives, datagrams })
             }),
             slow: request.min_latency.map(|least| Slow::new(least, provenance.clock, !request.json)),
             recorder,
@@ -139,11 +146,21 @@ impl Outputs {
         if let Err(error) = self.summary.event(event) {
             self.failed.get_or_insert(error);
         }
+        self.packets(|packets, leave| packets.event(event, leave));
         match kept {
+            Ok(true) if Packets::holds(event) => {}
             Ok(true) => self.each(|sink| sink.event(event)),
             Ok(false) => {}
             Err(error) => drop(self.failed.get_or_insert(SinkError::new(SLOW_LINES, error))),
         }
+    }
+
+    /// Passes on the packets that leave.
+    fn packets(&mut self, act: impl FnOnce(&mut Packets, &mut dyn FnMut(Event))) {
+        let Some(packets) = &mut self.packets else { return };
+        let mut left = Vec::new();
+        act(packets, &mut |event| left.push(event));
+        left.iter().for_each(|event| self.each(|sink| sink.event(event)));
     }
 
     /// An output that failed is written no more; the others go on, and are ended as they should.
@@ -205,6 +222,7 @@ impl Outputs {
         if let Err(error) = self.summary.tick(now) {
             self.failed.get_or_insert(error);
         }
+        self.packets(|packets, leave| packets.tick(now, leave));
         self.each(|sink| sink.tick(now));
     }
 
@@ -259,6 +277,7 @@ impl Outputs {
                 of.times = fired;
             }
         }
+        self.packets(Packets::finish);
         let figures = self.summary.figures();
         // One end for the run and for what is said of it.
         let at = timestamping::now();

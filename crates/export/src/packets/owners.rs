@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use record::{ConnectionId, Direction, Event, KnownBy, Opening, Owner, PacketCopy, Send, SocketState};
+use record::{ConnectionId, Direction, Event, KnownBy, Opening, Owner, PacketCopy, SocketState};
 use wire::{Frame, LinkType, Packet, Reassembly, dissect};
 
 /// How many closed connections are remembered.
@@ -87,17 +87,15 @@ impl Owners {
         }
     }
 
-    /// Whose a packet is, which carries bytes of this send.
-    pub fn of(&self, copy: &PacketCopy, send: Option<&(u64, u32, Box<Send>)>) -> Owned {
+    /// Whose a packet is, which carries bytes of a send that `sender` made.
+    pub fn of(&self, copy: &PacketCopy, sender: Option<Owner>) -> Owned {
         let of_listener = matches!(copy.state, SocketState::Listener);
         let socket = match of_listener.then(|| self.connection_of(copy)).flatten() {
             Some(connection) => connection,
             None => copy.socket,
         };
-        if let Some((_, _, send)) = send
-            && send.owner.pid != 0
-        {
-            return Owned { socket, owner: send.owner, known_by: KnownBy::Sent };
+        if let Some(owner) = sender.filter(|owner| owner.pid != 0) {
+            return Owned { socket, owner, known_by: KnownBy::Sent };
         }
         if let Some(known) = self.connections.get(&socket).filter(|known| known.by != KnownBy::Unknown) {
             return Owned { socket, owner: known.owner, known_by: known.by };
