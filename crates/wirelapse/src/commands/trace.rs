@@ -194,19 +194,24 @@ impl Args {
                 Needs::Requests => (self.requests || self.http, "--requests"),
                 Needs::Packets => (self.every_packet, "--every-packet"),
                 Needs::Datagrams => (self.udp, "--udp"),
-                Needs::PacketsOrDatagrams => (self.every_packet || self.udp, "--every-packet (or --udp)"),
+                Needs::PacketsOrDatagrams => (
+                    self.every_packet || self.udp || self.copies.packets,
+                    "--every-packet (for TCP), --udp (for UDP), or --packets (for both)",
+                ),
                 Needs::Copies => (self.copies.packets, "--packets"),
             };
             if !is_traced {
                 return Err(BadInput(format!(
-                    "--until {trigger:?} needs {with}: add that",
+                    "--until {trigger:?} needs {with}: add it",
                     trigger = trigger.to_string()
                 ))
                 .into());
             }
         }
         let (triggers, keep, memory) = (self.until.clone(), self.keep, self.keep_memory);
-        Ok((!triggers.is_empty()).then_some(Plan { triggers, keep, memory }))
+        // Records of packets and datagrams say it of theirs: each drop is to count once.
+        let drops_of_copies = self.copies.packets && !self.every_packet && !self.udp;
+        Ok((!triggers.is_empty()).then_some(Plan { triggers, keep, memory, drops_of_copies }))
     }
 }
 

@@ -2,7 +2,7 @@
 //! then what led to it and what followed are one run.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Output};
 use std::time::Duration;
@@ -181,6 +181,26 @@ fn where_nothing_happens_nothing_is_written() {
     let said = said(&trace.wait_with_output().unwrap());
     assert!(said.contains("`send > 10s` did not happen in ") && said.contains("nothing was written"), "{said}");
     assert!(is_empty(folder.path()), "{said}");
+}
+
+/// The kernel's reason for the drop of a copied packet is enough.
+#[test]
+fn a_drop_of_a_copied_packet_is_what_happened() {
+    tier::needs!(Need::Root, BTF);
+    let _turn = turn();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let port = server.local_addr().unwrap().port();
+    let trace = recording(port, folder.path(), &["--until", "drop", "--keep", "1s"]);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Far more than the receive buffer holds, and nobody reads.
+    for _ in 0..2_000 {
+        client.send_to(&[7; 1_000], server.local_addr().unwrap()).unwrap();
+    }
+    let said = said(&trace.wait_with_output().unwrap());
+    let sentence = first_sentence(&said).replace('\n', " ");
+    assert!(sentence.starts_with("`drop` at ") && sentence.contains("was dropped on this host: "), "{said}");
+    assert!(sentence.contains("a packet of 1000 B from 127.0.0.1:"), "{said}");
 }
 
 #[test]

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use record::{
-    ClockReading, Connect, Connection, ConnectionId, Event, Fired, Instant, Lost, Monotonic, Nanos, PacketCopy, Send,
-    SeqNumber,
+    ClockReading, Connect, Connection, ConnectionId, CopyDropped, Direction, Event, Fired, Instant, Lost, Monotonic,
+    Nanos, PacketCopy, Send, SeqNumber,
 };
 use report::line;
-use summary::Trigger;
+use summary::{Needs, Trigger};
 
 use super::open::Open;
 
 /// Events that are passed on in one turn at least: what came before is written in some turns, so
 /// that the tracer is asked meanwhile.
 const AT_ONCE: usize = 20_000;
+/// How many copies before a drop are looked at for the one that it is of.
+const LOOKED_BACK: usize = 256;
 /// What the allocator takes for each piece of memory, about.
 const OVERHEAD: usize = 16;
 
@@ -28,6 +30,8 @@ pub struct Plan {
     pub keep: Nanos,
     /// The most memory, in bytes, for what is kept.
     pub memory: u64,
+    /// Whether drops are known by copied packets alone.
+    pub drops_of_copies: bool,
 }
 
 impl Plan {
@@ -100,12 +104,45 @@ impl Recorder {
     /// Keeps an event, and sees whether it is what is waited for.
     pub fn event(&mut self, event: &Event, now: Instant<Monotonic>) {
         self.open.event(event);
-        if let Some(trigger) = self.plan.triggers.iter().find(|trigger| trigger.fires(event)) {
+        if let Event::CopyDropped(of) = event {
+            self.dropped(of, now);
+        } else if let Some(trigger) = self.plan.triggers.iter().find(|trigger| trigger.fires(event)) {
             let (trigger, ends) = (trigger.to_string(), self.open.of_event(event));
             self.happened(&trigger, line::sentence(event, ends.map(|of| of.0), ends.map(|of| of.1)), event, now);
         }
         self.coming_bytes += bytes_of(event);
         self.coming.push(event.clone());
+    }
+
+    /// A packet that was copied was dropped: its copy came just before.
+    fn dropped(&mut self, of: &CopyDropped, now: Instant<Monotonic>) {
+        let is_drop = |trigger: &&Trigger| trigger.needs() == Needs::PacketsOrDatagrams;
+        let Some(trigger) = self.plan.triggers.iter().find(is_drop).filter(|_| self.plan.drops_of_copies) else {
+            return;
+        };
+        let copies = self.coming.iter().rev().filter_map(|event| match event {
+            Event::Copy(copy) => Some(copy),
+            _ => None,
+        });
+        let copy = copies.take(LOOKED_BACK).find(|copy| copy.socket == of.socket && copy.buffer == of.buffer);
+        let (trigger, reason) = (trigger.to_string(), &of.dropped.reason);
+        let what = match copy {
+            Some(copy) => {
+                let by = match copy.owner.pid {
+                    0 => String::new(),
+                    pid => format!(" by {}[{pid}]", copy.owner.comm),
+                };
+                let (local, remote) = (copy.local, copy.remote);
+                let bytes = quantity::bytes(copy.payload.into());
+                let way = match copy.direction {
+                    Direction::Sent => format!("{by} from {local} to {remote}"),
+                    Direction::Received => format!(" from {remote} to {local}"),
+                };
+                format!("a packet of {bytes}{way} was dropped on this host: {reason}")
+            }
+            None => format!("a packet of a traced socket was dropped on this host: {reason}"),
+        };
+        self.fire(&trigger, &what, now);
     }
 
     /// For how long a send may wait for its ACK until that is what is waited for.
@@ -250,7 +287,7 @@ fn bytes_of(event: &Event) -> usize {
         Event::Question(of) => {
             size_of::<record::Question>() + of.name.capacity() + of.kind.capacity() + of.addresses.capacity()
         }
-        Event::CopyDropped(_) => size_of::<record::CopyDropped>(),
+        Event::CopyDropped(_) => size_of::<CopyDropped>(),
         Event::Connection(of) => of.congestion_control.capacity(),
         Event::Send(_) | Event::Receive(_) | Event::Closed { .. } => return size_of::<Event>(),
     };
@@ -271,7 +308,7 @@ mod tests {
     fn recorder(keep: Nanos, memory: u64) -> Recorder {
         let clock = ClockReading { realtime_offset_ns: 0, realtime_offset_error_ns: 0 };
         let triggers = vec![Trigger::parse("signal").unwrap()];
-        Recorder::new(Plan { triggers, keep, memory }, clock, at(0), Arc::default())
+        Recorder::new(Plan { triggers, keep, memory, drops_of_copies: true }, clock, at(0), Arc::default())
     }
 
     fn connection(id: u64) -> Event {
@@ -324,6 +361,35 @@ mod tests {
         let kept: Vec<Event> = recorder.take(true).into_iter().flat_map(|(_, events)| events).collect();
         assert_eq!(kept, [closed(1)]);
         assert!(!recorder.is_over(at(60)) && recorder.is_over(at(61)));
+    }
+
+    #[test]
+    fn the_drop_of_a_copy_is_one_of_a_packet() {
+        use record::table::Record as _;
+        let dropped = record::Dropped { at: at(1), reason: record::DropReason("QDISC_DROP".into()) };
+        let socket = ConnectionId(5);
+        let drop = Event::CopyDropped(Box::new(CopyDropped { socket, buffer: 7, dropped }));
+        let copy = PacketCopy {
+            socket,
+            buffer: 7,
+            payload: 50,
+            owner: Owner { pid: 9, comm: "curl".into() },
+            local: "127.0.0.1:1".parse().unwrap(),
+            remote: "127.0.0.1:2".parse().unwrap(),
+            ..PacketCopy::blank()
+        };
+        for (by_copies, times) in [(true, 2), (false, 0)] {
+            let mut recorder = recorder(Nanos::from_secs(1), u64::MAX);
+            recorder.plan.triggers = vec![Trigger::parse("drop").unwrap()];
+            recorder.plan.drops_of_copies = by_copies;
+            recorder.event(&copy.clone().into(), at(1));
+            recorder.event(&drop, at(1));
+            recorder.event(&drop, at(2));
+            assert_eq!(recorder.fired().map_or(0, |fired| fired.times), times);
+            let said =
+                "a packet of 50 B by curl[9] from 127.0.0.1:1 to 127.0.0.1:2 was dropped on this host: QDISC_DROP.";
+            assert!(recorder.fired().is_none_or(|fired| fired.finding.ends_with(said)), "{:?}", recorder.fired());
+        }
     }
 
     #[test]
