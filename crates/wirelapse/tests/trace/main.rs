@@ -22,6 +22,7 @@ mod trace_http;
 mod trace_live;
 mod trace_load;
 mod trace_many;
+mod trace_owners;
 mod trace_packets;
 mod trace_proxied;
 mod trace_reasons;
