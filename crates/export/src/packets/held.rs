@@ -2,6 +2,7 @@
 //! their datagram, and on the loopback interface their arrival.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use record::{
     CarriedSend, ConnectionId, CopyDropped, Datagram, DatagramStamps, Direction, Instant, Monotonic, Nanos, Owner,
@@ -102,41 +103,48 @@ pub(super) struct Held {
     under_way: UnderWay,
 }
 
-/// Packets that were sent and have not arrived on this host.
+/// Packets that were sent and have not arrived on this host. They are known by a hash of their
+/// bytes: payload can be long, and they are many.
 #[derive(Default)]
 struct UnderWay {
-    /// Their numbers by their bytes.
-    by_bytes: HashMap<Box<[u8]>, VecDeque<u64>>,
+    /// Their numbers by their hashes.
+    by_hash: HashMap<u64, VecDeque<u64>>,
     /// All of them with the time that they were sent at, those among them that have arrived since.
-    all: VecDeque<(Instant<Monotonic>, u64, Box<[u8]>)>,
+    all: VecDeque<(Instant<Monotonic>, u64, u64)>,
 }
 
 impl UnderWay {
     fn departs(&mut self, copy: &PacketCopy, number: u64) {
-        while let Some((at, ..)) = self.all.front()
-            && (self.all.len() >= MOST_UNDER_WAY || copy.at.since(*at).is_ok_and(|age| age > UNDER_WAY))
-            && let Some((_, oldest, bytes)) = self.all.pop_front()
+        while let Some(&(at, oldest, hash)) = self.all.front()
+            && (self.all.len() >= MOST_UNDER_WAY || copy.at.since(at).is_ok_and(|age| age > UNDER_WAY))
         {
-            if let Some(numbers) = self.by_bytes.get_mut(&bytes) {
-                numbers.retain(|&number| number != oldest);
-                if numbers.is_empty() {
-                    self.by_bytes.remove(&bytes);
-                }
-            }
+            self.all.pop_front();
+            self.take(hash, |numbers| numbers.retain(|&number| number != oldest));
         }
-        self.by_bytes.entry(copy.bytes.clone()).or_default().push_back(number);
-        self.all.push_back((copy.at, number, copy.bytes.clone()));
+        let hash = hash(&copy.bytes);
+        self.by_hash.entry(hash).or_default().push_back(number);
+        self.all.push_back((copy.at, number, hash));
     }
 
     /// The number of the packet that was sent and that this one is, where there is one.
     fn arrives(&mut self, copy: &PacketCopy) -> Option<u64> {
-        let numbers = self.by_bytes.get_mut(&copy.bytes)?;
-        let number = numbers.pop_front()?;
-        if numbers.is_empty() {
-            self.by_bytes.remove(&copy.bytes);
-        }
-        Some(number)
+        self.take(hash(&copy.bytes), VecDeque::pop_front)?
     }
+
+    fn take<T>(&mut self, hash: u64, take: impl FnOnce(&mut VecDeque<u64>) -> T) -> Option<T> {
+        let numbers = self.by_hash.get_mut(&hash)?;
+        let taken = take(numbers);
+        if numbers.is_empty() {
+            self.by_hash.remove(&hash);
+        }
+        Some(taken)
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Held {

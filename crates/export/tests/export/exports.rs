@@ -257,6 +257,38 @@ fn hundreds_of_overlapping_sends_lie_on_lanes_of_their_connection() {
 }
 
 #[test]
+fn a_copied_packet_is_a_slice_of_its_stages() {
+    let at = |ns| Some(Instant::from_nanos(ns));
+    let stages = record::CopyStages {
+        driver_rx: at(1_000),
+        tcp_rx: at(1_500),
+        ready: at(1_600),
+        read: at(9_000),
+        ..record::CopyStages::default()
+    };
+    let arrived = record::PacketCopy {
+        at: Instant::from_nanos(1_450),
+        id: 7,
+        direction: record::Direction::Received,
+        thread: Some(12),
+        payload: 50,
+        flags: record::TcpFlags(0x18),
+        stages,
+        ..<record::PacketCopy as record::table::Record>::blank()
+    };
+    let sent = record::PacketCopy { direction: record::Direction::Sent, ..arrived.clone() };
+    let slices = slices(&perfetto(&[arrived.into(), sent.into()]));
+    let seen: Vec<_> = slices.iter().map(|s| (s.name.as_str(), s.from, s.to)).collect();
+    let legs = [("softirq", 1_000, 1_500), ("socket", 1_500, 1_600), ("wakeup", 1_600, 9_000)];
+    assert!(legs.iter().all(|leg| seen.contains(leg)), "{seen:?}");
+    assert!(seen.contains(&("← AP 50 B", 1_000, 9_000)), "{seen:?}");
+    // The stages of a stream are those of its sends.
+    assert!(seen.contains(&("→ AP 50 B", 1_450, 1_450)), "{seen:?}");
+    let whole = slices.iter().find(|s| s.name == "← AP 50 B").unwrap();
+    assert_eq!((&*whole.arguments["packet"], &*whole.arguments["thread"]), ("7", "12"));
+}
+
+#[test]
 fn the_clocks_are_related_once_at_the_start() {
     let trace = perfetto(&[]);
     let snapshot = trace.packet[0].clock_snapshot.clone().unwrap();
