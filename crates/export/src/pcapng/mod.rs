@@ -49,6 +49,8 @@ pub struct Pcapng<P: Places> {
     described: Vec<Described>,
     /// When each process began that is described.
     processes: HashMap<u32, Option<Instant<Realtime>>>,
+    /// A packet whose arrival on this host comes next.
+    arrives: Option<Box<PacketCopy>>,
     written: u64,
     /// Packets that were missed, by the files that have ended.
     missed: u64,
@@ -86,6 +88,7 @@ impl<P: Places> Pcapng<P> {
             interfaces: HashMap::new(),
             described: Vec::new(),
             processes: HashMap::new(),
+            arrives: None,
             written: 0,
             missed: 0,
             payload,
@@ -93,10 +96,9 @@ impl<P: Places> Pcapng<P> {
         })
     }
 
-    /// Writes a packet, into the next file where this one is full.
-    fn packet(&mut self, copy: &PacketCopy) -> Result<(), SinkError> {
-        // It is there already, with its receiver.
-        if copy.is_arrival || self.is_over() {
+    /// Writes a packet that arrived at these times, into the next file where this one is full.
+    fn packet(&mut self, copy: &PacketCopy, arrived: &CopyStages) -> Result<(), SinkError> {
+        if self.is_over() {
             return Ok(());
         }
         let lasted = self.first.and_then(|first| copy.at.since(first).ok()).unwrap_or(Nanos::ZERO);
@@ -105,7 +107,7 @@ impl<P: Places> Pcapng<P> {
         }
         self.first = self.first.or(Some(copy.at));
         self.in_file += 1;
-        self.write(copy).map_err(|error| failed(&self.name, error))
+        self.write(copy, arrived).map_err(|error| failed(&self.name, error))
     }
 
     /// Ends the file, and begins the next one: what describes comes again there.
@@ -135,16 +137,16 @@ impl<P: Places> Pcapng<P> {
         flushed.map_err(|error| failed(&self.name, error))
     }
 
-    fn write(&mut self, copy: &PacketCopy) -> Result<(), WriteError> {
+    fn write(&mut self, copy: &PacketCopy, arrived: &CopyStages) -> Result<(), WriteError> {
         let interface = self.interface(&copy.interface)?;
         self.process(copy.owner, copy.owner_since)?;
         if let Some(receiver) = &copy.receiver {
             self.process(receiver.owner, receiver.owner_since)?;
         }
         let context = self.context(copy);
-        let comment = words::comment(&context, copy);
+        let comment = words::comment(&context, copy, arrived);
         let mut option = context.value();
-        self.arrival(&copy.stages, &mut option);
+        self.arrival(arrived, &mut option);
         let at = Instant::from_nanos(self.clock.realtime_ns(copy.at.as_nanos()));
         self.written += 1;
         let mut frame = Frame::new(self.written, at, LinkType::RAW, &copy.bytes);
@@ -260,7 +262,16 @@ fn failed(name: &str, error: WriteError) -> SinkError {
 impl<P: Places> Sink for Pcapng<P> {
     fn event(&mut self, event: &Event) -> Result<(), SinkError> {
         match event {
-            Event::Copy(copy) => self.packet(copy),
+            // It is written once, with what the arrival says, which comes next.
+            Event::Copy(copy) if copy.receiver.is_some() => {
+                self.arrives = Some(copy.clone());
+                Ok(())
+            }
+            Event::Copy(arrival) if arrival.is_arrival => match self.arrives.take() {
+                Some(copy) => self.packet(&copy, &arrival.stages),
+                None => Ok(()),
+            },
+            Event::Copy(copy) => self.packet(copy, &copy.stages),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! What a file says to people.
 
-use record::{Again, CopyInterface, Direction, Instant, KnownBy, Monotonic, PacketCopy, WaitReason};
+use record::{Again, CopyInterface, CopyStages, Instant, KnownBy, Monotonic, PacketCopy, WaitReason};
 use wire::capture::context::{CarriedSend, Context};
 
 /// The name of an interface, with its network namespace where that is another than the tracer's.
@@ -18,7 +18,7 @@ pub(super) fn interface(of: &CopyInterface) -> String {
 
 /// A packet in one line: `curl[1234] (connected) | send 3, 512 bytes: tcp 40.1 ms (Nagle's
 /// algorithm), qdisc 3.10 µs, network 20.2 ms`.
-pub(super) fn comment(of: &Context, copy: &PacketCopy) -> String {
+pub(super) fn comment(of: &Context, copy: &PacketCopy, arrived: &CopyStages) -> String {
     let mut parts = vec![owner(&copy.owner.comm.to_string(), copy.owner.pid, copy.known_by)];
     if let Some(unit) = &of.place.unit {
         parts.push(format!("unit {unit}"));
@@ -36,7 +36,7 @@ pub(super) fn comment(of: &Context, copy: &PacketCopy) -> String {
     if let Some(send) = &of.send {
         parts.push(sent(send, if copy.is_tcp() { "tcp" } else { "udp" }));
     }
-    if let Some(arrival) = arrived(copy) {
+    if let Some(arrival) = arrival(arrived) {
         parts.push(arrival);
     }
     if let Some((segments, each)) = of.segments {
@@ -66,11 +66,7 @@ fn reason(again: Again) -> &'static str {
 
 /// `arrival: softirq 3.10 µs, socket 800 ns, wakeup 20.1 µs`, of a packet that was received: the
 /// legs whose stages are known.
-fn arrived(copy: &PacketCopy) -> Option<String> {
-    if copy.direction == Direction::Sent {
-        return None;
-    }
-    let stages = &copy.stages;
+fn arrival(stages: &CopyStages) -> Option<String> {
     let leg = |name: &str, from: Option<Instant<Monotonic>>, to: Option<Instant<Monotonic>>| {
         let took = to?.since(from?).ok()?;
         Some(format!("{name} {}", quantity::time_to(took.0 as f64, 3)))

@@ -324,6 +324,15 @@ fn a_packet_that_arrives_waits_to_be_read() {
     assert_eq!((rows[2].0, rows[3]), (200, (300, None, None)));
     let comment = &seen(&file)[1].comment;
     assert!(comment.ends_with(" | arrival: softirq 1.00 µs, socket 200 ns, wakeup 3.80 µs"), "{comment}");
+    // On the loopback interface the one packet of the file says both.
+    let on_loopback = |copy: PacketCopy| PacketCopy { interface: interface("lo", 1), ..copy };
+    let leaves = PacketCopy { socket: ConnectionId(2), ..on_loopback(copy(MS + 1_000, Direction::Sent, 300, 10)) };
+    let arrives = PacketCopy { socket: ConnectionId(1), direction: Direction::Received, ..leaves.clone() };
+    take(&mut sink, [leaves.into(), arrives.into(), receive(300, 10, 7_000)]);
+    sink.pass_on(Packets::finish);
+    let comment = &seen(&file)[4].comment;
+    let says = " | arrival: softirq 1.00 µs, socket 200 ns, wakeup 5.80 µs | to curl[4001] (connected)";
+    assert!(comment.ends_with(says), "{comment}");
     // The stages as an item of the option: code 12, 32 bytes.
     let item = [12u8, 0, 32, 0].into_iter().chain((MS).to_le_bytes()).collect::<Vec<_>>();
     let bytes = file.0.lock().unwrap().clone();
