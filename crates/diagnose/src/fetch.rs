@@ -4,7 +4,7 @@
 //! by the time of its next packet, and to wait for one line of it after the other takes longer than
 //! to follow the packet.
 
-/// Fetches memory into the nearest cache without waiting for it. Processors have an instruction for
+/// Fetches memory into the nearest cache without waiting for it. CPUs have an instruction for
 /// that, which this crate cannot name, as it has no unsafe code.
 pub trait Fetch: Copy {
     /// Fetches the line of the cache that an address lies in, if there is one: nothing else is to

@@ -346,3 +346,29 @@ fn lost_segments() {
     assert!(sends[0].retransmissions > 0, "{:?}", sends[0]);
     some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(50));
 }
+
+#[test]
+fn the_silence_before_a_timeout() {
+    tier::needs!(Need::Root, BTF);
+    let (mut client, server) = pair();
+    let mut trace = start(&server);
+    lose_everything(&server, true);
+    // More than the initial window: the rest waits until the first timeout, after 200 ms, repairs.
+    let mut written = 0;
+    for round in 0..40 {
+        let bytes = if round < 10 { 1_000 } else { 40_000 };
+        client.write_all(&vec![0; bytes]).unwrap();
+        written += bytes;
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    lose_everything(&server, false);
+    let reader = traffic::drain(server);
+    trace.until_bytes(written);
+    drop(client);
+    reader.join().unwrap();
+    let sends = traffic::sends(&trace.finish().0);
+    some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(150));
+    let by_window = |send: &Send| send.wait.map(|waits| waits.time(WaitReason::CongestionWindow));
+    let longest = sends.iter().filter_map(by_window).max();
+    assert!(longest < Some(Nanos::from_millis(60)), "{longest:?}");
+}
