@@ -271,7 +271,7 @@ static __noinline void drained(struct queue *queue, const struct tcp_sock *tp, _
 /* The retransmission timer has run out: tcp_write_timeout() (net/ipv4/tcp_timer.c). Nothing has
  * been acknowledged for as long, since what was under way is lost, and that has held whatever waits
  * since the last event, but for a round trip: so long every ACK takes. */
-static __always_inline void timed_out(struct queue *queue, const struct tcp_sock *tp, __u64 now)
+static __noinline void timed_out(struct queue *queue, const struct tcp_sock *tp, __u64 now)
 {
 	__u64 from;
 
