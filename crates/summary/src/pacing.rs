@@ -2,6 +2,8 @@
 
 use record::{Nanos, Send, WaitReason};
 
+use crate::sends::held;
+
 /// A share of the paced time that decides.
 const MOST: f64 = 0.5;
 
@@ -60,8 +62,7 @@ pub enum RateSetBy {
 
 impl PacingFigures {
     pub(crate) fn add(&mut self, send: &Send) {
-        let by_pacing = |waits: record::Waits| waits.time(WaitReason::Pacing);
-        let time: Nanos = [send.wait, send.buffer].into_iter().flatten().map(by_pacing).sum();
+        let time = held(send, WaitReason::Pacing);
         if time == Nanos::ZERO {
             return;
         }

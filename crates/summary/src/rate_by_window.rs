@@ -3,6 +3,8 @@
 
 use record::{Congestion, Nanos, Send, WaitReason};
 
+use crate::sends::held;
+
 /// Fewer sends than this tell no line from noise.
 const FEWEST: u64 = 16;
 
@@ -33,8 +35,7 @@ pub(crate) struct RateByWindow {
 
 impl RateByWindow {
     pub(crate) fn add(&mut self, send: &Send) {
-        let held: Nanos =
-            [send.wait, send.buffer].into_iter().flatten().map(|waits| waits.time(WaitReason::CongestionWindow)).sum();
+        let held = held(send, WaitReason::CongestionWindow);
         if held == Nanos::ZERO {
             return;
         }
@@ -60,7 +61,7 @@ impl RateByWindow {
 
     /// Whether the rate stays as it is whatever the window: not even with the slope's doubt (twice
     /// its standard error) does the rate follow.
-    fn stays(&self) -> bool {
+    pub(crate) fn stays(&self) -> bool {
         if self.sends < FEWEST {
             return false;
         }

@@ -355,6 +355,11 @@ impl SendFigures {
     }
 }
 
+/// How long a reason held a send, in TCP and before it was written together.
+pub(crate) fn held(send: &Send, reason: WaitReason) -> Nanos {
+    [send.wait, send.buffer].into_iter().flatten().map(|waits| waits.time(reason)).sum()
+}
+
 /// Counts a wait with each of its reasons; one without any time was sent at once.
 pub(crate) fn count(stats: &mut [WaitStats; WaitReason::ALL.len()], waits: &Waits) {
     let chief = waits.reason();

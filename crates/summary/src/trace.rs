@@ -58,7 +58,7 @@ pub struct ConnectionSummary {
 impl ConnectionSummary {
     /// Whether its rate was the same with any congestion window: the path sets it.
     pub fn has_one_rate(&self) -> bool {
-        RateByWindow::steady([self.rate_by_window].into_iter()).is_some()
+        self.rate_by_window.stays()
     }
 
     /// How much of each has passed since the send before this one, or since the connection was

@@ -1,6 +1,8 @@
 //! Why a congestion window is small, as far as its own history tells.
 
-use record::{Congestion, Instant, Monotonic, Nanos, Send, WaitReason};
+use record::{Congestion, Instant, Monotonic, Send, WaitReason};
+
+use crate::sends::held;
 
 /// TCP's threshold while it knows of no loss (`TCP_INFINITE_SSTHRESH`, `include/net/tcp.h`).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
@@ -70,9 +72,7 @@ impl WindowFigures {
     /// Adds a send of a connection with this history; `is_found`: it was there before the trace.
     pub(crate) fn add(&mut self, history: &mut WindowHistory, send: &Send, is_found: bool) {
         let why = history.next(send, is_found);
-        let held: Nanos =
-            [send.wait, send.buffer].into_iter().flatten().map(|waits| waits.time(WaitReason::CongestionWindow)).sum();
-        let held = u128::from(held.0);
+        let held = u128::from(held(send, WaitReason::CongestionWindow).0);
         self.all += held;
         match why {
             Some(SmallWindow::Beginning) => self.beginning += held,
@@ -94,7 +94,7 @@ impl WindowFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::{SenderState, Stamps, Waits};
+    use record::{Nanos, SenderState, Stamps, Waits};
 
     const MS: u64 = 1_000_000;
 

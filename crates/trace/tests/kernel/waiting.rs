@@ -322,27 +322,32 @@ fn lose_everything(socket: &std::net::TcpStream, lose: bool) {
     assert_eq!(done, 0);
 }
 
-#[test]
-fn lost_segments() {
-    tier::needs!(Need::Root, BTF);
+/// Sends of more than the initial window, ten packets, into a path that loses all of it for so
+/// long after the last write: the rest waits until the first of them is repaired.
+fn lost_for(time: Duration) -> Vec<Send> {
     let (mut client, server) = pair();
     let mut trace = start(&server);
     lose_everything(&server, true);
-    // The initial window is ten packets; the rest waits until the first of them is repaired, which
-    // the second timeout does.
     let mut written = 0;
     for round in 0..40 {
         let bytes = if round < 10 { 1_000 } else { 40_000 };
         client.write_all(&vec![0; bytes]).unwrap();
         written += bytes;
     }
-    std::thread::sleep(Duration::from_millis(450));
+    std::thread::sleep(time);
     lose_everything(&server, false);
     let reader = traffic::drain(server);
     trace.until_bytes(written);
     drop(client);
     reader.join().unwrap();
-    let sends = traffic::sends(&trace.finish().0);
+    traffic::sends(&trace.finish().0)
+}
+
+#[test]
+fn lost_segments() {
+    tier::needs!(Need::Root, BTF);
+    // The second timeout repairs.
+    let sends = lost_for(Duration::from_millis(450));
     assert!(sends[0].retransmissions > 0, "{:?}", sends[0]);
     some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(50));
 }
@@ -350,23 +355,8 @@ fn lost_segments() {
 #[test]
 fn the_silence_before_a_timeout() {
     tier::needs!(Need::Root, BTF);
-    let (mut client, server) = pair();
-    let mut trace = start(&server);
-    lose_everything(&server, true);
-    // More than the initial window: the rest waits until the first timeout, after 200 ms, repairs.
-    let mut written = 0;
-    for round in 0..40 {
-        let bytes = if round < 10 { 1_000 } else { 40_000 };
-        client.write_all(&vec![0; bytes]).unwrap();
-        written += bytes;
-    }
-    std::thread::sleep(Duration::from_millis(100));
-    lose_everything(&server, false);
-    let reader = traffic::drain(server);
-    trace.until_bytes(written);
-    drop(client);
-    reader.join().unwrap();
-    let sends = traffic::sends(&trace.finish().0);
+    // The first timeout does, after 200 ms.
+    let sends = lost_for(Duration::from_millis(100));
     some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(150));
     let by_window = |send: &Send| send.wait.map(|waits| waits.time(WaitReason::CongestionWindow));
     let longest = sends.iter().filter_map(by_window).max();
