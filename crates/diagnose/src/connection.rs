@@ -442,26 +442,24 @@ impl Connection {
     fn gather_after_own(&mut self, way: Way, s: &Segment, lag: u64, (full, waited): (bool, u64)) {
         let h = &mut self.halves[way];
         let now = s.at.as_nanos();
-        let (una, una_at) = (h.space.una(), h.una_at);
-        h.anomalies.gather().note_acknowledged(una, una_at);
-        let after = now.saturating_sub(una_at);
+        let (una, end) = (h.space.una(), h.space.next());
+        let after = now.saturating_sub(h.una_at);
         let prompt = lag + lag / 8 + KERNEL;
         if full && waited >= PROMPT {
             let (level, prompted) = (h.in_flight().saturating_sub(s.payload), h.rounds.is_prompted());
-            let (here, peak) = ((now, h.space.next()), h.rounds.recent_peak());
-            h.anomalies.refill().take(here, (level, peak), prompted, waited);
+            h.anomalies.refill().take((now, end), (level, h.rounds.recent_peak()), prompted, waited);
         }
+        let gathering = h.anomalies.gather();
+        gathering.note_acknowledged(una, h.una_at);
         if full {
-            let known = if after > prompt { h.space.una() } else { 0 };
-            return h.anomalies.gather().take_full(waited, known);
+            return gathering.take_full(waited, if after > prompt { una } else { 0 });
         }
         // All that is out beside it are full segments: the last part-filled one is acknowledged.
         let beside = h.space.out().saturating_sub(s.payload.into());
         let only_full = beside.is_multiple_of(h.sizes.full().max(1).into());
-        let after_last = now.saturating_sub(h.anomalies.gather().acknowledged_at());
+        let after_last = now.saturating_sub(gathering.acknowledged_at());
         let prompted = only_full && [after, after_last].iter().any(|after| (lag - lag / 8..=prompt).contains(after));
-        let end = h.space.next();
-        h.anomalies.gather().take_part_filled((s.payload, end), waited, prompted);
+        gathering.take_part_filled((s.payload, end), waited, prompted);
     }
 
     /// What limits direction `of` from this packet on.
