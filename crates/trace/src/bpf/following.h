@@ -233,7 +233,7 @@ static __always_inline void on_callback(struct bpf_sock_ops *skops, __u32 op, st
 		queue->epoch++;
 		/* Before sends that have left are given their waits. */
 		if (op == BPF_SOCK_OPS_RTO_CB)
-			timed_out(queue, tp, now);
+			timed_out(queue, at, tp, now);
 		if (op == BPF_SOCK_OPS_RTT_CB)
 			queue->progress = now;
 		if (STAMPS) {

@@ -268,15 +268,68 @@ static __noinline void drained(struct queue *queue, const struct tcp_sock *tp, _
 	queue->paced_until = 0;
 }
 
-/* The retransmission timer has run out: tcp_write_timeout() (net/ipv4/tcp_timer.c). Nothing has
- * been acknowledged for as long, since what was under way is lost, and that has held whatever waits
- * since the last event, but for a round trip: so long every ACK takes. */
-static __noinline void timed_out(struct queue *queue, const struct tcp_sock *tp, __u64 now)
-{
+/* A time without an ACK, in which a program went on writing, until its last write. */
+struct silence {
 	__u64 from;
+	__u64 to;
+	__u32 number;
+	__u32 at;
+	__u32 reason;
+};
+
+/* The next send that waits: what it has of the silence moves from what held the queue to
+ * retransmission. Its clocks are those of its beginning, so what is added there is taken away of
+ * the wait. */
+static long waits_in_silence(__u32 i, void *context)
+{
+	struct silence *silence = context;
+	struct queue *queue = queue_at(silence->number);
+	__u64 reason = silence->reason, from;
+	__u32 had, moved;
+	struct slot *slot;
+
+	/* In one register, whose bounds an older verifier follows. */
+	barrier_var(reason);
+	if (!queue || reason >= CLOCKS || (__s32)(silence->at - queue->tail) >= 0)
+		return 1;
+	slot = slot_at(queue, silence->at);
+	silence->at++;
+	if (!slot || slot->record.sched)
+		return 0;
+	from = slot->record.send > silence->from ? slot->record.send : silence->from;
+	if (from >= silence->to)
+		return 0;
+	moved = ticks(from, silence->to);
+	had = queue->clocks[reason] - slot->record.waits[reason];
+	if (moved > had)
+		moved = had;
+	slot->record.waits[reason] += moved;
+	slot->record.waits[REASON_RETRANSMISSION] -= moved;
+	return 0;
+}
+
+/* The retransmission timer has run out: tcp_write_timeout() (net/ipv4/tcp_timer.c). Nothing has
+ * been acknowledged for as long, since what was under way is lost, and that has held whatever
+ * waits, but for a round trip: so long every ACK takes. */
+static __noinline void timed_out(struct queue *queue, __u32 number, const struct tcp_sock *tp, __u64 now)
+{
+	const struct slot *oldest = slot_at(queue, queue->head);
+	__u64 round_trip = (__u64)(tp->srtt_us >> 3) * 1000, from;
+	struct silence silence;
 
 	drained(queue, tp, now);
-	from = queue->since + (__u64)(tp->srtt_us >> 3) * 1000;
+	/* The last ACK came a round trip after `progress` at the latest. */
+	silence.from = queue->progress;
+	if (oldest && silence.from < oldest->record.send)
+		silence.from = oldest->record.send;
+	silence.from += 2 * round_trip;
+	silence.to = queue->since;
+	silence.number = number;
+	silence.at = queue->sched_next;
+	silence.reason = queue->blocked;
+	if (oldest && silence.from < silence.to && silence.reason != REASON_SENT_AT_ONCE && silence.reason < CLOCKS)
+		bpf_loop(config.slots, waits_in_silence, &silence, 0);
+	from = queue->since + round_trip;
 	if (from >= now)
 		return;
 	if (queue->blocked == REASON_CONGESTION_WINDOW)

@@ -323,9 +323,12 @@ fn lose_everything(socket: &std::net::TcpStream, lose: bool) {
 }
 
 /// Sends of more than the initial window, ten packets, into a path that loses all of it for so
-/// long after the last write: the rest waits until the first of them is repaired.
-fn lost_for(time: Duration) -> Vec<Send> {
+/// long after the last write: the rest waits until the first of them is repaired. In that time
+/// little ones are written, one less than `parts`, as far from one another.
+fn lost_for(time: Duration, parts: u32) -> Vec<Send> {
     let (mut client, server) = pair();
+    // Nothing is acknowledged meanwhile, so there has to be room for all of it.
+    set(&client, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 8 << 20);
     let mut trace = start(&server);
     lose_everything(&server, true);
     let mut written = 0;
@@ -334,7 +337,13 @@ fn lost_for(time: Duration) -> Vec<Send> {
         client.write_all(&vec![0; bytes]).unwrap();
         written += bytes;
     }
-    std::thread::sleep(time);
+    for part in 1..=parts {
+        std::thread::sleep(time / parts);
+        if part < parts {
+            client.write_all(&[0; 100]).unwrap();
+            written += 100;
+        }
+    }
     lose_everything(&server, false);
     let reader = traffic::drain(server);
     trace.until_bytes(written);
@@ -347,7 +356,7 @@ fn lost_for(time: Duration) -> Vec<Send> {
 fn lost_segments() {
     tier::needs!(Need::Root, BTF);
     // The second timeout repairs.
-    let sends = lost_for(Duration::from_millis(450));
+    let sends = lost_for(Duration::from_millis(450), 1);
     assert!(sends[0].retransmissions > 0, "{:?}", sends[0]);
     some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(50));
 }
@@ -356,9 +365,21 @@ fn lost_segments() {
 fn the_silence_before_a_timeout() {
     tier::needs!(Need::Root, BTF);
     // The first timeout does, after 200 ms.
-    let sends = lost_for(Duration::from_millis(100));
+    let sends = lost_for(Duration::from_millis(100), 1);
     some_waited(&sends, WaitReason::Retransmission, Nanos::from_millis(150));
     let by_window = |send: &Send| send.wait.map(|waits| waits.time(WaitReason::CongestionWindow));
     let longest = sends.iter().filter_map(by_window).max();
     assert!(longest < Some(Nanos::from_millis(60)), "{longest:?}");
+}
+
+#[test]
+fn the_silence_before_a_timeout_in_which_a_program_writes_on() {
+    tier::needs!(Need::Root, BTF);
+    let sends = lost_for(Duration::from_millis(180), 9);
+    let by = |send: &Send, reason| send.wait.map_or(Nanos::ZERO, |waits| waits.time(reason));
+    // All before the first timeout, and what was written in the silence as much of it as it saw.
+    for (place, least) in [(39, 150), (41, 100), (44, 50)] {
+        let [lost, window] = [WaitReason::Retransmission, WaitReason::CongestionWindow].map(|r| by(&sends[place], r));
+        assert!(lost >= Nanos::from_millis(least) && window < Nanos::from_millis(60), "{place}: {:?}", sends[place]);
+    }
 }
