@@ -376,7 +376,21 @@ impl TraceSummary {
     pub fn paced_rate_set_by(&self) -> RateSetBy {
         let each = self.connections.values().map(|c| &c.sends.pacing);
         let steady = PacingFigures::are_steady(each.chain([&self.others.sends.pacing]));
-        self.total.pacing.set_by(self.window_full(), self.buffer_limited(), steady)
+        match self.total.pacing.set_by(self.window_full(), self.buffer_limited(), steady) {
+            // Where so much is lost, a rate by which nothing queues may be below the path's (BBR
+            // takes a fifth for a policer: `bbr_lt_loss_thresh` in `net/ipv4/tcp_bbr.c`).
+            RateSetBy::NotKnown if self.loses_much() => RateSetBy::Changing,
+            set_by => set_by,
+        }
+    }
+
+    /// Whether a tenth of what was written was retransmitted, or more, by the kernel's own counts.
+    fn loses_much(&self) -> bool {
+        const MUCH: u64 = 10;
+        let totals = || self.connections.values().filter_map(|c| c.totals);
+        let written: u64 = totals().map(|t| t.bytes_written).sum();
+        let again: u64 = totals().map(|t| u64::from(t.segments_retransmitted)).sum();
+        again > 0 && again.saturating_mul(self.total.pacing.segment().into()) >= written / MUCH
     }
 
     /// Segments that were retransmitted: by the kernel's own count where it was read, else those

@@ -1,11 +1,11 @@
 //! Why a congestion window is small, as far as its own history tells.
 
-use record::{Congestion, Instant, Monotonic, Send, WaitReason};
+use record::{Congestion, Instant, Monotonic, Nanos, Send, WaitReason};
 
 use crate::sends::held;
 
 /// TCP's threshold while it knows of no loss (`TCP_INFINITE_SSTHRESH`, `include/net/tcp.h`).
-const NO_THRESHOLD: u32 = 0x7fff_ffff;
+pub(crate) const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// The congestion window with which connections begin (RFC 6928), segments.
 const INITIAL: u32 = 10;
@@ -44,6 +44,9 @@ impl WindowHistory {
             && state.congestion == Congestion::Open
             && state.cwnd <= INITIAL.max(self.last / 2)
             && state.cwnd < self.last
+            // tcp_cwnd_restart() (net/ipv4/tcp_output.c) sets the threshold to three quarters of
+            // what the window was; after a loss it is the window itself.
+            && state.cwnd < state.ssthresh
         {
             self.before_idle = Some(self.last);
         }
@@ -55,7 +58,9 @@ impl WindowHistory {
         if self.before_idle.is_some() {
             Some(SmallWindow::AfterIdle)
         } else {
-            (!is_found && state.ssthresh >= NO_THRESHOLD).then_some(SmallWindow::Beginning)
+            // What waited for a repair has lost the window that it was made with.
+            let is_repaired = send.wait.is_some_and(|wait| wait.time(WaitReason::Retransmission) > Nanos::ZERO);
+            (!is_found && !is_repaired && state.ssthresh >= NO_THRESHOLD).then_some(SmallWindow::Beginning)
         }
     }
 }
@@ -94,7 +99,7 @@ impl WindowFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::{Nanos, SenderState, Stamps, Waits};
+    use record::{SenderState, Stamps, Waits};
 
     const MS: u64 = 1_000_000;
 
@@ -122,6 +127,9 @@ mod tests {
         // What was before the trace is not known; and a loss set this one.
         assert_eq!(why(&young, true), None);
         assert_eq!(why(&[send(0, 10, 12), send(20, 12, 12)], false), None);
+        let mut repaired = young[0];
+        repaired.wait.as_mut().unwrap().set(WaitReason::Retransmission, Nanos(MS));
+        assert_eq!(why(&[repaired], false), None);
     }
 
     #[test]
@@ -133,5 +141,6 @@ mod tests {
         let mut lost = paused;
         lost[1].state.congestion = Congestion::Loss;
         assert_eq!(why(&lost, true), None);
+        assert_eq!(why(&[send(0, 80, 70), send(1_000, 10, 10), send(1_020, 11, 10)], true), None);
     }
 }

@@ -55,8 +55,8 @@ pub(crate) fn advice(summary: &TraceSummary, blocked: bool) -> Option<Text> {
             // What requests took is said of them.
             true if !summary.requests().is_empty() => return None,
             true if total.leg(Leg::Network).times.n() < SEVERAL => Text::from(
-                "these sends took a round trip each, and so few do not show whether that is the distance to the peer, which no setting shortens, \
-                 or a queue that was there all the time. How long the peer's program takes to answer is not in it: ",
+                "these sends took a round trip each, which no setting of this host shortens: it is the distance to the peer, or others' data that \
+                 stood in a queue all the time; so few sends do not show which. How long the peer's program takes to answer is not in it: ",
             )
             .and(code("--requests"))
             .and(" shows that, and how many round trips a request needs."),
@@ -272,7 +272,7 @@ fn paced(summary: &TraceSummary) -> Text {
         ))
         .and(beside(summary)),
         RateSetBy::Changing => Text::from(format!(
-            "TCP paces these sends at the rate at which data arrived before, which went up and down: {} retransmitted. Whether losses or others' \
+            "TCP paces these sends at the rate at which data arrived before, which may be less than the path carries: {} retransmitted. Whether losses or others' \
              traffic mislead the congestion control, or the path changes, what sets it cannot be seen from here. ",
             match summary.retransmissions() {
                 0 => "nothing was".to_owned(),
@@ -542,7 +542,8 @@ mod tests {
         assert!(of(&[20; 12]).starts_with("that is the distance"));
         let few = of(&[20; 2]);
         assert!(
-            few.contains("or a queue that was there all the time") && !few.contains("that is the distance."),
+            few.contains("or others' data that stood in a queue all the time")
+                && !few.contains("that is the distance."),
             "{few}"
         );
         // Nine tenths are near the least, and one has most of the time.

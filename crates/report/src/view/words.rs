@@ -352,12 +352,13 @@ fn buffer(total: &SendFigures) -> Option<String> {
         .iter()
         .take(3)
         .map(|(reason, stats)| {
-            let what = match reason {
-                WaitReason::SendBuffer if total.buffer_full_while_slower(*reason) => {
-                    "nothing else, while round trips took longer than at rest".to_owned()
+            let what = match (reason, total.buffer_full_while_slower(*reason)) {
+                (WaitReason::SendBuffer, true) => "nothing else, while round trips took longer than at rest".to_owned(),
+                (WaitReason::SendBuffer, false) => "nothing else, so the buffer is too small for the path".to_owned(),
+                (WaitReason::ReceiveWindow | WaitReason::Retransmission, true) => {
+                    format!("{} while round trips took longer than at rest", called(*reason))
                 }
-                WaitReason::SendBuffer => "nothing else, so the buffer is too small for the path".to_owned(),
-                reason => called(*reason),
+                (reason, _) => called(*reason),
             };
             format!("{what} {}", percent(stats.time.0.into(), time))
         })
