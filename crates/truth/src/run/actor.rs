@@ -19,6 +19,8 @@ pub(crate) enum Doing {
     Write,
     /// In `read`, asleep until something comes.
     Read,
+    /// The same, to the end of what the peer sends.
+    ReadOut,
     /// Something else.
     Think,
 }
@@ -33,7 +35,7 @@ pub(crate) struct Span {
 
 /// Calls that follow each other so closely are one.
 const TOGETHER: u64 = 100_000;
-/// How long a call waits before it looks at the deadline.
+/// How long a read waits before it looks at the deadline, and a write that began shortly before it.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(super) struct Actor<'a> {
@@ -49,7 +51,6 @@ struct Over;
 impl<'a> Actor<'a> {
     pub(super) fn new(socket: &'a Socket, deadline: Instant) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         Self { socket, deadline, spans: Vec::new(), buffer: vec![0; 1 << 20] }
     }
 
@@ -62,7 +63,7 @@ impl<'a> Actor<'a> {
             // What is on its way when the time is over need not be waited for at length.
             self.deadline = self.deadline.max(Instant::now() + Duration::from_millis(300));
         }
-        while self.call(Doing::Read, |s| (&*s.socket).read(&mut s.buffer)).is_ok() {}
+        while self.call(Doing::ReadOut, |s| (&*s.socket).read(&mut s.buffer)).is_ok() {}
         self.spans
     }
 
@@ -75,6 +76,9 @@ impl<'a> Actor<'a> {
             Act::Write { bytes, piece, pause_us } => self.pieces(*bytes, *piece, *pause_us, |s, size| {
                 let mut left = size;
                 while left > 0 {
+                    // A program sleeps in `write` for as long as there is no room.
+                    let time = s.deadline.saturating_duration_since(Instant::now());
+                    _ = s.socket.set_write_timeout(Some(time.max(PATIENCE)));
                     left -= s.call(Doing::Write, |s| (&*s.socket).write(&s.buffer[..left]))?;
                 }
                 Ok(size)
@@ -125,6 +129,7 @@ impl<'a> Actor<'a> {
         let done = loop {
             match call(self) {
                 Ok(0) => break Err(Over),
+                Ok(_) if doing == Doing::Write && Instant::now() >= self.deadline => break Err(Over),
                 Ok(n) => break Ok(n),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     if Instant::now() >= self.deadline {

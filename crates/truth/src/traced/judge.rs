@@ -27,7 +27,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// Above its round trip by a quarter and so much, ns, the network leg is no distance.
-const NEAR: u64 = 2_000_000;
+pub(super) const NEAR: u64 = 2_000_000;
 /// A remedy for less than this share of a connection's time, and of that of its sends, helps
 /// nobody.
 const HELPS: f64 = 0.1;
@@ -55,9 +55,13 @@ fn sum(of: &Causes, causes: &[Cause]) -> f64 {
     causes.iter().filter_map(|cause| of.get(cause)).sum::<u64>() as f64
 }
 
-/// The largest of them, an application that has nothing to send apart.
-fn most(of: &Causes) -> f64 {
-    GROUPS[1..].iter().map(|group| sum(of, group)).fold(0.0, f64::max)
+/// The largest of them but for those that are named, an application that has nothing to send
+/// apart.
+fn most_beside(of: &Causes, named: &[Cause]) -> f64 {
+    let rest = |group: &[Cause]| -> u64 {
+        group.iter().filter(|cause| !named.contains(cause)).filter_map(|c| of.get(c)).sum()
+    };
+    GROUPS[1..].iter().map(|group| rest(group)).max().unwrap_or(0) as f64
 }
 
 /// The largest cause; an application that has nothing to send, or a handshake, only where nothing
@@ -79,7 +83,9 @@ impl Facts<'_> {
         let sends = self.sends.as_ref();
         match claim {
             Claim::Causes(of) => self.part(of.whole),
-            Claim::Distance | Claim::LossesOnTheWay => sends.map(|s| s.under_way.clone()).unwrap_or_default(),
+            Claim::Distance | Claim::RoundTrip | Claim::LossesOnTheWay => {
+                sends.map(|s| s.under_way.clone()).unwrap_or_default()
+            }
             Claim::Legs(..) => sends.map_or_else(Causes::new, |s| {
                 let mut all = s.in_tcp.clone();
                 s.under_way.iter().for_each(|(cause, time)| *all.entry(*cause).or_insert(0) += time);
@@ -118,9 +124,18 @@ impl Facts<'_> {
                 Some(_) => Outcome::Wrong,
             },
             Claim::Distance => self.sends.as_ref().map_or(Outcome::NotJudged, |s| self.distance(s)),
+            Claim::RoundTrip => {
+                let open = sum(&time, &[Cause::Application, Cause::Handshake]);
+                let is_open = right(open >= whole(&time) as f64 / 2.0);
+                self.sends.as_ref().map_or(is_open.clone(), |s| match self.distance(s) {
+                    Outcome::Right => Outcome::Right,
+                    _ => is_open,
+                })
+            }
             // What makes a flight longer is a queue, or a repair.
             Claim::LossesOnTheWay => {
-                let [losses, queue] = [&[Cause::Loss, Cause::PathRateLosing][..], GROUPS[7]].map(|of| sum(&time, of));
+                let [losses, queue] = [[Cause::Loss, Cause::PathRateLosing], [Cause::PathRate, Cause::AckPathRate]]
+                    .map(|of| sum(&time, &of));
                 right(losses > 0.0 && losses >= NEARLY * queue)
             }
             Claim::ReadsLate => right(self.thinks() >= THINKS),
@@ -138,7 +153,7 @@ impl Facts<'_> {
         // What is repaired behind a path that is in use may be called either.
         let either = if of.causes.contains(&Cause::PathRateLosing) { sum(time, &[Cause::PathRateLosing]) } else { 0.0 };
         let program = if of.causes.contains(&Cause::Application) { 0.0 } else { sum(time, &[Cause::Application]) };
-        let rest = most(time);
+        let rest = most_beside(time, of.causes);
         if named == 0.0 || named < NEARLY * rest {
             return Outcome::Wrong;
         }
@@ -176,6 +191,7 @@ impl Facts<'_> {
             Share::Peer => of.peer,
             Share::Limited => of.limited,
             Share::Way => of.way,
+            Share::Queue => of.queue,
         };
         right(shares.iter().map(part).sum::<u64>() as f64 >= NEARLY * of.most() as f64)
     }
@@ -189,7 +205,9 @@ impl Facts<'_> {
     /// The share of the time up to its last read that the program did something else.
     fn thinks(&self) -> f64 {
         let spans = &self.seen.spans[self.end as usize];
-        let Some(last) = spans.iter().rev().find(|span| span.doing == Doing::Read) else { return 0.0 };
+        let Some(last) = spans.iter().rev().find(|span| matches!(span.doing, Doing::Read | Doing::ReadOut)) else {
+            return 0.0;
+        };
         let first = spans.first().map_or(last.to, |span| span.from);
         let thinks = spans.iter().filter(|span| span.doing == Doing::Think && span.to <= last.to);
         thinks.map(|span| span.to - span.from).sum::<u64>() as f64 / (last.to - first).max(1) as f64

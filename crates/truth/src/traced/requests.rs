@@ -1,12 +1,14 @@
 //! Where the time of requests really went: by what both programs did, and by the account of what
 //! was limited meanwhile.
 
+use super::judge::NEAR;
 use super::sends::Causes;
 use crate::account::{Cause, Truth};
 use crate::plan::End;
-use crate::run::{Doing, Observed, Span};
+use crate::run::{Doing, Observed, Span, Tick};
 
-/// The time of all requests of a connection as one end sees them, ns, in parts that are disjoint.
+/// The time of all requests of a connection as one end sees them, ns, in parts that are disjoint,
+/// but for what is limited while this end's program does something else: that is in both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Requests {
     /// The program of this end did something else.
@@ -15,45 +17,69 @@ pub(super) struct Requests {
     pub peer: u64,
     /// Something limited what was sent, in either direction.
     pub limited: u64,
-    /// The rest: what is on its way without a limit.
+    /// The rest: what is on its way without a limit, up to the path's round trip at rest, and what
+    /// hosts need beside it.
     pub way: u64,
+    /// And beyond that: others' data were before it in a queue, or the path took so long to send
+    /// it.
+    pub queue: u64,
     /// The same time by cause.
     pub causes: Causes,
 }
 
 impl Requests {
-    /// Those of a connection as `end` sees them, by the account of both ends.
-    pub(super) fn of(seen: &Observed, truth: &Truth, end: End) -> Self {
+    /// Those of a connection as `end` sees them, by the account of both ends, on a path whose round
+    /// trip at rest is `round_trip`, ns.
+    pub(super) fn of(seen: &Observed, truth: &Truth, end: End, round_trip: u64) -> Self {
         let mut all = Self::default();
         let spans = |of: End| seen.spans[of as usize].iter().filter(|span| span.doing == Doing::Think);
-        for (from, to) in exchanges(&seen.spans[end as usize], end) {
+        let gone = |at: u64| match end {
+            End::Client => at,
+            End::Server => sent(&seen.ticks, at, end),
+        };
+        for (from, to) in exchanges(&seen.spans[end as usize], end, gone) {
+            let mut on_its_way = 0;
             for moment in truth.part(from, to).moments() {
                 *all.causes.entry(moment.cause).or_insert(0) += moment.to - moment.from;
                 let within = |span: &Span| span.to.min(moment.to).saturating_sub(span.from.max(moment.from));
                 let took = moment.to - moment.from;
-                let peer = spans(end.other()).map(within).sum::<u64>().min(took);
+                // A peer that does something else holds up an answer only by its window.
+                let is_open = matches!(moment.cause, Cause::Application | Cause::Handshake | Cause::Unseen);
+                let waits_for_peer = end == End::Client || is_open || moment.cause == Cause::ReceiveWindow;
+                let peer = if waits_for_peer { spans(end.other()).map(within).sum::<u64>().min(took) } else { 0 };
                 let own = spans(end).map(within).sum::<u64>().min(took - peer);
                 all.peer += peer;
                 all.own += own;
-                match moment.cause {
-                    Cause::Application | Cause::Handshake | Cause::Unseen => all.way += took - peer - own,
-                    _ => all.limited += took - peer - own,
+                match is_open {
+                    true => on_its_way += took - peer - own,
+                    false => all.limited += took - peer,
                 }
             }
+            let way = on_its_way.min(round_trip + round_trip / 4 + NEAR);
+            all.way += way;
+            all.queue += on_its_way - way;
         }
         all
     }
 
     /// The largest part.
     pub(super) fn most(&self) -> u64 {
-        self.own.max(self.peer).max(self.limited).max(self.way)
+        [self.own, self.peer, self.limited, self.way, self.queue].into_iter().fold(0, u64::max)
     }
 }
 
+/// When all that `end` has written by `at` has been sent: at once, where the next look shows
+/// nothing that waits.
+fn sent(ticks: &[Tick], at: u64, end: End) -> u64 {
+    let looks = ticks[ticks.partition_point(|tick| tick.at < at)..].iter();
+    let waits = |tick: &&Tick| tick.ends[end as usize].is_some_and(|sample| sample.unsent > 0);
+    looks.take_while(waits).last().map_or(at, |tick| tick.at)
+}
+
 /// From when to when each exchange lasted: at the client from its first write up to what it reads
-/// last before it writes again, at the server from the end of its first read to that of its last
-/// write.
-fn exchanges(spans: &[Span], end: End) -> Vec<(u64, u64)> {
+/// last before it writes again, at the server from the end of its first read to when what it
+/// wrote is `gone`, or to the end of the next read where that comes first.
+fn exchanges(spans: &[Span], end: End, gone: impl Fn(u64) -> u64) -> Vec<(u64, u64)> {
     let (opens, closes) = match end {
         End::Client => (Doing::Write, Doing::Read),
         End::Server => (Doing::Read, Doing::Write),
@@ -64,7 +90,7 @@ fn exchanges(spans: &[Span], end: End) -> Vec<(u64, u64)> {
         if span.doing == opens {
             let from = if end == End::Client { span.from } else { span.to };
             match open {
-                Some((from, Some(to))) => all.push((from, to)),
+                Some((since, Some(to))) => all.push((since, gone(to).min(from.max(to)))),
                 Some((from, None)) if end == End::Client => {
                     open = Some((from, None));
                     continue;
@@ -78,7 +104,7 @@ fn exchanges(spans: &[Span], end: End) -> Vec<(u64, u64)> {
             *to = Some(span.to);
         }
     }
-    all.extend(open.and_then(|(from, to)| Some((from, to?))));
+    all.extend(open.and_then(|(from, to)| Some((from, gone(to?)))));
     all
 }
 
@@ -98,7 +124,12 @@ mod tests {
             span(20, 21, Doing::Write),
             span(21, 30, Doing::Read),
         ];
-        assert_eq!(exchanges(&spans, End::Client), [(0, 10), (20, 30)]);
-        assert_eq!(exchanges(&spans, End::Server), [(10, 21)]);
+        assert_eq!(exchanges(&spans, End::Client, |at| at), [(0, 10), (20, 30)]);
+        assert_eq!(exchanges(&spans, End::Server, |at| at), [(10, 21)]);
+        // The answer was sent later, and no later than what was read next.
+        assert_eq!(exchanges(&spans, End::Server, |at| at + 3), [(10, 24)]);
+        let again =
+            [span(0, 1, Doing::Read), span(2, 3, Doing::Write), span(4, 5, Doing::Read), span(6, 7, Doing::Write)];
+        assert_eq!(exchanges(&again, End::Server, |at| at + 3), [(1, 5), (5, 10)]);
     }
 }

@@ -27,7 +27,8 @@
 //! - *pacing* without somebody who sets the rate is a mechanism: where no rate was set it names no
 //!   cause, so it is withheld.
 //! - *the distance* is a network leg that is no longer than the path's round trip, by a quarter and
-//!   2 ms; the path's queue makes it longer.
+//!   2 ms; the path's queue makes it longer. *A round trip each*, which no setting shortens, may be
+//!   longer, where nothing limits what this connection sends for most of that time.
 //! - Where the trace asks for another measurement (a capture, the other end), nothing is claimed.
 //!
 //! An application that has nothing to send is no part of the time of sends, and no trace of sends
@@ -58,6 +59,8 @@ pub(super) enum Claim {
     Quiet(f64),
     /// The network leg is the distance.
     Distance,
+    /// It is that, or others' data are before these in a queue.
+    RoundTrip,
     /// Losses make the network leg longer.
     LossesOnTheWay,
     /// The receiving program does not read yet what came.
@@ -77,8 +80,10 @@ pub(super) enum Share {
     Peer,
     /// What limited sends.
     Limited,
-    /// The round trip.
+    /// The round trip at rest.
     Way,
+    /// What was on its way for longer than that.
+    Queue,
 }
 
 /// Causes that are named.
@@ -150,11 +155,13 @@ const LIMITS: [(&str, &[Cause]); 22] = [
 ];
 
 /// What held the queue while programs waited for room, likewise.
-const HOLDERS: [(&str, &[Cause]); 11] = [
+const HOLDERS: [(&str, &[Cause]); 13] = [
     ("nothing else, while round trips took longer than at rest", BUFFER_OR_PATH),
     ("nothing else, so the buffer is too small for the path", BUFFER),
     ("congestion window", WINDOW_OR_PATH),
+    ("receive window while round trips took longer than at rest", PEER_OR_PATH),
     ("receive window", PEER),
+    ("retransmission while round trips took longer than at rest", LOSSES_OR_PATH),
     ("retransmission", LOSSES),
     ("pacing", PACING),
     ("Nagle's algorithm", NAGLE),
@@ -193,14 +200,12 @@ const STEPS: [(&str, &[Cause], bool); 25] = [
     ("connections are set up for these requests", &[Cause::Handshake], true),
 ];
 
+const PEER_OR_QUEUE: &[Share] = &[Share::Peer, Share::Limited, Share::Queue];
+
 /// What to do next about requests, by the words that say which part is meant.
 const OF_REQUESTS: [(&str, &str, &[Share]); 8] = [
-    (
-        "the peer's program takes the time, or its answer",
-        "the peer's program or the path",
-        &[Share::Peer, Share::Limited],
-    ),
-    ("the peer's program takes the time, or a queue", "the peer's program or the path", &[Share::Peer, Share::Limited]),
+    ("the peer's program takes the time, or its answer", "the peer's program or the path", PEER_OR_QUEUE),
+    ("the peer's program takes the time, or a queue", "the peer's program or the path", PEER_OR_QUEUE),
     ("the peer's program takes the time", "the peer's program", &[Share::Peer]),
     ("between its first write and its last", "this program, between its writes", &[Share::Own]),
     ("from reading the request to the last write", "this program, until it answers", &[Share::Own]),
@@ -316,6 +321,9 @@ pub(super) fn step(text: &str, whole: Whole) -> Option<Claim> {
     if text.starts_with("that is the distance to the peer") {
         return Some(Claim::Distance);
     }
+    if text.starts_with("these sends took a round trip each") {
+        return Some(Claim::RoundTrip);
+    }
     if text.starts_with("packets are lost on the path") {
         return Some(Claim::LossesOnTheWay);
     }
@@ -324,7 +332,6 @@ pub(super) fn step(text: &str, whole: Whole) -> Option<Claim> {
     }
     let elsewhere = [
         "trace the other end as well",
-        "so few do not show whether that is the distance",
         "nothing comes back from",
         "what sets it cannot be seen from here",
         "the SYN or its answer was lost",

@@ -88,13 +88,14 @@ impl Traced {
                 let bytes =
                     observed.ticks.iter().filter_map(|t| t.ends[end as usize]).map(|s| s.acked).max().unwrap_or(0);
                 let is_fast = bytes as f64 * 8e9 / (last - first).max(1) as f64 > FASTEST;
+                let round_trip = seen.plan.path.longest_round_trip().0;
                 let facts = Facts {
                     seen: observed,
                     end,
                     sends,
-                    requests: Requests::of(observed, &both[end as usize], end),
+                    requests: Requests::of(observed, &both[end as usize], end, round_trip),
                     all: truth.causes(first, last),
-                    round_trip: seen.plan.path.longest_round_trip().0,
+                    round_trip,
                 };
                 for reading in Reading::ALL {
                     let Some(document) = self.document(id, reading) else { continue };
@@ -180,6 +181,7 @@ fn name(claim: &Claim) -> String {
         }
         Claim::Quiet(_) => "nothing on its way".to_owned(),
         Claim::Distance => "the distance".to_owned(),
+        Claim::RoundTrip => "a round trip each".to_owned(),
         Claim::LossesOnTheWay => "losses on the path".to_owned(),
         Claim::Requests(name, _) => (*name).to_owned(),
         Claim::ReadsLate => "the program reads late".to_owned(),
