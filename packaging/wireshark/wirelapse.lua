@@ -19,6 +19,7 @@ f.reason = ProtoField.string("wirelapse.reason", "Waited for")
 f.qdisc_us = ProtoField.double("wirelapse.qdisc_us", "Packet scheduler (µs)")
 f.network_ms = ProtoField.double("wirelapse.network_ms", "Network (ms)", "from the driver to the ACK")
 f.udp_us = ProtoField.double("wirelapse.udp_us", "In UDP (µs)", "from the call to the packet scheduler")
+f.nic_rx_us = ProtoField.double("wirelapse.nic_rx_us", "NIC to driver (µs)", "from the NIC's own stamp to the driver")
 f.softirq_us = ProtoField.double("wirelapse.softirq_us", "Softirq (µs)", "from the driver to the socket")
 f.socket_us = ProtoField.double("wirelapse.socket_us", "Until readable (µs)", "from the socket to readable")
 f.wakeup_us = ProtoField.double("wirelapse.wakeup_us", "Until read (µs)", "from readable until the program had read it")
@@ -73,9 +74,9 @@ local function send(part, put)
     if network then put(f.network_ms, network / 1e6) end
 end
 
--- `arrival: softirq 3.10 µs, socket 800 ns, wakeup 20.1 µs`
+-- `arrival: nic 2.10 µs, softirq 3.10 µs, socket 800 ns, wakeup 20.1 µs`
 local function arrival(legs, put)
-    for name, field in pairs({ softirq = f.softirq_us, socket = f.socket_us, wakeup = f.wakeup_us }) do
+    for name, field in pairs({ nic = f.nic_rx_us, softirq = f.softirq_us, socket = f.socket_us, wakeup = f.wakeup_us }) do
         local took = leg(legs, name)
         if took then put(field, took / 1e3) end
     end
@@ -85,7 +86,7 @@ end
 local function follows(part)
     return not part or part:match("^retransmission %(") or part:match("^send %d") or part:match("^[%d,]+ segments ")
         or part:match("^to ") or part:match("^unit %S") or part:match("^container %S") or part:match("^dropped %(")
-        or part:match("^arrival: ")
+        or part:match("^arrival: ") or part:match("^ICMP error %(")
 end
 
 local function read(comment, put)

@@ -316,7 +316,10 @@ impl<W: Write> Perfetto<W> {
             Direction::Received => ("←", ""),
         };
         let flags = if copy.is_tcp() { format!("{} ", copy.flags) } else { String::new() };
-        let title = format!("{arrow} {again}{flags}{}", quantity::bytes(copy.payload.into()));
+        let title = match copy.icmp {
+            Some(of) => format!("{arrow} ICMP error, type {} code {}", of.kind, of.code),
+            None => format!("{arrow} {again}{flags}{}", quantity::bytes(copy.payload.into())),
+        };
         self.slice(lane, SLICE_BEGIN, start, |event| {
             event.bytes(23, title.as_bytes());
             let mut fields = vec![

@@ -161,6 +161,8 @@ pub struct CopyStages {
     pub nic: Option<Instant<Monotonic>>,
     /// It was acknowledged.
     pub ack: Option<Instant<Monotonic>>,
+    /// The NIC had received the packet, by its own clock.
+    pub nic_rx: Option<Instant<Monotonic>>,
     /// The stack received the packet from the driver.
     pub driver_rx: Option<Instant<Monotonic>>,
     /// TCP, or UDP, took it for its socket.
@@ -171,7 +173,16 @@ pub struct CopyStages {
     pub read: Option<Instant<Monotonic>>,
 }
 
-/// A copy of a packet of a followed socket. With GSO or GRO it is several segments on the wire.
+/// What an ICMP error says: its type and code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyIcmp {
+    /// The type.
+    pub kind: u32,
+    /// The code.
+    pub code: u32,
+}
+
+/// A copy of a packet of a followed socket, or of an ICMP error that quotes one. With GSO or GRO it is several segments on the wire.
 ///
 /// What is known of it beyond its own bytes comes later, with the records that it belongs to: until
 /// then it has no number, and its owner is what the kernel part knows of the socket.
@@ -198,6 +209,8 @@ pub struct PacketCopy {
     pub state: SocketState,
     /// Which way it went.
     pub direction: Direction,
+    /// What it says, where it is an ICMP error; both ends are those of the packet that it quotes.
+    pub icmp: Option<CopyIcmp>,
     /// This host's end; unspecified where the headers were not copied.
     pub local: SocketAddr,
     /// The peer's end, likewise.
@@ -278,7 +291,12 @@ impl PacketCopy {
 
     /// Whether it is of TCP.
     pub fn is_tcp(&self) -> bool {
-        !matches!(self.state, SocketState::Udp { .. })
+        self.icmp.is_none() && !matches!(self.state, SocketState::Udp { .. })
+    }
+
+    /// Whether it is a datagram of UDP.
+    pub fn is_udp(&self) -> bool {
+        self.icmp.is_none() && !self.is_tcp()
     }
 }
 
@@ -294,6 +312,7 @@ columns! {
         place: None,
         state: SocketState::Open,
         direction: Direction::Sent,
+        icmp: None,
         local: NO_END,
         remote: NO_END,
         interface: Arc::default(),
@@ -329,6 +348,10 @@ columns! {
         null "the cgroup is of no container, or was gone", "the container that the cgroup is of";
     socket_state = state, "`udp`, `udp_held` (older than the trace); of TCP `listener` (the connection has no socket yet), `opening` (its SYN waits for the answer), `open`, `gone` (TIME_WAIT)";
     direction = direction, "which way it went";
+    icmp_type = |c| c.icmp.map(|of| of.kind), set |c, v| set_icmp(c, v), null "it is no ICMP error",
+        "type of an ICMP error that quotes a packet of the socket; both ends are then those of that packet", from "ICMP header";
+    icmp_code = |c| c.icmp.map(|of| of.code), set |c, v| c.icmp.as_mut().map_or(Ok(()), |of| put(&mut of.code, v)), null "it is no ICMP error",
+        "its code", from "ICMP header";
     local_address = |c| c.local.ip(), set |c, v| set_address(&mut c.local, v), "this host's IP address";
     local_port = |c| c.local.port(), set |c, v| set_port(&mut c.local, v), "this host's port; 0 for a fragment that is not the first";
     remote_address = |c| c.remote.ip(), set |c, v| set_address(&mut c.remote, v), "the peer's IP address";
@@ -341,7 +364,7 @@ columns! {
         "inode number of that namespace", from "net.ns.inum";
     length_bytes = length, "length from its IP header on", from "skb.len";
     bytes = payload, "payload";
-    first_seq = first_seq, "TCP sequence number of its first byte; 0 for UDP";
+    first_seq = first_seq, "TCP sequence number of its first byte; 0 for UDP and ICMP";
     flags = flags, "TCP flags, a letter each: `S`, `A`, `P`, `F`, `R`, `U`, `E`, `C`; empty for UDP", from "TCP header";
     segments = segments, "segments or datagrams on the wire: more than one with GSO and GRO", from "gso_segs";
     segment_bytes = segment_bytes, "payload of each of them but the last, where there are several", from "gso_size";
@@ -366,6 +389,7 @@ columns! {
     driver_at_ns = stages.driver, null "there is no stamp", "its stage `driver`, likewise";
     nic_at_ns = stages.nic, null "there is no stamp", "its stage `nic`";
     ack_at_ns = stages.ack, null "no ACK was seen", "its stage `ack`";
+    nic_rx_at_ns = stages.nic_rx, null "it was sent, or the NIC gives no stamp for what it receives", "the NIC had received it, by its own clock", from "skb_hwtstamps";
     driver_rx_at_ns = stages.driver_rx, null "it was sent, or there is no stamp", "the stack received it from the driver (`--receive`, `--udp`)";
     tcp_rx_at_ns = stages.tcp_rx, null "it was sent, or there is no stamp", "TCP (`--receive`), or UDP (`--udp`), took it for its socket";
     ready_at_ns = stages.ready, null "it was sent, or there is no stamp", "the socket was readable with it, likewise";
@@ -374,6 +398,11 @@ columns! {
         "why the kernel dropped it on this host: the name in `enum skb_drop_reason`, or the number where it names none", from "kfree_skb";
     dropped_at_ns = |c| c.dropped.as_ref().map(|of| of.at), set |c, v| set_dropped_at(&mut c.dropped, v), null "as `dropped`",
         "when it was dropped", from "kfree_skb";
+}
+
+fn set_icmp(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {
+    copy.icmp = Option::from_value(value)?.map(|kind| CopyIcmp { kind, code: 0 });
+    Ok(())
 }
 
 /// The first of the fields of a send that is read back: the others follow.

@@ -116,6 +116,11 @@ impl Trigger {
         }
     }
 
+    /// What it is about, without a time: `drop`, `receive.socket`.
+    pub fn subject(&self) -> &str {
+        self.text.split_once(" >").map_or(&self.text, |(subject, _)| subject)
+    }
+
     /// Whether it has happened, by this event.
     pub fn fires(&self, event: &Event) -> bool {
         match self.cause {
@@ -234,6 +239,8 @@ mod tests {
             let trigger = Trigger::parse(text).unwrap();
             assert_eq!((trigger.to_string().as_str(), trigger.needs()), (shown, needs));
         }
+        assert_eq!(Trigger::parse("receive.socket>5ms").unwrap().subject(), "receive.socket");
+        assert_eq!(Trigger::parse("drop").unwrap().subject(), "drop");
         assert_eq!(Trigger::parse("send > 40ms").unwrap().longest_send(), Some(Nanos::from_millis(40)));
         assert_eq!(Trigger::parse("send.tcp > 40ms").unwrap().longest_send(), None);
     }

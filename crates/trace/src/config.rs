@@ -101,6 +101,9 @@ pub struct Config {
     /// Whether packets are copied, in both directions, with their headers and so many bytes of
     /// payload.
     pub copies: Option<u16>,
+    /// Whether copies may take tracepoints, which run for all packets of the machine: for ICMP
+    /// errors, drops, and packets of connections that have no socket any more.
+    pub copies_tracepoints: bool,
     /// The ports of servers of DNS whose questions and answers are reported: at most
     /// [`record::Question::MOST_PORTS`].
     pub dns: Vec<u16>,
@@ -140,6 +143,7 @@ impl Default for Config {
             packets: false,
             udp: false,
             copies: None,
+            copies_tracepoints: true,
             dns: Vec::new(),
             exchanges: false,
             histograms: None,

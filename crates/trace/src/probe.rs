@@ -150,11 +150,18 @@ pub enum Unseen {
     DatagramsReceived,
     /// Packets of connections that have no socket any more.
     AfterClose,
+    /// ICMP errors about packets of the target's sockets.
+    IcmpErrors,
     /// Names that are asked for.
     Dns,
 }
 
 impl Unseen {
+    /// Why received drops are not all seen, where they are not.
+    pub(crate) const RECEIVED_DROPS: &'static str =
+        "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that). Seen are datagrams that \
+         UDP had taken for their socket, a full one's among them; a received packet of TCP that is dropped is mostly not seen";
+
     /// Its stable word or two.
     pub const fn name(self) -> &'static str {
         match self {
@@ -168,6 +175,7 @@ impl Unseen {
             Self::DatagramsSent => "stage send of datagrams of connected sockets",
             Self::DatagramsReceived => "stage driver_rx of datagrams",
             Self::AfterClose => "packets of connections without a socket (TIME_WAIT)",
+            Self::IcmpErrors => "ICMP errors",
             Self::Dns => "DNS",
         }
     }

@@ -8,10 +8,10 @@ use record::Nanos;
 use record::conversation::Way;
 use record::network::{Echo, IcmpError, Incomplete, Neighbour, NetworkFinding, Says, Transport};
 use record::udp::UdpConversation;
-use wire::packet::ip_protocol;
+use wire::packet::{Icmp, ip_protocol};
 
 use super::echoes::{Run, Unanswered};
-use super::errors::{self, Errors};
+use super::errors::Errors;
 use super::neighbours::Question;
 use super::{Network, Totals, findings};
 use crate::connection::Connection;
@@ -213,7 +213,7 @@ fn error(number: u64, of: &Errors, (tcp, udp): (Option<Beside>, Option<&UdpConve
         says: of.says(),
         kind: of.kind.into(),
         code: of.code.into(),
-        meaning: errors::meaning(of.v6, of.kind, of.code).to_owned(),
+        meaning: Icmp::meaning(of.v6, of.kind, of.code).to_owned(),
         transport: of.transport,
         sender: of.sender,
         receiver: of.receiver,

@@ -84,35 +84,6 @@ pub(super) fn is_port(v6: bool, kind: u8, code: u8) -> bool {
     matches!((v6, kind, code), (false, 3, 3) | (true, 1, 4))
 }
 
-/// Type and code in words (the registries of IANA, and RFC 1812, section 5.2.7.1).
-pub(super) fn meaning(v6: bool, kind: u8, code: u8) -> &'static str {
-    match (v6, kind, code) {
-        (false, 3, 0) => "network unreachable",
-        (false, 3, 1) | (true, 1, 3) => "host unreachable",
-        (false, 3, 2) => "protocol unreachable",
-        (false, 3, 3) | (true, 1, 4) => "port unreachable",
-        (false, 3, 4) => "fragmentation needed",
-        (false, 3, 5) => "source route failed",
-        (false, 3, 6) => "network unknown",
-        (false, 3, 7) => "host unknown",
-        (false, 3, 9) => "network administratively prohibited",
-        (false, 3, 10) => "host administratively prohibited",
-        (false, 3, 13) | (true, 1, 1) => "communication administratively prohibited",
-        (true, 1, 0) => "no route to the destination",
-        (true, 1, 5) => "source address failed policy",
-        (true, 1, 6) => "route rejected",
-        (false, 3, _) | (true, 1, _) => "unreachable",
-        (true, 2, _) => "packet too big",
-        (false, 4, _) => "source quench",
-        (false, 5, _) | (true, 137, _) => "redirect",
-        (false, 11, 0) => "time to live exceeded",
-        (true, 3, 0) => "hop limit exceeded",
-        (false, 11, _) | (true, 3, _) => "fragment reassembly time exceeded",
-        (false, 12, _) | (true, 4, _) => "parameter problem",
-        _ => "error",
-    }
-}
-
 /// The errors of a capture.
 #[derive(Debug)]
 pub(super) struct AllErrors {

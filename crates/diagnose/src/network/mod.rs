@@ -213,7 +213,7 @@ impl Network {
         let errors = on(Says::Unreachable).or_else(|| on(Says::TimeExceeded))?;
         Some(Refusal {
             by: errors.source,
-            meaning: errors::meaning(errors.v6, errors.kind, errors.code),
+            meaning: Icmp::meaning(errors.v6, errors.kind, errors.code),
             is_port: errors::is_port(errors.v6, errors.kind, errors.code),
             at: errors.first.at,
         })

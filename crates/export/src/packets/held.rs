@@ -160,7 +160,7 @@ impl Held {
         let number = self.base + self.packets.len() as u64;
         let sent = copy.direction == Direction::Sent;
         let departed = if sent { None } else { self.under_way.arrives(copy) };
-        let waits_for_read = !sent && self.waits_for_read(copy);
+        let waits_for_read = !sent && self.has_records(copy, self.traced.receives);
         if let Some(departed) = departed
             && let Some(carried) = at(&mut self.packets, self.base, departed)
             && is_loopback(copy)
@@ -177,7 +177,7 @@ impl Held {
         if sent {
             self.under_way.departs(copy, number);
         }
-        let carries = sent && if copy.is_tcp() { copy.payload > 0 } else { self.traced.datagrams };
+        let carries = sent && self.has_records(copy, true);
         let mut waits = carries;
         if carries {
             let stream = self.streams.entry(copy.socket).or_default();
@@ -206,9 +206,9 @@ impl Held {
         });
     }
 
-    /// Whether a record of a packet that arrives may come.
-    fn waits_for_read(&self, copy: &PacketCopy) -> bool {
-        if copy.is_tcp() { self.traced.receives && copy.payload > 0 } else { self.traced.datagrams }
+    /// Whether a record of what a packet carries may come; of TCP there are some if `traced`.
+    fn has_records(&self, copy: &PacketCopy, traced: bool) -> bool {
+        if copy.is_tcp() { traced && copy.payload > 0 } else { copy.is_udp() && self.traced.datagrams }
     }
 
     /// The record of a send has come.

@@ -15,9 +15,6 @@ use wire::capture::context::{self, CarriedSend, Context, Receiver};
 use wire::capture::{Interface, Particulars, PcapngWriter, Process, Resolution, WriteError, flag};
 use wire::{Frame, LinkType};
 
-/// The item of our option that says when a packet that was received passed its stages.
-const ARRIVAL: u16 = 12;
-
 /// Where packets go: into one file, or into one after the other.
 pub trait Places {
     /// A file.
@@ -143,10 +140,9 @@ impl<P: Places> Pcapng<P> {
         if let Some(receiver) = &copy.receiver {
             self.process(receiver.owner, receiver.owner_since)?;
         }
-        let context = self.context(copy);
+        let context = self.context(copy, arrived);
         let comment = words::comment(&context, copy, arrived);
-        let mut option = context.value();
-        self.arrival(arrived, &mut option);
+        let option = context.value();
         let at = Instant::from_nanos(self.clock.realtime_ns(copy.at.as_nanos()));
         self.written += 1;
         let mut frame = Frame::new(self.written, at, LinkType::RAW, &copy.bytes);
@@ -180,7 +176,7 @@ impl<P: Places> Pcapng<P> {
     }
 
     /// What is known of a packet beyond its bytes.
-    fn context(&self, copy: &PacketCopy) -> Context {
+    fn context(&self, copy: &PacketCopy, arrived: &CopyStages) -> Context {
         let real = |at: Instant<Monotonic>| self.clock.realtime_ns(at.as_nanos());
         let known = |at: Option<Instant<Monotonic>>| at.map_or(0, real);
         let stages = &copy.stages;
@@ -205,19 +201,8 @@ impl<P: Places> Pcapng<P> {
             }),
             place: copy.place.as_deref().cloned().unwrap_or_default(),
             dropped: copy.dropped.as_ref().map(|of| (real(of.at), of.reason.clone())),
+            arrival: [arrived.nic_rx, arrived.driver_rx, arrived.tcp_rx, arrived.ready, arrived.read].map(known),
         }
-    }
-
-    /// Adds when a packet that was received passed its stages, where that is known.
-    fn arrival(&self, of: &CopyStages, option: &mut Vec<u8>) {
-        let stages = [of.driver_rx, of.tcp_rx, of.ready, of.read];
-        if stages.iter().all(Option::is_none) {
-            return;
-        }
-        let times = stages.map(|at| at.map_or(0, |at| self.clock.realtime_ns(at.as_nanos())).to_le_bytes()).concat();
-        option.extend_from_slice(&ARRIVAL.to_le_bytes());
-        option.extend_from_slice(&(times.len() as u16).to_le_bytes());
-        option.extend_from_slice(&times);
     }
 
     /// The number of an interface in the file, which describes it the first time.

@@ -2,6 +2,7 @@
 
 use record::{Again, CopyInterface, CopyStages, Instant, KnownBy, Monotonic, PacketCopy, WaitReason};
 use wire::capture::context::{CarriedSend, Context};
+use wire::packet::Icmp;
 
 /// The name of an interface, with its network namespace where that is another than the tracer's.
 pub(super) fn interface(of: &CopyInterface) -> String {
@@ -26,6 +27,9 @@ pub(super) fn comment(of: &Context, copy: &PacketCopy, arrived: &CopyStages) -> 
     if let Some(container) = &of.place.container {
         // As container runtimes show it.
         parts.push(format!("container {}", container.get(..12).unwrap_or(container)));
+    }
+    if let Some(icmp) = copy.icmp.and_then(|of| Some((u8::try_from(of.kind).ok()?, u8::try_from(of.code).ok()?))) {
+        parts.push(format!("ICMP error ({})", Icmp::meaning(copy.remote.is_ipv6(), icmp.0, icmp.1)));
     }
     if let Some(again) = of.again {
         parts.push(format!("retransmission ({})", reason(again)));
@@ -72,6 +76,7 @@ fn arrival(stages: &CopyStages) -> Option<String> {
         Some(format!("{name} {}", quantity::time_to(took.0 as f64, 3)))
     };
     let legs = [
+        leg("nic", stages.nic_rx, stages.driver_rx.or(stages.tcp_rx)),
         leg("softirq", stages.driver_rx, stages.tcp_rx),
         leg("socket", stages.tcp_rx, stages.ready),
         leg("wakeup", stages.ready.or(stages.tcp_rx), stages.read),

@@ -333,10 +333,15 @@ fn a_packet_that_arrives_waits_to_be_read() {
     let comment = &seen(&file)[4].comment;
     let says = " | arrival: softirq 1.00 µs, socket 200 ns, wakeup 5.80 µs | to curl[4001] (connected)";
     assert!(comment.ends_with(says), "{comment}");
-    // The stages as an item of the option: code 12, 32 bytes.
-    let item = [12u8, 0, 32, 0].into_iter().chain((MS).to_le_bytes()).collect::<Vec<_>>();
+    // The stages as our own reader has them: the clock of these files is 1,000 s behind.
     let bytes = file.0.lock().unwrap().clone();
-    assert!(bytes.windows(item.len()).any(|window| window == item));
+    let mut capture = Capture::from_bytes(&bytes).unwrap();
+    let mut last = None;
+    while let Some(frame) = capture.next_frame().unwrap() {
+        last = frame.context();
+    }
+    let at = |ns| MS + ns;
+    assert_eq!(last.unwrap().arrival, [0, at(0), at(1_000), at(1_200), at(7_000)]);
 }
 
 #[test]
@@ -442,6 +447,23 @@ fn a_drop_is_of_the_last_packet_that_the_kernel_called_so() {
     assert_eq!(dropped, [false, true, false, false, true]);
 }
 
+#[test]
+fn an_icmp_error_waits_for_nothing_and_says_what_it_is() {
+    let (mut sink, file) = begin();
+    sink.packets = Packets::new(Traced { receives: true, datagrams: true });
+    let error = |kind, code| PacketCopy {
+        icmp: Some(record::CopyIcmp { kind, code }),
+        state: SocketState::Udp { held: false },
+        ..copy(MS, Direction::Received, 0, 0)
+    };
+    take(&mut sink, [error(3, 3).into(), error(11, 0).into()]);
+    sink.tick(2);
+    assert_eq!(sink.rows.len(), 2);
+    let comments: Vec<String> = seen(&file).into_iter().map(|seen| seen.comment).collect();
+    assert!(comments[0].ends_with(" (made) | ICMP error (port unreachable)"), "{}", comments[0]);
+    assert!(comments[1].ends_with(" | ICMP error (time to live exceeded)"), "{}", comments[1]);
+}
+
 /// The fields that Wireshark shows are those of the file, whatever a program is called.
 #[test]
 fn wireshark_has_the_fields() {
@@ -469,6 +491,7 @@ fn wireshark_has_the_fields() {
         PacketCopy { socket: ConnectionId(9), owner: Owner::default(), ..copy(52 * MS, Direction::Received, 7, 0) };
     let stamp = |ns| Some(Instant::from_nanos(60 * MS + ns));
     let stages = record::CopyStages {
+        nic_rx: Some(Instant::from_nanos(60 * MS - 400)),
         driver_rx: stamp(0),
         tcp_rx: stamp(1_000),
         ready: stamp(1_200),
@@ -484,7 +507,7 @@ fn wireshark_has_the_fields() {
     let path = folder.path().join("packets.pcapng");
     std::fs::write(&path, file.0.lock().unwrap().as_slice()).unwrap();
     let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/wirelapse.lua");
-    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes unit container drop_reason softirq_us socket_us wakeup_us";
+    let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes unit container drop_reason nic_rx_us softirq_us socket_us wakeup_us";
     let mut tshark = tier::command("tshark");
     tshark.args(["-n", "-X", script, "-Y", "ip", "-T", "fields", "-E", "separator=;", "-r"]).arg(&path);
     for field in fields.split(' ') {
@@ -498,10 +521,10 @@ fn wireshark_has_the_fields() {
     assert_eq!(
         lines,
         [
-            format!("{common};;3;1448;web.service;0123456789ab;;;;").as_str(),
-            format!("{common};retransmission timeout;;;;;QDISC_DROP;;;").as_str(),
-            ";;unknown;;;;;;;;;;;;;;;;",
-            "4001;curl;connected;;;;;;;;;;;;;;1;0.2;3.8"
+            format!("{common};;3;1448;web.service;0123456789ab;;;;;").as_str(),
+            format!("{common};retransmission timeout;;;;;QDISC_DROP;;;;").as_str(),
+            ";;unknown;;;;;;;;;;;;;;;;;",
+            "4001;curl;connected;;;;;;;;;;;;;;0.4;1;0.2;3.8"
         ]
     );
 }

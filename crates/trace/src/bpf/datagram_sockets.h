@@ -23,7 +23,7 @@ struct udp_info {
 	__u32 read;
 	char comm[16];
 	__u32 held; /* it is older than the trace */
-	__u32 pad;
+	__u32 copied_ends; /* a hash of the ends of the packet of it that was copied last */
 };
 SHARED(struct udp_info);
 struct {

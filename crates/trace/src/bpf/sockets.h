@@ -13,7 +13,7 @@ struct socket_info {
 	char comm[16];
 	__u64 acked; /* bytes, before the connection was followed */
 	__u32 retransmitted; /* segments, likewise */
-	__u32 pad;
+	__u32 copied_ends; /* a hash of the ends of the packet of it that was copied last */
 	struct setup setup;
 };
 SHARED(struct socket_info);

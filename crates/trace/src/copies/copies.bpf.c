@@ -10,7 +10,9 @@
  * for it. Its packets come by two tracepoints: kfree_skb, since TCP is done with a packet that no
  * socket takes (6.11 says for whom it was), and net_dev_queue (6.13 says for whom TCP answers).
  *
- * kfree_skb (5.17 gives the reason) also says which of the copied packets the kernel dropped. */
+ * kfree_skb (5.17 gives the reason) also says which of the copied packets the kernel dropped.
+ *
+ * netif_receive_skb has the ICMP errors about packets of these sockets (errors.h). */
 #include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #include "../bpf/packet.h"
@@ -70,11 +72,22 @@ struct {
 } copy_losses SEC(".maps");
 
 /* A packet that is copied: its skb as the kernel has it, and as the context of the program where
- * there is one. */
+ * there is one; and where its IP header is, from `head` on. */
 struct source {
 	struct __sk_buff *ctx;
 	const struct sk_buff *skb;
+	__u32 ip;
 };
+
+/* Where the data of a packet is, from `head` on. Or the compiler takes the difference of the lower
+ * halves, which the verifier forbids for pointers. */
+static __always_inline __u32 data_of(const struct sk_buff *skb)
+{
+	long ahead = skb->data - skb->head;
+
+	barrier_var(ahead);
+	return ahead;
+}
 
 /* The largest of the sizes below is that of all headers with the most payload that can be asked
  * for. */
@@ -145,7 +158,7 @@ static __always_inline bool load(const struct source *of, __u8 *to, __u64 bytes,
 		return false;
 	if (of->ctx)
 		return !bpf_skb_load_bytes(of->ctx, 0, to, bytes);
-	return !bpf_probe_read_kernel(to, bytes, of->skb->head + of->skb->network_header);
+	return !bpf_probe_read_kernel(to, bytes, of->skb->head + of->ip);
 }
 
 static __always_inline void copy_out(const struct source *of, struct copy_record *record, const struct headers *headers,
@@ -156,7 +169,6 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	struct copy_interface *interface;
 	struct copy_place place = {};
 	__u64 captured = headers->length;
-	long ahead;
 	bool done;
 
 	place.interface = device->ifindex;
@@ -169,11 +181,8 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	record->cgroup = owner->cgroup;
 	record->buffer = (__u64)of->skb;
 	__builtin_memcpy(record->comm, owner->comm, sizeof(record->comm));
-	/* Whatever has been taken off it or put before it by now. Or the compiler takes the
-	 * difference of the lower halves, which the verifier forbids for pointers. */
-	ahead = of->skb->data - of->skb->head;
-	barrier_var(ahead);
-	record->length = (__u32)ahead + of->skb->len - of->skb->network_header;
+	/* Whatever has been taken off it or put before it by now. */
+	record->length = data_of(of->skb) + of->skb->len - of->ip;
 	record->first_seq = headers->first_seq;
 	record->bytes = headers->bytes;
 	record->flags = headers->flags;
@@ -184,6 +193,9 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	captured += headers->bytes < copying.payload ? headers->bytes : copying.payload;
 	if (captured > record->length)
 		captured = record->length;
+	/* Without a context only the linear part can be read. */
+	if (!of->ctx && captured > record->length - of->skb->data_len)
+		captured = record->length - of->skb->data_len;
 	record->captured = captured;
 	if (interface && interface->missed)
 		record->missed = __sync_lock_test_and_set(&interface->missed, 0);
@@ -229,6 +241,8 @@ static __always_inline bool in_target(const struct headers *headers, bool sent)
 		    : ends_match(headers->destination_port, headers->source_port, headers->source);
 }
 
+#include "errors.h"
+
 static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 {
 	struct copy_record record = { .marks = sent ? COPY_SENT : 0 };
@@ -238,6 +252,7 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	const struct sock *socket;
 	struct headers headers;
 	struct owner owner = {};
+	__u32 *copied_ends;
 
 	if (!sk)
 		return;
@@ -245,18 +260,20 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	if (!sk)
 		return;
 	if (sk->protocol == IPPROTO_TCP) {
-		const struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
+		struct socket_info *info = bpf_sk_storage_get(&sockets, sk, NULL, 0);
 
 		if (!info)
 			return;
+		copied_ends = &info->copied_ends;
 		owner.pid = info->pid;
 		__builtin_memcpy(owner.comm, info->comm, sizeof(owner.comm));
 		record.marks |= COPY_TCP;
 	} else if (sk->protocol == IPPROTO_UDP) {
-		const struct udp_info *info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
+		struct udp_info *info = bpf_sk_storage_get(&udp_sockets, sk, NULL, 0);
 
 		if (!info)
 			return;
+		copied_ends = &info->copied_ends;
 		owner.pid = info->pid;
 		__builtin_memcpy(owner.comm, info->comm, sizeof(owner.comm));
 		if (info->held)
@@ -266,6 +283,7 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	}
 	record.at = bpf_ktime_get_ns();
 	of.skb = CAST(bpf_cast_to_kern_ctx(ctx), struct sk_buff);
+	of.ip = of.skb->network_header;
 	socket = CAST(sk, struct sock);
 	if (!headers_of(of.skb, record.marks & COPY_TCP ? IPPROTO_TCP : IPPROTO_UDP, &headers) || !in_target(&headers, sent))
 		return;
@@ -285,6 +303,22 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 			record.again = sent_again(CAST(sk, struct tcp_sock), &headers);
 		if (headers.flags & (TCP_FLAG_FIN | TCP_FLAG_RST) && !(record.marks & COPY_LISTENER))
 			bpf_map_update_elem(&ended, &record.cookie, &owner, BPF_ANY);
+	}
+	if (sent && !(record.marks & COPY_LISTENER)) {
+		__u32 hash = hash_of(&headers, record.marks);
+
+		if (*copied_ends != hash) {
+			struct copy_sender sender = {
+				.cookie = record.cookie,
+				.cgroup = owner.cgroup,
+				.pid = owner.pid,
+				.marks = record.marks & (COPY_TCP | COPY_HELD | COPY_OPENING),
+			};
+
+			__builtin_memcpy(sender.comm, owner.comm, sizeof(sender.comm));
+			*copied_ends = hash;
+			sends_between(of.skb, &headers, &sender);
+		}
 	}
 	copy_out(&of, &record, &headers, &owner);
 }
@@ -336,7 +370,7 @@ int copy_received(struct __sk_buff *ctx)
 static __always_inline void copy_late(const struct sk_buff *skb, const struct sock *remembered, bool sent)
 {
 	struct copy_record record = { .marks = COPY_TCP | COPY_CLOSED | (sent ? COPY_SENT : 0) };
-	struct source of = { .skb = skb };
+	struct source of = { .skb = skb, .ip = skb->network_header };
 	struct headers headers;
 	struct owner *found, owner;
 

@@ -19,6 +19,7 @@ enum copy_mark {
 	COPY_CLOSED = 16, /* the socket is gone: TCP answers in its place */
 	COPY_TCP = 32,
 	COPY_HELD = 64, /* the socket is older than the trace */
+	COPY_ICMP = 128, /* an ICMP error that quotes a packet of the socket */
 };
 SHARED(enum copy_mark);
 
@@ -48,10 +49,10 @@ struct copy_record {
 	__u32 bytes; /* of payload */
 	__u16 segments;
 	__u16 segment_bytes; /* payload of each segment but the last */
-	__u8 marks;
+	__u16 marks;
 	__u8 again;
 	__u8 flags; /* of TCP */
-	__u8 pad[5];
+	__u8 pad[4];
 	char comm[16];
 };
 SHARED(struct copy_record);
@@ -95,6 +96,27 @@ struct copy_interface {
 	__u64 announced;
 };
 SHARED(struct copy_interface);
+
+/* Both ends of a packet that a socket sent, as an ICMP error quotes them. */
+struct copy_ends {
+	__u32 network; /* of the interface */
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 local[16];
+	__u8 remote[16];
+	__u32 protocol;
+};
+SHARED(struct copy_ends);
+
+/* The socket that sent it last. */
+struct copy_sender {
+	__u64 cookie;
+	__u64 cgroup;
+	__u32 pid;
+	__u32 marks;
+	char comm[16];
+};
+SHARED(struct copy_sender);
 
 /* One per CPU; user space adds them up. */
 struct copy_lost {

@@ -8,7 +8,9 @@
 //! sends or receives, and returns at the first look where the socket is not of the target. What
 //! TCP answers for connections that have no socket any more (`TIME_WAIT`), and what the kernel
 //! drops, is seen by the tracepoints `kfree_skb` and `net_dev_queue`, for every drop and every
-//! packet sent; they look at the state of the socket, and at its storage for drops.
+//! packet sent; they look at the state of the socket, and at its storage for drops. ICMP errors are
+//! seen by `netif_receive_skb`, for every packet received, which looks at its protocol. A trace can
+//! do without the tracepoints ([`Config::copies_tracepoints`]).
 
 pub(crate) mod raw;
 
@@ -20,12 +22,11 @@ use record::{Event, Lost};
 
 use crate::decode::DecodeError;
 use crate::layout::{Plain as _, RECORD_COPY, RECORD_COPY_DROPPED, RawCopyConfig, RawCopyInterface, RawCopyLost};
-use crate::layout::{RawCopyPlace, RawUdpInfo};
+use crate::layout::{RawCopyEnds, RawCopyPlace, RawCopySender, RawUdpInfo};
 use crate::memory::{Memory, storage_of};
 use crate::object::{self, compiled_for_today};
 use crate::probe::{Ground, Loaded, Missing, Observation, Observed, Probe, Tried, Unseen};
 use crate::programs::{At, LoadError, Planned, Programs};
-use crate::refusal::Refusal;
 use crate::sizes::Sizes;
 use crate::{Config, Error};
 use raw::Copies;
@@ -43,6 +44,8 @@ const NEEDED: [Planned; 6] = [
 const LATE: [Planned; 2] = [("copy_late_received", At::Section), ("copy_late_sent", At::Section)];
 /// That of drops, where the kernel does not say for whom a packet was.
 const DROPPED: [Planned; 1] = [("copy_dropped_before_6_11", At::Section)];
+/// That of ICMP errors.
+const ERRORS: [Planned; 1] = [("errors_received", At::Section)];
 /// Maps that belong to the sending side.
 const SHARED: [&str; 8] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers", "cgroups"];
 /// The most interfaces that are distinguished.
@@ -64,20 +67,21 @@ impl Probe for Copying {
     fn memory(&self, _: &Config, _: Sizes) -> Memory {
         let interfaces = Memory::of_table::<RawCopyPlace, RawCopyInterface>(INTERFACES, INTERFACES);
         let (ended, makers) = (Memory::of_whole_table(16_384, 8, 32), Memory::of_whole_table(4_096, 8, 8));
-        interfaces + ended + makers + Memory { connections: storage_of::<RawUdpInfo>(), ..Memory::default() }
+        let (ends, sender) = (size_of::<RawCopyEnds>() as u64, size_of::<RawCopySender>() as u64);
+        let senders = Memory::of_whole_table(16_384, ends, sender);
+        interfaces + ended + makers + senders + Memory { connections: storage_of::<RawUdpInfo>(), ..Memory::default() }
     }
 
     fn capabilities(&self, ground: Result<&Ground<'_>, &Error>) -> Vec<Tried> {
         let loaded = ground.map_err(ToString::to_string).and_then(|ground| {
             load(ground, 0).map(|(_, unshown)| unshown).map_err(|error| error.of(self.what()).reason())
         });
-        let (state, late, drops) = match loaded {
-            Ok(Unshown { late, drops }) => {
-                let state = |why: Option<Refusal>| why.map_or(Ok(()), |why| Err(why.to_string()));
-                (Ok(()), state(late), state(drops))
-            }
-            Err(why) => (Err(why.clone()), Err(why.clone()), Err(why)),
+        let (state, unshown) = match loaded {
+            Ok(unshown) => (Ok(()), unshown),
+            Err(why) => (Err(why.clone()), Unshown::all(&why)),
         };
+        let [late, drops, errors] =
+            [unshown.late, unshown.drops, unshown.errors].map(|why| why.map_or(Ok(()), Err));
         vec![
             Tried {
                 name: "packet_copies",
@@ -100,14 +104,27 @@ impl Probe for Copying {
                 instead: "packets are in the file without it",
                 state: drops,
             },
+            Tried {
+                name: "packet_copies_icmp",
+                purpose: "ICMP errors about packets of traced sockets: the tracepoint netif_receive_skb runs for every packet that this \
+                          machine receives, and looks at its protocol",
+                instead: "they are not in the file",
+                state: errors,
+            },
         ]
     }
 
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let payload = ground.config.copies.unwrap_or_default();
         let (programs, unshown) = load(ground, payload.into())?;
-        let missing = [(Unseen::AfterClose, unshown.late), (Unseen::Drops, unshown.drops)];
-        let missing = missing.into_iter().filter_map(|(what, why)| Some(Missing { what, reason: why?.to_string() }));
+        let Unshown { late, drops, received_drops, errors } = unshown;
+        let missing = [
+            (Unseen::AfterClose, late),
+            (Unseen::Drops, drops),
+            (Unseen::ReceivedDrops, received_drops),
+            (Unseen::IcmpErrors, errors),
+        ];
+        let missing = missing.into_iter().filter_map(|(what, why)| Some(Missing { what, reason: why? }));
         Ok(Box::new(AtWork {
             losses: object::map(programs.object(), "copy_losses")?,
             copies: Copies::of_this_machine(),
@@ -161,35 +178,57 @@ impl Loaded for AtWork {
             (true, false) => Some(drops),
             (true, true) => None,
         };
+        let errors = "the tracepoint netif_receive_skb runs for every packet that this machine receives, and returns where that is no \
+                      ICMP error";
+        let errors = (!is_missing(Unseen::IcmpErrors)).then_some(errors);
         Observation {
             observed: Observed::Copies,
             missing: self.missing.clone(),
-            host_wide: [all].into_iter().chain(late).collect(),
+            host_wide: [all].into_iter().chain(late).chain(errors).collect(),
         }
     }
 }
 
-/// What a kernel does not show of packets, each with its reason.
+/// What a trace does not show of packets, each with its reason.
 #[derive(Default)]
 struct Unshown {
-    late: Option<Refusal>,
-    drops: Option<Refusal>,
+    late: Option<String>,
+    drops: Option<String>,
+    received_drops: Option<String>,
+    errors: Option<String>,
 }
 
-/// Loads the object; without the programs for connections that have no socket, and for drops, that
-/// the kernel does not take.
-fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadError> {
-    let late = match load_with(ground, payload, &LATE) {
-        Err(LoadError::Refused(why)) => Some(why.or_missing(&[("kfree_skb", "6.11")])),
-        done => return done.map(|programs| (programs, Unshown::default())),
-    };
-    match load_with(ground, payload, &DROPPED) {
-        Err(LoadError::Refused(why)) => {
-            let drops = Some(why.or_missing(&[("kfree_skb", "5.17")]));
-            load_with(ground, payload, &[]).map(|programs| (programs, Unshown { late, drops }))
-        }
-        done => done.map(|programs| (programs, Unshown { late, drops: None })),
+impl Unshown {
+    fn all(why: &str) -> Self {
+        let why = || Some(why.to_owned());
+        Self { late: why(), drops: why(), received_drops: None, errors: why() }
     }
+}
+
+/// Loads the object; without the programs at tracepoints that the kernel does not take, or that are
+/// not wanted.
+fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadError> {
+    if !ground.config.copies_tracepoints {
+        let unshown = Unshown::all("its tracepoint is left out (--no-tracepoints)");
+        return load_with(ground, payload, &[]).map(|programs| (programs, unshown));
+    }
+    let mut unshown = Unshown::default();
+    match load_with(ground, payload, &[&LATE[..], &ERRORS].concat()) {
+        Err(LoadError::Refused(why)) => unshown.late = Some(why.or_missing(&[("kfree_skb", "6.11")]).to_string()),
+        done => return done.map(|programs| (programs, unshown)),
+    }
+    match load_with(ground, payload, &[&DROPPED[..], &ERRORS].concat()) {
+        Err(LoadError::Refused(why)) => unshown.drops = Some(why.or_missing(&[("kfree_skb", "5.17")]).to_string()),
+        done => {
+            unshown.received_drops = Some(Unseen::RECEIVED_DROPS.into());
+            return done.map(|programs| (programs, unshown));
+        }
+    }
+    match load_with(ground, payload, &ERRORS) {
+        Err(LoadError::Refused(why)) => unshown.errors = Some(why.to_string()),
+        done => return done.map(|programs| (programs, unshown)),
+    }
+    load_with(ground, payload, &[]).map(|programs| (programs, unshown))
 }
 
 fn load_with(ground: &Ground<'_>, payload: u32, late: &[Planned]) -> Result<Programs, LoadError> {

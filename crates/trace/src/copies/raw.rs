@@ -10,14 +10,16 @@ use std::time::{Duration, Instant as WallInstant};
 use machine::who::{self, Hierarchy, Who};
 use record::table::Record as _;
 use record::{
-    Again, Comm, ConnectionId, CopyDropped, CopyInterface, CopyPlace, Direction, Dropped, Event, Instant, Nanos, Owner,
+    Again, Comm, ConnectionId, CopyDropped, CopyIcmp, CopyInterface, CopyPlace, Direction, Dropped, Event, Instant, Nanos, Owner,
     PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
 };
 use rustix::time::{ClockId, clock_gettime};
+use wire::packet::Icmp;
+use wire::{Frame, LinkType, Packet, Reassembly, dissect};
 
 use crate::decode::{DecodeError, kind, raw};
 use crate::layout::{
-    COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_FIRST, COPY_HELD, COPY_LISTENER,
+    COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_FIRST, COPY_HELD, COPY_ICMP, COPY_LISTENER,
     COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_COPY_DROPPED, RECORD_INTERFACE, RECORD_PROCESS, RawCopy,
     RawCopyDropped, RawInterface, RawProcess,
 };
@@ -151,7 +153,12 @@ impl Copies {
             }
         };
         let sent = marked(COPY_SENT);
-        let (source, destination) = ends(bytes).unwrap_or((NO_END, NO_END));
+        let error = if marked(COPY_ICMP) { error(bytes, of.length) } else { None };
+        let (source, destination) = match error {
+            // Of the packet that it quotes, which went the other way.
+            Some(Icmp { quoted: Some(quoted), .. }) => (quoted.destination, quoted.source),
+            _ => ends(bytes).unwrap_or((NO_END, NO_END)),
+        };
         let (local, remote) = if sent { (source, destination) } else { (destination, source) };
         Ok(Some(PacketCopy {
             at: Instant::from_nanos(of.at),
@@ -168,13 +175,14 @@ impl Copies {
             cgroup: (of.cgroup != 0).then_some(of.cgroup),
             place: if of.cgroup == 0 { None } else { self.places.of(of.cgroup) },
             direction: if sent { Direction::Sent } else { Direction::Received },
+            icmp: error.map(|of| CopyIcmp { kind: of.kind.into(), code: of.code.into() }),
             local,
             remote,
             interface,
             length: of.length,
             bytes: bytes.into(),
             first_seq: SeqNumber(of.first_seq),
-            payload: of.bytes,
+            payload: if marked(COPY_ICMP) { 0 } else { of.bytes },
             flags: TcpFlags(of.flags),
             segments: of.segments.into(),
             segment_bytes: of.segment_bytes.into(),
@@ -217,6 +225,16 @@ impl Copies {
 }
 
 const NO_END: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// The ICMP error that this packet of `length` bytes is.
+fn error(bytes: &[u8], length: u32) -> Option<Icmp> {
+    let mut frame = Frame::new(1, Instant::from_nanos(0), LinkType::RAW, bytes);
+    frame.original_length = length;
+    match dissect(&frame, &mut Reassembly::default()) {
+        Ok(Packet::Icmp(icmp)) => Some(icmp),
+        _ => None,
+    }
+}
 
 /// Source and destination of a packet that begins with its IP header (RFC 791, RFC 8200); ports are
 /// 0 where a fragment has none. `None` where the headers are cut short.
@@ -287,7 +305,7 @@ mod tests {
         assert_eq!(copies.take(announced.as_bytes()), Ok(None));
         let record = copy(
             |raw| {
-                raw.marks = (COPY_SENT | COPY_TCP | COPY_PARTIAL) as u8;
+                raw.marks = (COPY_SENT | COPY_TCP | COPY_PARTIAL) as u16;
                 (raw.network, raw.interface, raw.at, raw.cookie) = (8, 2, 9, 10);
                 (raw.length, raw.segments, raw.segment_bytes, raw.missed) = (5_000, 4, 1_448, 3);
                 (raw.again, raw.flags, raw.first_seq, raw.bytes) = (COPY_AGAIN_LOSS as u8, 0x11, u32::MAX, 4_948);
@@ -317,7 +335,7 @@ mod tests {
         assert_eq!(shown(ends(&v4).unwrap()), "192.0.2.1:8080 192.0.2.2:53");
         let received = Copies::default().copied(&copy(|_| {}, &v4));
         assert_eq!((received.local.port(), received.remote.port()), (53, 8080));
-        let sent = Copies::default().copied(&copy(|raw| raw.marks = COPY_SENT as u8, &v4));
+        let sent = Copies::default().copied(&copy(|raw| raw.marks = COPY_SENT as u16, &v4));
         assert_eq!((sent.local.port(), sent.remote.port()), (8080, 53));
         // A later fragment has no ports.
         v4[7] = 1;
@@ -338,6 +356,21 @@ mod tests {
         let at = 40 + 16 + 12 + 2;
         v6[at..at + 2].copy_from_slice(&[0, 0x51]);
         assert_eq!(ends(&v6).unwrap().0.port(), 0);
+    }
+
+    #[test]
+    fn an_icmp_error_has_the_ends_of_the_packet_that_it_quotes() {
+        // A router at 192.0.2.9 says to 192.0.2.1 that port 53 of 192.0.2.2 is closed.
+        let mut bytes = vec![0x45, 0, 0, 128, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1, 3, 3, 0, 0, 0, 0, 0, 0];
+        bytes.extend([0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0x1f, 0x90, 0, 53, 0, 80, 0, 0]);
+        let raw = |raw: &mut RawCopy| (raw.marks, raw.length, raw.bytes) = (COPY_ICMP as u16, 128, 72);
+        let copied = Copies::default().copied(&copy(raw, &bytes));
+        assert_eq!((copied.local.to_string(), copied.remote.to_string()), ("192.0.2.1:8080".into(), "192.0.2.2:53".into()));
+        assert_eq!((copied.icmp, copied.payload), (Some(CopyIcmp { kind: 3, code: 3 }), 0));
+        assert!(!copied.is_tcp() && !copied.is_udp());
+        for cut in 0..bytes.len() {
+            Copies::default().copied(&copy(raw, &bytes[..cut]));
+        }
     }
 
     #[test]

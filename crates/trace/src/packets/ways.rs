@@ -72,9 +72,7 @@ const CHOICES: [Choice; 3] = [
             Way::lacking(
                 &["packet_dropped_before_6_11"],
                 Unseen::ReceivedDrops,
-                "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that). \
-                 Seen are datagrams that UDP had taken for their socket, a full one's among them; a received packet of TCP that \
-                 is dropped is mostly not seen",
+                Unseen::RECEIVED_DROPS,
             ),
             Way::lacking(
                 &[],

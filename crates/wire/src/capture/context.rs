@@ -27,6 +27,7 @@ const RECEIVER: u16 = 8;
 const UNIT: u16 = 9;
 const CONTAINER: u16 = 10;
 const DROPPED: u16 = 11;
+const ARRIVAL: u16 = 12;
 
 /// What a trace knows of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,9 @@ pub struct Context {
     pub place: CopyPlace,
     /// When it was dropped on this host, nanoseconds of Unix time, and why, if it was.
     pub dropped: Option<(u64, DropReason)>,
+    /// When it passed each stage on its way in, nanoseconds of Unix time: `nic_rx`, `driver_rx`,
+    /// `tcp_rx`, `ready`, `read`; 0 where that is not known.
+    pub arrival: [u64; 5],
 }
 
 /// A send that a packet carries bytes of.
@@ -116,6 +120,9 @@ impl Context {
         if let Some((at, reason)) = &self.dropped {
             put_option(&mut out, DROPPED, &joined(&[&at.to_le_bytes(), reason.0.as_bytes()]));
         }
+        if self.arrival != [0; 5] {
+            put_option(&mut out, ARRIVAL, &self.arrival.map(u64::to_le_bytes).concat());
+        }
         out
     }
 
@@ -151,6 +158,7 @@ impl Context {
                     let reason = |text| DropReason(Arc::from(String::from_utf8_lossy(text)));
                     this.dropped = numbers.u64(0).zip(item.get(8..).map(reason));
                 }
+                ARRIVAL => this.arrival = numbers.stages().unwrap_or_default(),
                 _ => {}
             }
         }
@@ -240,6 +248,7 @@ mod tests {
             }),
             place: CopyPlace { unit: Some("nginx.service".into()), container: Some("0123abcd".into()) },
             dropped: Some((11, DropReason("QDISC_DROP".into()))),
+            arrival: [0, 1, 2, 3, u64::MAX],
         }
     }
 

@@ -1,5 +1,6 @@
 //! `wirelapse trace`.
 
+mod blind;
 mod files;
 pub mod lab_path;
 mod observed;
@@ -251,6 +252,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let kernel = request.config.memory()?;
     memory::beforehand(kernel, request.config.max_connections).iter().for_each(|line| note(line));
     let mut tracer = Tracer::start(&request.config)?;
+    if let Some(plan) = &request.recorder {
+        let seen_in_part = blind::check(plan, &tracer.observations()).map_err(anyhow::Error::msg)?;
+        seen_in_part.iter().for_each(|line| note(line));
+    }
 
     let stopped = match request.command.is_empty() {
         true => None,

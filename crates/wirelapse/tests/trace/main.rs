@@ -19,6 +19,7 @@ mod trace_datagrams;
 mod trace_dns;
 mod trace_faults;
 mod trace_http;
+mod trace_icmp;
 mod trace_live;
 mod trace_load;
 mod trace_many;

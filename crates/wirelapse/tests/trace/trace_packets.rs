@@ -20,21 +20,21 @@ use wire::capture::context::Context;
 use wire::capture::flag;
 use wire::{Capture, LinkType};
 
-const TCPDUMP: Need<'static> = Need::Program("tcpdump");
-const TSHARK: Need<'static> = Need::Program("tshark");
+pub const TCPDUMP: Need<'static> = Need::Program("tcpdump");
+pub const TSHARK: Need<'static> = Need::Program("tshark");
 
 /// A packet of a file.
-struct Seen {
-    at: u64,
-    bytes: Vec<u8>,
-    length: u32,
-    flags: u32,
-    process: Option<u32>,
-    context: Option<Context>,
-    interface: String,
+pub struct Seen {
+    pub at: u64,
+    pub bytes: Vec<u8>,
+    pub length: u32,
+    pub flags: u32,
+    pub process: Option<u32>,
+    pub context: Option<Context>,
+    pub interface: String,
 }
 
-fn read(path: &Path) -> Vec<Seen> {
+pub fn read(path: &Path) -> Vec<Seen> {
     let bytes = std::fs::read(path).unwrap();
     let mut capture = Capture::from_bytes(&bytes).unwrap();
     let mut all = Vec::new();
@@ -60,7 +60,7 @@ fn read(path: &Path) -> Vec<Seen> {
 }
 
 /// A trace that copies packets of a port into a file.
-fn copying(port: u16, file: &Path, more: &[&str]) -> Child {
+pub fn copying(port: u16, file: &Path, more: &[&str]) -> Child {
     let file = file.to_str().unwrap();
     let port = port.to_string();
     let mut args = vec!["--packets", "--force", "-w", file, "--port", &port];
@@ -73,7 +73,7 @@ fn copying(port: u16, file: &Path, more: &[&str]) -> Child {
 }
 
 /// Ends a trace; gives what it said.
-fn end(trace: Child) -> (bool, String) {
+pub fn end(trace: Child) -> (bool, String) {
     std::thread::sleep(std::time::Duration::from_millis(300));
     signal(&trace, libc::SIGINT);
     let out = trace.wait_with_output().unwrap();
@@ -81,7 +81,7 @@ fn end(trace: Child) -> (bool, String) {
 }
 
 /// Reads a file with tshark, which has to say nothing of it; gives how many packets it reads.
-fn tshark(path: &Path) -> usize {
+pub fn tshark(path: &Path) -> usize {
     let out = tier::limit(Command::new("tshark"))
         // Blocks that describe processes are lines too, in versions that do not know them.
         .args(["-n", "-Y", "ip or ipv6", "-T", "fields", "-e", "frame.number", "-e", "frame.comment", "-r"])
@@ -95,7 +95,7 @@ fn tshark(path: &Path) -> usize {
 }
 
 /// tcpdump in host `a`, into a file.
-fn dump(lab: &Lab, file: &Path, filter: &str) -> Tcpdump {
+pub fn dump(lab: &Lab, file: &Path, filter: &str) -> Tcpdump {
     let mut command = tier::limit(lab.host(Side::A).command("tcpdump").unwrap());
     command.args(["-i", lab::INTERFACE, "-n", "-U", "-s", "512", "-B", "8192", "--immediate-mode", "-Z", "root"]);
     command.args(["--time-stamp-precision=nano", "-w"]).arg(file).arg(filter);

@@ -31,6 +31,10 @@ pub struct Options {
     /// socket and send: headers, and payload with --snap
     #[arg(long, help_heading = heading::WHAT)]
     pub packets: bool,
+    /// With --packets, load nothing at the kernel's tracepoints, which run for all packets of this
+    /// machine: without ICMP errors, drops, and packets after the end of a connection
+    #[arg(long, requires = "packets", help_heading = heading::COST)]
+    pub no_tracepoints: bool,
     /// How many bytes of payload --packets copies of each packet
     #[arg(short, long, value_name = "BYTES", value_parser = clap::value_parser!(u16), default_value_t = 0, requires = "packets", help_heading = heading::WHAT)]
     pub snap: u16,

@@ -11,6 +11,7 @@ use std::path::Path;
 use capture::PacketFilter;
 use record::{ClockReading, SeqNumber};
 use wire::capture::flag;
+use wire::packet::Icmp;
 use wire::{Capture, Flags, Frame, LinkType, Packet, Reassembly, Segment, dissect};
 
 use super::packets::Options;
@@ -106,7 +107,7 @@ impl Lines {
             Ok(Packet::Udp(udp)) => {
                 format!("{}: UDP, length {}", ends(udp.source, udp.destination), udp.payload)
             }
-            Ok(Packet::Icmp(_)) => format!("ICMP, length {}", frame.original_length),
+            Ok(Packet::Icmp(icmp)) => self::icmp(&icmp, frame.original_length),
             Ok(Packet::Arp(_)) => format!("ARP, length {}", frame.original_length),
             Err(_) => format!("not decoded, length {}", frame.original_length),
         };
@@ -136,6 +137,23 @@ impl Lines {
         let _ = write!(line, ", win {}, length {}", of.window, of.payload);
         line
     }
+}
+
+/// `IP 10.0.0.9 > 10.0.0.1: ICMP port unreachable, about 10.0.0.1.40000 > 10.0.0.2.53, length 56`.
+fn icmp(of: &Icmp, length: u32) -> String {
+    let version = if of.v6 { "6" } else { "" };
+    let mut line = format!("IP{version} {} > {}: ICMP{version}", of.source, of.destination);
+    if of.is_error() {
+        line += &format!(" {}", Icmp::meaning(of.v6, of.kind, of.code));
+    }
+    if let Some(mtu) = of.next_hop_mtu {
+        line += &format!(" (mtu {mtu})");
+    }
+    if let Some(quoted) = of.quoted {
+        let both = ends(quoted.source, quoted.destination);
+        line += &format!(", about {}", both.split_once(' ').map_or(&*both, |(_, ends)| ends));
+    }
+    line + &format!(", length {length}")
 }
 
 /// `S.` for SYN and ACK.

@@ -158,6 +158,7 @@ impl Request {
             udp: args.udp,
             dns: dns_ports(args)?,
             copies: packets.as_ref().map(|packets| packets.payload),
+            copies_tracepoints: !args.copies.no_tracepoints,
             least_rights: args.as_agent.is_some(),
             ..Config::default()
         };
