@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use timestamping::{Flags, TimestampingInfo, TransmitType};
+use timestamping::{Flags, ReceiveFilter, TimestampingInfo, TransmitType};
 
 use crate::{Capability, Group, State};
 
@@ -36,6 +36,8 @@ pub struct Interface {
     pub info: TimestampingInfo,
     /// Whether the NIC is set to stamp what is sent; `None` where it does not say.
     pub transmit_on: Option<bool>,
+    /// Whether it is set to stamp what is received, or some of that; likewise.
+    pub receive_on: Option<bool>,
 }
 
 impl Interface {
@@ -86,10 +88,12 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     let all = timestamping::Interface::all().map_err(io::Error::other)?;
     Ok(all
         .iter()
-        .map(|interface| Interface {
+        .map(|interface| (interface, interface.hardware().ok()))
+        .map(|(interface, config)| Interface {
             name: interface.name().to_owned(),
             info: interface.timestamping_info().unwrap_or_default(),
-            transmit_on: interface.hardware().ok().map(|config| config.transmit != TransmitType::Off),
+            transmit_on: config.map(|config| config.transmit != TransmitType::Off),
+            receive_on: config.map(|config| config.receive != ReceiveFilter::None),
         })
         .collect())
 }
@@ -149,7 +153,6 @@ pub fn capabilities() -> Vec<Capability> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use timestamping::ReceiveFilter;
 
     #[test]
     fn claims_without_a_working_mode_do_not_count() {
@@ -161,7 +164,7 @@ mod tests {
             receive: vec![ReceiveFilter::None],
             counts: None,
         };
-        let off = Interface { name: "x".into(), info: info.clone(), transmit_on: None };
+        let off = Interface { name: "x".into(), info: info.clone(), ..Interface::default() };
         assert!(matches!(off.software(), State::Available(_)));
         assert!(matches!(off.hardware(), State::Missing(_)) && !off.transmit_is_off());
         let info = TimestampingInfo {
@@ -169,7 +172,7 @@ mod tests {
             receive: vec![ReceiveFilter::None, ReceiveFilter::All],
             ..info
         };
-        let set = |transmit_on| Interface { name: "x".into(), info: info.clone(), transmit_on };
+        let set = |transmit_on| Interface { name: "x".into(), info: info.clone(), transmit_on, receive_on: None };
         assert_eq!(set(None).hardware(), State::Available("sent and received, clock /dev/ptp3".into()));
         let said = |on| match set(Some(on)).hardware() {
             State::Available(text) => text,

@@ -13,6 +13,7 @@ use libbpf_rs::{Link, Object};
 use record::{Event, Instant, Lost, Monotonic, ReceiveStage};
 
 use crate::capabilities::Capability;
+use crate::keeper::Keeper;
 use crate::layout::RawConfig;
 use crate::memory::Memory;
 use crate::programs::{At, LoadError, Programs};
@@ -90,6 +91,12 @@ pub(crate) trait Loaded: Send {
     /// Hands on what is unfinished, now that nothing more will come, and takes its rows back.
     fn give_up(&mut self, out: &mut VecDeque<Event>) -> Result<(), Error>;
 
+    /// Opens the clocks that NICs stamp by, while this process may.
+    fn open_clocks(&mut self) {}
+
+    /// Has the keeper say by which clock an interface stamps.
+    fn ask_for_clocks(&mut self, _keeper: &Keeper) {}
+
     /// What it has lost up to now; the counters of others are zero.
     fn lost(&self) -> Lost;
 
@@ -152,6 +159,8 @@ pub enum Unseen {
     AfterClose,
     /// ICMP errors about packets of the target's sockets.
     IcmpErrors,
+    /// When the NIC received a packet.
+    NicReceived,
     /// Names that are asked for.
     Dns,
 }
@@ -176,6 +185,7 @@ impl Unseen {
             Self::DatagramsReceived => "stage driver_rx of datagrams",
             Self::AfterClose => "packets of connections without a socket (TIME_WAIT)",
             Self::IcmpErrors => "ICMP errors",
+            Self::NicReceived => "stage nic_rx",
             Self::Dns => "DNS",
         }
     }

@@ -216,9 +216,15 @@ impl Tracer {
         limit: impl FnOnce() -> io::Result<()>,
         mut serve: impl FnMut(Q) -> A,
     ) -> Result<Privileged<Q, A>, Error> {
-        self.ring.probes().sends.open_clocks();
+        {
+            let mut probes = self.ring.probes();
+            probes.sends.open_clocks();
+            probes.beside.iter_mut().for_each(|probe| probe.open_clocks());
+        }
         let keeper = self.passes.hand_over(limit, |request| Bytes::of(&serve(request.read()?)))?;
-        self.ring.probes().sends.ask_for_clocks(keeper.clone());
+        let mut probes = self.ring.probes();
+        probes.sends.ask_for_clocks(keeper.clone());
+        probes.beside.iter_mut().for_each(|probe| probe.ask_for_clocks(&keeper));
         Ok(Privileged { keeper, says: PhantomData })
     }
 

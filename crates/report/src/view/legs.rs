@@ -12,7 +12,7 @@ const DASH: &str = "—";
 /// What has to be known to read the table of legs.
 pub(crate) fn notes(total: &SendFigures, facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(facts.calls.iter().chain(&facts.copies).cloned());
+    notes.extend(facts.calls.iter().cloned());
     let nic = total.leg(Leg::Nic);
     if nic.times.n() == 0 {
         let why = facts.no_nic.as_deref().unwrap_or("no packet came back with a hardware timestamp");

@@ -71,12 +71,14 @@ pub enum Key {
     SoTimestampingAck,
     /// One send in a hundred.
     SoTimestamping100,
+    /// The headers of every packet, in both directions.
+    Packets,
     /// A capture by another program.
     Tcpdump,
 }
 
 words! {
-    Key: Nothing = "nothing", Again = "again", Unmatched = "unmatched", Sampled1000 = "sampled_1000", Sampled100 = "sampled_100", Floor = "floor", Tagged = "tagged", Every = "every", Histograms100 = "histograms_100", Histograms = "histograms", HistogramsBetween = "histograms_between", EveryCalls = "every_calls", EveryTracepoints = "every_tracepoints", Receive = "receive", EveryPacket = "every_packet", Http = "http", SampledBetween = "sampled_between", TpEmpty = "tp_empty", TpAddresses = "tp_addresses", FentryEmpty = "fentry_empty", FentryAddresses = "fentry_addresses", SoTimestamping = "so_timestamping", SoTimestampingBatched = "so_timestamping_batched", SoTimestampingUnseen = "so_timestamping_unseen", SoTimestampingUnread = "so_timestamping_unread", SoTimestampingAck = "so_timestamping_ack", SoTimestamping100 = "so_timestamping_100", Tcpdump = "tcpdump";
+    Key: Nothing = "nothing", Again = "again", Unmatched = "unmatched", Sampled1000 = "sampled_1000", Sampled100 = "sampled_100", Floor = "floor", Tagged = "tagged", Every = "every", Histograms100 = "histograms_100", Histograms = "histograms", HistogramsBetween = "histograms_between", EveryCalls = "every_calls", EveryTracepoints = "every_tracepoints", Receive = "receive", EveryPacket = "every_packet", Http = "http", SampledBetween = "sampled_between", TpEmpty = "tp_empty", TpAddresses = "tp_addresses", FentryEmpty = "fentry_empty", FentryAddresses = "fentry_addresses", SoTimestamping = "so_timestamping", SoTimestampingBatched = "so_timestamping_batched", SoTimestampingUnseen = "so_timestamping_unseen", SoTimestampingUnread = "so_timestamping_unread", SoTimestampingAck = "so_timestamping_ack", SoTimestamping100 = "so_timestamping_100", Packets = "packets", Tcpdump = "tcpdump";
 }
 
 impl Serialize for Key {
@@ -181,7 +183,7 @@ fn windows(every: u32) -> Sampling {
 }
 
 /// All of them. A further way of tracing is one more entry.
-pub static ALL: [Way; 27] = [
+pub static ALL: [Way; 28] = [
     Way::new(Key::Nothing, "nothing", |_| Ok(Box::new(Nobody))),
     Way::new(Key::Again, "nothing, again (A/A)", |_| Ok(Box::new(Nobody))),
     // No connection can have port 0.
@@ -230,6 +232,9 @@ pub static ALL: [Way; 27] = [
     Way::new(Key::SoTimestampingAck, "our library, stage ack alone", |_| Ok(Box::new(Nobody))).stamps(Stamps::Ack(32)),
     Way::new(Key::SoTimestamping100, "our library, 1 send in 100", |_| Ok(Box::new(Nobody)))
         .stamps(Stamps::Sampled(100)),
+    Way::new(Key::Packets, "every send, --packets", |s| {
+        s.watching(Config { copies: Some(0), ..s.tracer(Sampling::Every) })
+    }),
     Way::new(Key::Tcpdump, "tcpdump -i lo -w /dev/null", |s| Tcpdump::find(s.cpu)),
 ];
 

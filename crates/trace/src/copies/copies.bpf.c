@@ -40,6 +40,8 @@ struct sk_buff___copies {
 
 /* include/linux/skbuff.h */
 enum { CHECKSUM_PARTIAL = 3 };
+/* Likewise (6.0): the driver has something else than a time in its place. */
+enum { SKBTX_HW_TSTAMP_NETDEV = 1 << 5 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -186,6 +188,8 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	record->first_seq = headers->first_seq;
 	record->bytes = headers->bytes;
 	record->flags = headers->flags;
+	if (!(record->marks & COPY_SENT) && !(BPF_CORE_READ(shared, tx_flags) & SKBTX_HW_TSTAMP_NETDEV))
+		record->nic = BPF_CORE_READ(shared, hwtstamps.hwtstamp);
 	record->segments = segments_of(of->skb);
 	record->segment_bytes = BPF_CORE_READ(shared, gso_size);
 	if (BPF_CORE_READ_BITFIELD((const struct sk_buff___copies *)of->skb, ip_summed) == CHECKSUM_PARTIAL)

@@ -40,6 +40,7 @@ struct copy_record {
 	__u64 cookie;
 	__u64 cgroup; /* of the socket; 0: not known */
 	__u64 buffer; /* address of the packet */
+	__u64 nic; /* when the NIC received it, by its own clock; 0: no stamp */
 	__u32 network; /* inode number of the network namespace of the interface */
 	__u32 interface; /* its number there */
 	__u32 captured; /* bytes that follow */

@@ -21,6 +21,7 @@ use libbpf_rs::MapHandle;
 use record::{Event, Lost};
 
 use crate::decode::DecodeError;
+use crate::keeper::Keeper;
 use crate::layout::{Plain as _, RECORD_COPY, RECORD_COPY_DROPPED, RawCopyConfig, RawCopyInterface, RawCopyLost};
 use crate::layout::{RawCopyEnds, RawCopyPlace, RawCopySender, RawUdpInfo};
 use crate::memory::{Memory, storage_of};
@@ -124,7 +125,8 @@ impl Probe for Copying {
             (Unseen::ReceivedDrops, received_drops),
             (Unseen::IcmpErrors, errors),
         ];
-        let missing = missing.into_iter().filter_map(|(what, why)| Some(Missing { what, reason: why? }));
+        let missing = missing.into_iter().chain([(Unseen::NicReceived, no_receive_stamps())]);
+        let missing = missing.filter_map(|(what, why)| Some(Missing { what, reason: why? }));
         Ok(Box::new(AtWork {
             losses: object::map(programs.object(), "copy_losses")?,
             copies: Copies::of_this_machine(),
@@ -160,9 +162,18 @@ impl Loaded for AtWork {
         Ok(())
     }
 
+    fn open_clocks(&mut self) {
+        self.copies.nics.open_all();
+    }
+
+    fn ask_for_clocks(&mut self, keeper: &Keeper) {
+        self.copies.nics.ask(keeper.clone());
+    }
+
     fn lost(&self) -> Lost {
         let lost = object::sum_per_cpu::<RawCopyLost>(&self.losses);
-        Lost { copy_ring_buffer: lost.map_or(0, |lost| lost.ring_buffer), ..Lost::default() }
+        let copy_ring_buffer = lost.map_or(0, |lost| lost.ring_buffer);
+        Lost { copy_ring_buffer, nic_unread: self.copies.nic_unread, ..Lost::default() }
     }
 
     fn observation(&self) -> Observation {
@@ -187,6 +198,13 @@ impl Loaded for AtWork {
             host_wide: [all].into_iter().chain(late).chain(errors).collect(),
         }
     }
+}
+
+/// Why no packet has a stamp of the NIC that received it, where none can.
+fn no_receive_stamps() -> Option<String> {
+    let interfaces = machine::interfaces().ok()?;
+    let none = interfaces.iter().all(|interface| interface.receive_on != Some(true));
+    none.then(|| "no network interface here is set to stamp what it receives (`hwstamp_ctl -i NAME -r 1` does so)".into())
 }
 
 /// What a trace does not show of packets, each with its reason.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as WallInstant};
 use machine::who::{self, Hierarchy, Who};
 use record::table::Record as _;
 use record::{
-    Again, Comm, ConnectionId, CopyDropped, CopyIcmp, CopyInterface, CopyPlace, Direction, Dropped, Event, Instant, Nanos, Owner,
+    Again, Comm, ConnectionId, CopyDropped, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Direction, Dropped, Event, Instant, Monotonic, Nanos, Owner,
     PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -23,6 +23,7 @@ use crate::layout::{
     COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_COPY_DROPPED, RECORD_INTERFACE, RECORD_PROCESS, RawCopy,
     RawCopyDropped, RawInterface, RawProcess,
 };
+use crate::nic::{NicClocks, NicStamp};
 use crate::packets::Reasons;
 use crate::process;
 
@@ -49,6 +50,9 @@ pub(crate) struct Copies {
     processes: HashMap<u32, (WallInstant, Option<Instant<Realtime>>)>,
     places: Places,
     reasons: Reasons,
+    pub nics: NicClocks,
+    /// Stamps of NICs that could not be read.
+    pub nic_unread: u64,
 }
 
 /// What cgroups are of, by the kernel's id.
@@ -153,6 +157,8 @@ impl Copies {
             }
         };
         let sent = marked(COPY_SENT);
+        let at = Instant::from_nanos(of.at);
+        let nic_rx = if of.nic == 0 { None } else { self.nic(&of, at) };
         let error = if marked(COPY_ICMP) { error(bytes, of.length) } else { None };
         let (source, destination) = match error {
             // Of the packet that it quotes, which went the other way.
@@ -161,7 +167,7 @@ impl Copies {
         };
         let (local, remote) = if sent { (source, destination) } else { (destination, source) };
         Ok(Some(PacketCopy {
-            at: Instant::from_nanos(of.at),
+            at,
             socket: ConnectionId(of.cookie),
             owner: Owner { pid: of.pid, comm: Comm(of.comm) },
             owner_since: if of.pid == 0 { None } else { self.began(of.pid) },
@@ -190,8 +196,18 @@ impl Copies {
             again,
             missed: of.missed,
             buffer: of.buffer,
+            stages: CopyStages { nic_rx, ..CopyStages::default() },
             ..PacketCopy::blank()
         }))
+    }
+
+    /// When the NIC received a packet that was copied at `at`: not later, however far the
+    /// conversion's error reaches.
+    fn nic(&mut self, of: &RawCopy, at: Instant<Monotonic>) -> Option<Instant<Monotonic>> {
+        let stamp = NicStamp { at: Instant::from_nanos(of.nic), interface: of.interface, network: of.network };
+        let received = self.nics.convert(&stamp).filter(|received| received.at <= at.after(received.error));
+        self.nic_unread += u64::from(received.is_none());
+        received.map(|received| received.at.min(at))
     }
 
     fn interface(&self, network: u32, number: u32, name: String) -> CopyInterface {

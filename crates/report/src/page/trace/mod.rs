@@ -201,6 +201,7 @@ pub fn describe(of: &Subject) -> Document {
     sections.push(drops(summary));
     let mut lost = Section::new("What was not seen");
     losses(&mut lost, of.finished.then_some(facts.lost), facts);
+    facts.copies.iter().for_each(|note| lost.say(note));
     lost.blocks.extend(of.provenance.cost_ppm.map(|ppm| {
         let share = quantity::percent_exact(ppm as f64 / 1e6);
         let how = format!(

@@ -64,6 +64,7 @@ impl Counting {
                 Key::FentryAddresses,
                 Key::SoTimestamping,
                 Key::SoTimestampingBatched,
+                Key::Packets,
                 Key::Tcpdump,
             ],
         };
