@@ -182,6 +182,15 @@ pub struct CopyIcmp {
     pub code: u32,
 }
 
+/// Which piece of a datagram a fragment is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyFragment {
+    /// Where it begins in the payload of IP.
+    pub offset: u32,
+    /// The payload of the whole datagram in bytes; 0 where that is not known.
+    pub datagram: u32,
+}
+
 /// A copy of a packet of a followed socket, or of an ICMP error that quotes one. With GSO or GRO it is several segments on the wire.
 ///
 /// What is known of it beyond its own bytes comes later, with the records that it belongs to: until
@@ -211,6 +220,10 @@ pub struct PacketCopy {
     pub direction: Direction,
     /// What it says, where it is an ICMP error; both ends are those of the packet that it quotes.
     pub icmp: Option<CopyIcmp>,
+    /// Which piece it is, where it is a fragment.
+    pub fragment: Option<CopyFragment>,
+    /// Whether IP cuts it up next, so that its fragments follow.
+    pub is_cut: bool,
     /// This host's end; unspecified where the headers were not copied.
     pub local: SocketAddr,
     /// The peer's end, likewise.
@@ -313,6 +326,8 @@ columns! {
         state: SocketState::Open,
         direction: Direction::Sent,
         icmp: None,
+        fragment: None,
+        is_cut: false,
         local: NO_END,
         remote: NO_END,
         interface: Arc::default(),
@@ -352,6 +367,10 @@ columns! {
         "type of an ICMP error that quotes a packet of the socket; both ends are then those of that packet", from "ICMP header";
     icmp_code = |c| c.icmp.map(|of| of.code), set |c, v| c.icmp.as_mut().map_or(Ok(()), |of| put(&mut of.code, v)), null "it is no ICMP error",
         "its code", from "ICMP header";
+    fragment_offset = |c| c.fragment.map(|of| of.offset), set |c, v| set_fragment(c, v), null "it is no fragment",
+        "where a fragment begins in the payload of IP, bytes; a datagram of which all fragments are rows is none itself", from "IP header";
+    datagram_bytes = |c| c.fragment.map(|of| of.datagram), set |c, v| c.fragment.as_mut().map_or(Ok(()), |of| put(&mut of.datagram, v)),
+        null "it is no fragment", "payload of the datagram that a fragment is a piece of";
     local_address = |c| c.local.ip(), set |c, v| set_address(&mut c.local, v), "this host's IP address";
     local_port = |c| c.local.port(), set |c, v| set_port(&mut c.local, v), "this host's port; 0 for a fragment that is not the first";
     remote_address = |c| c.remote.ip(), set |c, v| set_address(&mut c.remote, v), "the peer's IP address";
@@ -398,6 +417,11 @@ columns! {
         "why the kernel dropped it on this host: the name in `enum skb_drop_reason`, or the number where it names none", from "kfree_skb";
     dropped_at_ns = |c| c.dropped.as_ref().map(|of| of.at), set |c, v| set_dropped_at(&mut c.dropped, v), null "as `dropped`",
         "when it was dropped", from "kfree_skb";
+}
+
+fn set_fragment(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {
+    copy.fragment = Option::from_value(value)?.map(|offset| CopyFragment { offset, datagram: 0 });
+    Ok(())
 }
 
 fn set_icmp(copy: &mut PacketCopy, value: Value<'_>) -> Result<(), &'static str> {

@@ -159,6 +159,8 @@ pub enum Unseen {
     AfterClose,
     /// ICMP errors about packets of the target's sockets.
     IcmpErrors,
+    /// The fragments of datagrams.
+    Fragments,
     /// When the NIC received a packet.
     NicReceived,
     /// Names that are asked for.
@@ -185,6 +187,7 @@ impl Unseen {
             Self::DatagramsReceived => "stage driver_rx of datagrams",
             Self::AfterClose => "packets of connections without a socket (TIME_WAIT)",
             Self::IcmpErrors => "ICMP errors",
+            Self::Fragments => "fragments",
             Self::NicReceived => "stage nic_rx",
             Self::Dns => "DNS",
         }

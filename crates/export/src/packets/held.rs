@@ -10,6 +10,7 @@ use record::{
 };
 
 use super::Traced;
+use super::fragments::Pieces;
 
 /// For how long a packet waits at most for the records that it belongs to.
 const PATIENCE: Nanos = Nanos::from_millis(1_000);
@@ -44,6 +45,10 @@ pub(super) struct Carried {
     waits: bool,
     /// and one of its being read, as it arrived.
     waits_for_read: bool,
+    /// When the datagram was whole that it is a fragment of.
+    whole_at: Option<Instant<Monotonic>>,
+    /// Its fragments stand for it.
+    pub is_replaced: bool,
 }
 
 /// Who made a send.
@@ -101,6 +106,7 @@ pub(super) struct Held {
     base: u64,
     streams: HashMap<ConnectionId, Stream>,
     under_way: UnderWay,
+    pieces: Pieces,
 }
 
 /// Packets that were sent and have not arrived on this host. They are known by a hash of their
@@ -149,14 +155,41 @@ fn hash(bytes: &[u8]) -> u64 {
 
 impl Held {
     pub fn new(traced: Traced) -> Self {
-        Self { traced, packets: VecDeque::new(), base: 0, streams: HashMap::new(), under_way: UnderWay::default() }
+        Self {
+            traced,
+            packets: VecDeque::new(),
+            base: 0,
+            streams: HashMap::new(),
+            under_way: UnderWay::default(),
+            pieces: Pieces::default(),
+        }
     }
 
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
+    /// Holds a packet; the fragments of a datagram take its place.
     pub fn push(&mut self, copy: &PacketCopy) {
+        match (copy.fragment, copy.direction) {
+            (Some(_), Direction::Received) => self.pieces.arrives(copy),
+            (Some(_), Direction::Sent) => {
+                let last = self.packets.iter_mut().rev().take(LOOKED_BACK);
+                let cut = last.filter(|of| of.copy.is_cut && of.copy.socket == copy.socket);
+                match self.pieces.leaves(copy, cut) {
+                    Some(piece) => self.hold(&piece, None),
+                    None => self.hold(copy, None),
+                }
+            }
+            (None, Direction::Received) => match self.pieces.whole(copy) {
+                Some(pieces) => pieces.iter().for_each(|piece| self.hold(piece, Some(copy.at))),
+                None => self.hold(copy, None),
+            },
+            (None, Direction::Sent) => self.hold(copy, None),
+        }
+    }
+
+    fn hold(&mut self, copy: &PacketCopy, whole_at: Option<Instant<Monotonic>>) {
         let number = self.base + self.packets.len() as u64;
         let sent = copy.direction == Direction::Sent;
         let departed = if sent { None } else { self.under_way.arrives(copy) };
@@ -165,10 +198,12 @@ impl Held {
             && let Some(carried) = at(&mut self.packets, self.base, departed)
             && is_loopback(copy)
             && carried.copy.interface == copy.interface
+            && !carried.is_replaced
         {
             carried.copy.missed += copy.missed;
             carried.twin = Some(Box::new(PacketCopy { missed: 0, ..copy.clone() }));
             carried.waits_for_read = waits_for_read;
+            carried.whole_at = whole_at;
             if waits_for_read {
                 self.streams.entry(copy.socket).or_default().arrived.push_back(departed);
             }
@@ -203,12 +238,15 @@ impl Held {
             id: departed.unwrap_or(number) + 1,
             waits,
             waits_for_read,
+            whole_at,
+            is_replaced: false,
         });
     }
 
     /// Whether a record of what a packet carries may come; of TCP there are some if `traced`.
     fn has_records(&self, copy: &PacketCopy, traced: bool) -> bool {
-        if copy.is_tcp() { traced && copy.payload > 0 } else { copy.is_udp() && self.traced.datagrams }
+        let is_later = copy.fragment.is_some_and(|of| of.offset > 0);
+        if copy.is_tcp() { traced && copy.payload > 0 } else { copy.is_udp() && self.traced.datagrams && !is_later }
     }
 
     /// The record of a send has come.
@@ -299,10 +337,13 @@ impl Held {
         let direction = datagram.direction();
         let mut nearest: Option<(usize, Nanos)> = None;
         for (place, &number) in stream.arrived.iter().enumerate().take(LOOKED_AT) {
-            let Some(carried) = at(packets, base, number) else { continue };
+            let Some(carried) = at(packets, base, number).filter(|carried| !carried.is_replaced) else { continue };
+            let whole_at = carried.whole_at.filter(|_| direction == Direction::Received);
             let Some(copy) = of_datagram(carried, datagram.socket, direction) else { continue };
-            let apart = near.since(copy.at).or_else(|_| copy.at.since(near)).unwrap_or(NEAR);
-            let is_like = copy.payload == datagram.bytes && copy.remote == datagram.remote;
+            let copied = whole_at.unwrap_or(copy.at);
+            let apart = near.since(copied).or_else(|_| copied.since(near)).unwrap_or(NEAR);
+            let bytes = copy.fragment.map_or(copy.payload, |of| of.datagram);
+            let is_like = bytes == datagram.bytes && copy.remote == datagram.remote;
             if is_like && apart < nearest.map_or(NEAR, |of| of.1) {
                 nearest = Some((place, apart));
             }
@@ -362,21 +403,27 @@ impl Held {
 
     /// The next packet that leaves.
     pub fn next(&mut self, which: Ready) -> Option<Carried> {
-        let front = self.packets.front()?;
-        let leaves = match which {
-            Ready::AllBut(most) => self.packets.len() > most,
-            Ready::At(now) => {
-                let age = now.since(front.copy.at).unwrap_or(Nanos::ZERO);
-                let waits = front.waits || front.waits_for_read;
-                age >= PATIENCE || (!waits && (!waits_for_arrival(front) || age >= ACROSS))
+        loop {
+            let front = self.packets.front()?;
+            let leaves = match which {
+                Ready::AllBut(most) => self.packets.len() > most,
+                Ready::At(now) => {
+                    let age = now.since(front.copy.at).unwrap_or(Nanos::ZERO);
+                    let waits = front.waits || front.waits_for_read;
+                    // A datagram that is cut up is soon in pieces.
+                    let waits_for_more = waits_for_arrival(front) || front.copy.is_cut;
+                    age >= PATIENCE || (!waits && (!waits_for_more || age >= ACROSS))
+                }
+            };
+            if !leaves && !front.is_replaced {
+                return None;
             }
-        };
-        if !leaves {
-            return None;
+            let carried = self.packets.pop_front()?;
+            self.base += 1;
+            if !carried.is_replaced {
+                return Some(carried);
+            }
         }
-        let carried = self.packets.pop_front()?;
-        self.base += 1;
-        Some(carried)
     }
 }
 

@@ -5,6 +5,7 @@
 //! when the program reads. So packets are held for a while, and leave in the order in which they
 //! came. What is held is bounded.
 
+mod fragments;
 mod held;
 mod owners;
 

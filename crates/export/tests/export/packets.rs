@@ -464,6 +464,55 @@ fn an_icmp_error_waits_for_nothing_and_says_what_it_is() {
     assert!(comments[1].ends_with(" | ICMP error (time to live exceeded)"), "{}", comments[1]);
 }
 
+/// A fragment of 8 bytes of UDP's header and `bytes` beyond, or of as many without it.
+fn fragment(at: u64, direction: Direction, offset: u32, bytes: u32) -> PacketCopy {
+    let mut head = vec![0x45, 0, 0, 0, 0, 9, 0x20, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    if offset == 0 {
+        head.extend([0x1f, 0x90, 0, 53, 0, 38, 1, 2]);
+    }
+    let datagram = if offset == 0 { 30 } else { 0 };
+    PacketCopy {
+        bytes: head.into(),
+        fragment: Some(record::CopyFragment { offset, datagram }),
+        state: SocketState::Udp { held: false },
+        ..copy(at, direction, 0, bytes)
+    }
+}
+
+/// The datagram of two of them.
+fn datagram(at: u64, direction: Direction) -> PacketCopy {
+    PacketCopy { fragment: None, missed: 3, is_cut: direction == Direction::Sent, ..fragment(at, direction, 0, 30) }
+}
+
+#[test]
+fn fragments_stand_for_the_datagram_that_they_are_of() {
+    let stranger = |piece: PacketCopy| PacketCopy { socket: ConnectionId(0), owner: Owner::default(), ..piece };
+    let (mut sink, file) = begin();
+    let way = Direction::Sent;
+    take(&mut sink, [datagram(MS, way).into(), fragment(MS + 1, way, 0, 16).into(), fragment(MS + 2, way, 24, 14).into()]);
+    let way = Direction::Received;
+    let arrive = [stranger(fragment(2 * MS, way, 0, 16)), stranger(fragment(2 * MS + 1, way, 24, 14))];
+    take(&mut sink, arrive.map(Event::from).into_iter().chain([datagram(3 * MS, way).into()]));
+    sink.tick(10);
+    let rows: Vec<_> = sink.rows.iter().map(|row| (row.at.as_nanos() - MS, row.payload, row.missed)).collect();
+    assert_eq!(rows, [(1, 16, 3), (2, 14, 0), (MS, 16, 3), (MS + 1, 14, 0)]);
+    assert!(sink.rows.iter().all(|row| row.socket.0 == 1 && row.fragment.unwrap().datagram == 30));
+    assert_eq!(seen(&file).len(), 4);
+}
+
+#[test]
+fn a_datagram_without_all_of_its_fragments_is_whole() {
+    let (mut sink, _) = begin();
+    // None leaves, and one of two arrives.
+    take(&mut sink, [datagram(MS, Direction::Sent).into()]);
+    take(&mut sink, [fragment(2 * MS, Direction::Received, 0, 16).into(), datagram(3 * MS, Direction::Received).into()]);
+    sink.tick(40);
+    assert_eq!(sink.rows.len(), 0, "it waits for its fragments");
+    sink.tick(60);
+    let rows: Vec<_> = sink.rows.iter().map(|row| (row.direction, row.payload, row.fragment)).collect();
+    assert_eq!(rows, [(Direction::Sent, 30, None), (Direction::Received, 30, None)]);
+}
+
 /// The fields that Wireshark shows are those of the file, whatever a program is called.
 #[test]
 fn wireshark_has_the_fields() {

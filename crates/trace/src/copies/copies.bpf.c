@@ -12,7 +12,8 @@
  *
  * kfree_skb (5.17 gives the reason) also says which of the copied packets the kernel dropped.
  *
- * netif_receive_skb has the ICMP errors about packets of these sockets (errors.h). */
+ * netif_receive_skb has the ICMP errors about packets of these sockets (errors.h), and with
+ * net_dev_queue the fragments of their datagrams (fragments.h). */
 #include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #include "../bpf/packet.h"
@@ -35,6 +36,9 @@ struct task_struct___copies {
 };
 struct sk_buff___copies {
 	__u8 ip_summed : 2;
+};
+struct skb_shared_info___copies {
+	struct sk_buff *frag_list;
 };
 #pragma clang attribute pop
 
@@ -188,10 +192,14 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	record->first_seq = headers->first_seq;
 	record->bytes = headers->bytes;
 	record->flags = headers->flags;
-	if (!(record->marks & COPY_SENT) && !(BPF_CORE_READ(shared, tx_flags) & SKBTX_HW_TSTAMP_NETDEV))
-		record->nic = BPF_CORE_READ(shared, hwtstamps.hwtstamp);
 	record->segments = segments_of(of->skb);
 	record->segment_bytes = BPF_CORE_READ(shared, gso_size);
+	/* What a datagram is cut up into is ready: __ip_append_data() of the kernel. */
+	if ((record->marks & (COPY_SENT | COPY_TCP)) == COPY_SENT && of->ctx && !record->segment_bytes &&
+	    BPF_CORE_READ((const struct skb_shared_info___copies *)shared, frag_list))
+		record->marks |= COPY_CUT;
+	if (!(record->marks & COPY_SENT) && !(BPF_CORE_READ(shared, tx_flags) & SKBTX_HW_TSTAMP_NETDEV))
+		record->nic = BPF_CORE_READ(shared, hwtstamps.hwtstamp);
 	if (BPF_CORE_READ_BITFIELD((const struct sk_buff___copies *)of->skb, ip_summed) == CHECKSUM_PARTIAL)
 		record->marks |= COPY_PARTIAL;
 	captured += headers->bytes < copying.payload ? headers->bytes : copying.payload;
@@ -246,6 +254,7 @@ static __always_inline bool in_target(const struct headers *headers, bool sent)
 }
 
 #include "errors.h"
+#include "fragments.h"
 
 static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 {

@@ -20,6 +20,8 @@ enum copy_mark {
 	COPY_TCP = 32,
 	COPY_HELD = 64, /* the socket is older than the trace */
 	COPY_ICMP = 128, /* an ICMP error that quotes a packet of the socket */
+	COPY_FRAGMENT = 256, /* of a datagram; one that arrives has no socket yet */
+	COPY_CUT = 512, /* IP cuts the datagram up next */
 };
 SHARED(enum copy_mark);
 

@@ -43,31 +43,32 @@ static __noinline int sends_between(const struct sk_buff *skb, const struct head
 	return 0;
 }
 
-/* The last error that was copied on this CPU. */
-struct last_error {
+/* The last error or fragment that was seen on this CPU. */
+struct last_seen {
 	__u64 skb;
 	__u32 interface;
-	__u32 checksum;
+	__u32 mark;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
-	__type(value, struct last_error);
+	__type(value, struct last_seen);
 	__uint(max_entries, 1);
-} last_errors SEC(".maps");
+} last_seen SEC(".maps");
 
-/* A bridge hands on the packet of its port as its own: br_pass_frame_up() of the kernel. */
-static __always_inline bool is_handed_on(const struct sk_buff *skb, __u32 interface, __u32 checksum)
+/* A device on another one has the same packet: a bridge on its way in (br_pass_frame_up() of the
+ * kernel), a VLAN on its way out. `mark` is a number out of the packet. */
+static __always_inline bool is_handed_on(const struct sk_buff *skb, __u32 interface, __u32 mark)
 {
 	__u32 zero = 0;
-	struct last_error *last = bpf_map_lookup_elem(&last_errors, &zero);
+	struct last_seen *last = bpf_map_lookup_elem(&last_seen, &zero);
 	bool same;
 
 	if (!last)
 		return false;
-	same = last->skb == (__u64)skb && last->checksum == checksum && last->interface != interface;
+	same = last->skb == (__u64)skb && last->mark == mark && last->interface != interface;
 	last->skb = (__u64)skb;
-	last->checksum = checksum;
+	last->mark = mark;
 	last->interface = interface;
 	return same;
 }
@@ -160,23 +161,5 @@ static __noinline int error_came(struct sk_buff *skb, __u32 icmp, bool v6)
 	headers.length = view.at;
 	headers.bytes = view.length - view.at;
 	copy_out(&of, &record, &headers, &owner);
-	return 0;
-}
-
-/* Packets as the stack gets them from a driver: their IP header is where their data begins
- * (__netif_receive_skb_core() of the kernel). */
-SEC("tp_btf/netif_receive_skb")
-int BPF_PROG(errors_received, struct sk_buff *skb)
-{
-	const void *ip = skb->data;
-	__u8 head[10]; /* of IPv4, up to the protocol */
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (!bpf_probe_read_kernel(head, sizeof(head), ip) && head[9] == IPPROTO_ICMP)
-			error_came(skb, (head[0] & 15) * 4, false);
-	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		if (!bpf_probe_read_kernel(head, sizeof(head), ip) && head[6] == IPPROTO_ICMPV6)
-			error_came(skb, sizeof(struct ipv6_header), true);
-	}
 	return 0;
 }

@@ -8,9 +8,9 @@
 //! sends or receives, and returns at the first look where the socket is not of the target. What
 //! TCP answers for connections that have no socket any more (`TIME_WAIT`), and what the kernel
 //! drops, is seen by the tracepoints `kfree_skb` and `net_dev_queue`, for every drop and every
-//! packet sent; they look at the state of the socket, and at its storage for drops. ICMP errors are
-//! seen by `netif_receive_skb`, for every packet received, which looks at its protocol. A trace can
-//! do without the tracepoints ([`Config::copies_tracepoints`]).
+//! packet sent; they look at the state of the socket, and at its storage for drops. ICMP errors and
+//! fragments are seen by `netif_receive_skb`, for every packet received, which looks at its
+//! protocol, and by `net_dev_queue`. A trace can do without the tracepoints ([`Config::copies_tracepoints`]).
 
 pub(crate) mod raw;
 
@@ -45,8 +45,8 @@ const NEEDED: [Planned; 6] = [
 const LATE: [Planned; 2] = [("copy_late_received", At::Section), ("copy_late_sent", At::Section)];
 /// That of drops, where the kernel does not say for whom a packet was.
 const DROPPED: [Planned; 1] = [("copy_dropped_before_6_11", At::Section)];
-/// That of ICMP errors.
-const ERRORS: [Planned; 1] = [("errors_received", At::Section)];
+/// Those of what programs of a cgroup do not see: ICMP errors, and fragments.
+const BESIDE: [Planned; 2] = [("beside_received", At::Section), ("fragment_sent", At::Section)];
 /// Maps that belong to the sending side.
 const SHARED: [&str; 8] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers", "cgroups"];
 /// The most interfaces that are distinguished.
@@ -69,7 +69,7 @@ impl Probe for Copying {
         let interfaces = Memory::of_table::<RawCopyPlace, RawCopyInterface>(INTERFACES, INTERFACES);
         let (ended, makers) = (Memory::of_whole_table(16_384, 8, 32), Memory::of_whole_table(4_096, 8, 8));
         let (ends, sender) = (size_of::<RawCopyEnds>() as u64, size_of::<RawCopySender>() as u64);
-        let senders = Memory::of_whole_table(16_384, ends, sender);
+        let senders = Memory::of_whole_table(16_384, ends, sender) + Memory::of_whole_table(4_096, 40, 8);
         interfaces + ended + makers + senders + Memory { connections: storage_of::<RawUdpInfo>(), ..Memory::default() }
     }
 
@@ -81,8 +81,8 @@ impl Probe for Copying {
             Ok(unshown) => (Ok(()), unshown),
             Err(why) => (Err(why.clone()), Unshown::all(&why)),
         };
-        let [late, drops, errors] =
-            [unshown.late, unshown.drops, unshown.errors].map(|why| why.map_or(Ok(()), Err));
+        let [late, drops, beside] =
+            [unshown.late, unshown.drops, unshown.beside].map(|why| why.map_or(Ok(()), Err));
         vec![
             Tried {
                 name: "packet_copies",
@@ -106,11 +106,11 @@ impl Probe for Copying {
                 state: drops,
             },
             Tried {
-                name: "packet_copies_icmp",
-                purpose: "ICMP errors about packets of traced sockets: the tracepoint netif_receive_skb runs for every packet that this \
-                          machine receives, and looks at its protocol",
-                instead: "they are not in the file",
-                state: errors,
+                name: "packet_copies_icmp_fragments",
+                purpose: "ICMP errors about packets of traced sockets, and fragments: the tracepoints netif_receive_skb and net_dev_queue \
+                          run for every packet that this machine receives and sends, and look at its protocol",
+                instead: "ICMP errors are not in the file, and datagrams are whole there",
+                state: beside,
             },
         ]
     }
@@ -118,12 +118,13 @@ impl Probe for Copying {
     fn load(&self, ground: &Ground<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let payload = ground.config.copies.unwrap_or_default();
         let (programs, unshown) = load(ground, payload.into())?;
-        let Unshown { late, drops, received_drops, errors } = unshown;
+        let Unshown { late, drops, received_drops, beside } = unshown;
         let missing = [
             (Unseen::AfterClose, late),
             (Unseen::Drops, drops),
             (Unseen::ReceivedDrops, received_drops),
-            (Unseen::IcmpErrors, errors),
+            (Unseen::IcmpErrors, beside.clone()),
+            (Unseen::Fragments, beside),
         ];
         let missing = missing.into_iter().chain([(Unseen::NicReceived, no_receive_stamps())]);
         let missing = missing.filter_map(|(what, why)| Some(Missing { what, reason: why? }));
@@ -189,13 +190,13 @@ impl Loaded for AtWork {
             (true, false) => Some(drops),
             (true, true) => None,
         };
-        let errors = "the tracepoint netif_receive_skb runs for every packet that this machine receives, and returns where that is no \
-                      ICMP error";
-        let errors = (!is_missing(Unseen::IcmpErrors)).then_some(errors);
+        let beside = "the tracepoints netif_receive_skb and net_dev_queue run for every packet that this machine receives and \
+                      sends, and return where that is neither an ICMP error nor a fragment of a datagram";
+        let beside = (!is_missing(Unseen::IcmpErrors)).then_some(beside);
         Observation {
             observed: Observed::Copies,
             missing: self.missing.clone(),
-            host_wide: [all].into_iter().chain(late).chain(errors).collect(),
+            host_wide: [all].into_iter().chain(late).chain(beside).collect(),
         }
     }
 }
@@ -213,13 +214,13 @@ struct Unshown {
     late: Option<String>,
     drops: Option<String>,
     received_drops: Option<String>,
-    errors: Option<String>,
+    beside: Option<String>,
 }
 
 impl Unshown {
     fn all(why: &str) -> Self {
         let why = || Some(why.to_owned());
-        Self { late: why(), drops: why(), received_drops: None, errors: why() }
+        Self { late: why(), drops: why(), received_drops: None, beside: why() }
     }
 }
 
@@ -231,19 +232,19 @@ fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadEr
         return load_with(ground, payload, &[]).map(|programs| (programs, unshown));
     }
     let mut unshown = Unshown::default();
-    match load_with(ground, payload, &[&LATE[..], &ERRORS].concat()) {
+    match load_with(ground, payload, &[&LATE[..], &BESIDE].concat()) {
         Err(LoadError::Refused(why)) => unshown.late = Some(why.or_missing(&[("kfree_skb", "6.11")]).to_string()),
         done => return done.map(|programs| (programs, unshown)),
     }
-    match load_with(ground, payload, &[&DROPPED[..], &ERRORS].concat()) {
+    match load_with(ground, payload, &[&DROPPED[..], &BESIDE].concat()) {
         Err(LoadError::Refused(why)) => unshown.drops = Some(why.or_missing(&[("kfree_skb", "5.17")]).to_string()),
         done => {
             unshown.received_drops = Some(Unseen::RECEIVED_DROPS.into());
             return done.map(|programs| (programs, unshown));
         }
     }
-    match load_with(ground, payload, &ERRORS) {
-        Err(LoadError::Refused(why)) => unshown.errors = Some(why.to_string()),
+    match load_with(ground, payload, &BESIDE) {
+        Err(LoadError::Refused(why)) => unshown.beside = Some(why.to_string()),
         done => return done.map(|programs| (programs, unshown)),
     }
     load_with(ground, payload, &[]).map(|programs| (programs, unshown))

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as WallInstant};
 use machine::who::{self, Hierarchy, Who};
 use record::table::Record as _;
 use record::{
-    Again, Comm, ConnectionId, CopyDropped, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Direction, Dropped, Event, Instant, Monotonic, Nanos, Owner,
+    Again, Comm, ConnectionId, CopyDropped, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Direction, Dropped, Event, Instant, Monotonic, Nanos, Owner,
     PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -19,7 +19,7 @@ use wire::{Frame, LinkType, Packet, Reassembly, dissect};
 
 use crate::decode::{DecodeError, kind, raw};
 use crate::layout::{
-    COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_FIRST, COPY_HELD, COPY_ICMP, COPY_LISTENER,
+    COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_CUT, COPY_FIRST, COPY_FRAGMENT, COPY_HELD, COPY_ICMP, COPY_LISTENER,
     COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_COPY_DROPPED, RECORD_INTERFACE, RECORD_PROCESS, RawCopy,
     RawCopyDropped, RawInterface, RawProcess,
 };
@@ -181,6 +181,8 @@ impl Copies {
             cgroup: (of.cgroup != 0).then_some(of.cgroup),
             place: if of.cgroup == 0 { None } else { self.places.of(of.cgroup) },
             direction: if sent { Direction::Sent } else { Direction::Received },
+            fragment: if marked(COPY_FRAGMENT) { fragment(bytes) } else { None },
+            is_cut: marked(COPY_CUT),
             icmp: error.map(|of| CopyIcmp { kind: of.kind.into(), code: of.code.into() }),
             local,
             remote,
@@ -241,6 +243,18 @@ impl Copies {
 }
 
 const NO_END: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// Which piece of a datagram a packet is, by its IP header (RFC 791; RFC 8200, section 4.5).
+fn fragment(bytes: &[u8]) -> Option<CopyFragment> {
+    let be16 = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    let (offset, payload) = match bytes.first()? >> 4 {
+        4 => (u32::from(be16(6)? & 0x1fff) * 8, usize::from(bytes[0] & 15) * 4),
+        _ => (u32::from(be16(42)? & 0xfff8), 48),
+    };
+    // The first one has the header of UDP, which says how long that is.
+    let datagram = if offset == 0 { be16(payload + 4)?.saturating_sub(8).into() } else { 0 };
+    Some(CopyFragment { offset, datagram })
+}
 
 /// The ICMP error that this packet of `length` bytes is.
 fn error(bytes: &[u8], length: u32) -> Option<Icmp> {
@@ -372,6 +386,22 @@ mod tests {
         let at = 40 + 16 + 12 + 2;
         v6[at..at + 2].copy_from_slice(&[0, 0x51]);
         assert_eq!(ends(&v6).unwrap().0.port(), 0);
+    }
+
+    #[test]
+    fn a_fragment_says_which_piece_it_is() {
+        let mut v4 = vec![0x45, 0, 0, 100, 0, 9, 0x20, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        v4.extend([0x1f, 0x90, 0, 53, 0x10, 0x08, 0, 0]);
+        assert_eq!(fragment(&v4), Some(CopyFragment { offset: 0, datagram: 4_096 }));
+        (v4[6], v4[7]) = (0, 185);
+        assert_eq!(fragment(&v4[..20]), Some(CopyFragment { offset: 1_480, datagram: 0 }));
+        let mut v6 = vec![0x60, 0, 0, 0, 0, 100, 44, 64];
+        v6.extend([1; 32]);
+        v6.extend([17, 0, 0, 1, 0, 0, 0, 9, 0x1f, 0x90, 0, 53, 0x10, 0x08, 0, 0]);
+        assert_eq!(fragment(&v6), Some(CopyFragment { offset: 0, datagram: 4_096 }));
+        (v6[42], v6[43]) = (5, 0xa8);
+        assert_eq!(fragment(&v6[..48]), Some(CopyFragment { offset: 1_448, datagram: 0 }));
+        (0..v6.len()).for_each(|cut| drop(fragment(&v6[..cut])));
     }
 
     #[test]

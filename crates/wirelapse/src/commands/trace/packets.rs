@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, help_heading = heading::WHAT)]
     pub packets: bool,
     /// With --packets, load nothing at the kernel's tracepoints, which run for all packets of this
-    /// machine: without ICMP errors, drops, and packets after the end of a connection
+    /// machine: without ICMP errors, fragments, drops, and packets after the end of a connection
     #[arg(long, requires = "packets", help_heading = heading::COST)]
     pub no_tracepoints: bool,
     /// How many bytes of payload --packets copies of each packet
