@@ -191,7 +191,8 @@ pub struct CopyFragment {
     pub datagram: u32,
 }
 
-/// A copy of a packet of a followed socket, or of an ICMP error that quotes one. With GSO or GRO it is several segments on the wire.
+/// A copy of a packet of a followed socket, or of an ICMP error that quotes one. With GSO or GRO it
+/// is several segments on the wire.
 ///
 /// What is known of it beyond its own bytes comes later, with the records that it belongs to: until
 /// then it has no number, and its owner is what the kernel part knows of the socket.

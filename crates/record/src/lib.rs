@@ -65,8 +65,8 @@ pub use conclusion::Conclusion;
 pub use connect::{Connect, ConnectStamps, EndedBy, Ending, FastOpen, Outcome};
 pub use connection::{ClosedConnection, Connection, ConnectionId, ConnectionTotals, Judged, Opening};
 pub use copy::{
-    Again, CarriedSend, CopyDropped, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyReceiver, CopyStages, KnownBy, PacketCopy,
-    SocketState,
+    Again, CarriedSend, CopyDropped, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyReceiver, CopyStages,
+    KnownBy, PacketCopy, SocketState,
 };
 pub use datagram::{Datagram, DatagramLeg, DatagramStamps};
 pub use event::Event;

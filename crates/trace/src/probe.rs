@@ -169,8 +169,7 @@ pub enum Unseen {
 
 impl Unseen {
     /// Why received drops are not all seen, where they are not.
-    pub(crate) const RECEIVED_DROPS: &'static str =
-        "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that). Seen are datagrams that \
+    pub(crate) const RECEIVED_DROPS: &'static str = "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that). Seen are datagrams that \
          UDP had taken for their socket, a full one's among them; a received packet of TCP that is dropped is mostly not seen";
 
     /// Its stable word or two.

@@ -76,7 +76,11 @@ impl Pieces {
 
     /// A fragment leaves: with what is known of its datagram, which it stands for from now on.
     /// `held` are the packets of its socket that are to be cut up, the latest first.
-    pub fn leaves<'a>(&mut self, piece: &PacketCopy, held: impl Iterator<Item = &'a mut Carried>) -> Option<PacketCopy> {
+    pub fn leaves<'a>(
+        &mut self,
+        piece: &PacketCopy,
+        held: impl Iterator<Item = &'a mut Carried>,
+    ) -> Option<PacketCopy> {
         let key = key_of(piece)?;
         if let Some((_, whole)) = self.leaving.iter().rev().find(|(of, _)| *of == key) {
             return Some(of_whole(piece, whole, 0));

@@ -489,7 +489,10 @@ fn fragments_stand_for_the_datagram_that_they_are_of() {
     let stranger = |piece: PacketCopy| PacketCopy { socket: ConnectionId(0), owner: Owner::default(), ..piece };
     let (mut sink, file) = begin();
     let way = Direction::Sent;
-    take(&mut sink, [datagram(MS, way).into(), fragment(MS + 1, way, 0, 16).into(), fragment(MS + 2, way, 24, 14).into()]);
+    take(
+        &mut sink,
+        [datagram(MS, way).into(), fragment(MS + 1, way, 0, 16).into(), fragment(MS + 2, way, 24, 14).into()],
+    );
     let way = Direction::Received;
     let arrive = [stranger(fragment(2 * MS, way, 0, 16)), stranger(fragment(2 * MS + 1, way, 24, 14))];
     take(&mut sink, arrive.map(Event::from).into_iter().chain([datagram(3 * MS, way).into()]));
@@ -505,7 +508,10 @@ fn a_datagram_without_all_of_its_fragments_is_whole() {
     let (mut sink, _) = begin();
     // None leaves, and one of two arrives.
     take(&mut sink, [datagram(MS, Direction::Sent).into()]);
-    take(&mut sink, [fragment(2 * MS, Direction::Received, 0, 16).into(), datagram(3 * MS, Direction::Received).into()]);
+    take(
+        &mut sink,
+        [fragment(2 * MS, Direction::Received, 0, 16).into(), datagram(3 * MS, Direction::Received).into()],
+    );
     sink.tick(40);
     assert_eq!(sink.rows.len(), 0, "it waits for its fragments");
     sink.tick(60);

@@ -158,8 +158,9 @@ static __always_inline struct copy_interface *interface_at(const struct copy_pla
 
 static __always_inline bool load(const struct source *of, __u8 *to, __u64 bytes, __u64 most)
 {
-	/* The verifier is to see both bounds in the very register that the helper gets: the compiler
-	 * would make one comparison of them, of another register, which 6.12 does not follow. */
+	/* The verifier is to see both bounds in the very register that the helper gets: the
+	 * compiler would make one comparison of them, of another register, which 6.12 does not
+	 * follow. */
 	barrier_var(bytes);
 	if (bytes > most)
 		return false;

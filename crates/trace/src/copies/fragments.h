@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Fragments of datagrams. Programs of a cgroup run before IP cuts a datagram up, and after it has put
- * one together; here are the pieces, each at its own time. The first has the ports, and the others
- * follow it by addresses and identification (RFC 791, RFC 8200, section 4.5): one that overtakes the
- * first is not seen, and user space then has the datagram whole.
- * Whose an arriving fragment is nobody knows before the datagram is whole, so user space joins it. */
+/* Fragments of datagrams. Programs of a cgroup run before IP cuts a datagram up, and after it has
+ * put one together; here are the pieces, each at its own time. The first has the ports, and the
+ * others follow it by addresses and identification (RFC 791, RFC 8200, section 4.5): one that
+ * overtakes the first is not seen, and user space then has the datagram whole.
+ * Whose an arriving fragment is nobody knows before the datagram is whole, so user space joins
+ * it. */
 #pragma once
 
 struct piece {
@@ -111,8 +112,8 @@ static __always_inline bool is_cut(const __u8 *head)
 	return (head[6] & 0x3f) || head[7];
 }
 
-/* Of what IP has cut up (ip_do_fragment() and ip6_fragment() of the kernel), each fragment belongs to
- * the socket that sent the datagram. */
+/* Of what IP has cut up (ip_do_fragment() and ip6_fragment() of the kernel), each fragment belongs
+ * to the socket that sent the datagram. */
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(fragment_sent, struct sk_buff *skb)
 {

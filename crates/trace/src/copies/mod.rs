@@ -10,7 +10,8 @@
 //! drops, is seen by the tracepoints `kfree_skb` and `net_dev_queue`, for every drop and every
 //! packet sent; they look at the state of the socket, and at its storage for drops. ICMP errors and
 //! fragments are seen by `netif_receive_skb`, for every packet received, which looks at its
-//! protocol, and by `net_dev_queue`. A trace can do without the tracepoints ([`Config::copies_tracepoints`]).
+//! protocol, and by `net_dev_queue`. A trace can do without the tracepoints
+//! ([`Config::copies_tracepoints`]).
 
 pub(crate) mod raw;
 
@@ -81,8 +82,7 @@ impl Probe for Copying {
             Ok(unshown) => (Ok(()), unshown),
             Err(why) => (Err(why.clone()), Unshown::all(&why)),
         };
-        let [late, drops, beside] =
-            [unshown.late, unshown.drops, unshown.beside].map(|why| why.map_or(Ok(()), Err));
+        let [late, drops, beside] = [unshown.late, unshown.drops, unshown.beside].map(|why| why.map_or(Ok(()), Err));
         vec![
             Tried {
                 name: "packet_copies",
@@ -205,7 +205,9 @@ impl Loaded for AtWork {
 fn no_receive_stamps() -> Option<String> {
     let interfaces = machine::interfaces().ok()?;
     let none = interfaces.iter().all(|interface| interface.receive_on != Some(true));
-    none.then(|| "no network interface here is set to stamp what it receives (`hwstamp_ctl -i NAME -r 1` does so)".into())
+    none.then(|| {
+        "no network interface here is set to stamp what it receives (`hwstamp_ctl -i NAME -r 1` does so)".into()
+    })
 }
 
 /// What a trace does not show of packets, each with its reason.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant as WallInstant};
 use machine::who::{self, Hierarchy, Who};
 use record::table::Record as _;
 use record::{
-    Again, Comm, ConnectionId, CopyDropped, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Direction, Dropped, Event, Instant, Monotonic, Nanos, Owner,
-    PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
+    Again, Comm, ConnectionId, CopyDropped, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Direction,
+    Dropped, Event, Instant, Monotonic, Nanos, Owner, PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
 };
 use rustix::time::{ClockId, clock_gettime};
 use wire::packet::Icmp;
@@ -19,9 +19,9 @@ use wire::{Frame, LinkType, Packet, Reassembly, dissect};
 
 use crate::decode::{DecodeError, kind, raw};
 use crate::layout::{
-    COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_CUT, COPY_FIRST, COPY_FRAGMENT, COPY_HELD, COPY_ICMP, COPY_LISTENER,
-    COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_COPY_DROPPED, RECORD_INTERFACE, RECORD_PROCESS, RawCopy,
-    RawCopyDropped, RawInterface, RawProcess,
+    COPY_AGAIN_LOSS, COPY_AGAIN_PROBE, COPY_AGAIN_RECOVERY, COPY_CLOSED, COPY_CUT, COPY_FIRST, COPY_FRAGMENT,
+    COPY_HELD, COPY_ICMP, COPY_LISTENER, COPY_OPENING, COPY_PARTIAL, COPY_SENT, COPY_TCP, RECORD_COPY_DROPPED,
+    RECORD_INTERFACE, RECORD_PROCESS, RawCopy, RawCopyDropped, RawInterface, RawProcess,
 };
 use crate::nic::{NicClocks, NicStamp};
 use crate::packets::Reasons;
@@ -407,11 +407,17 @@ mod tests {
     #[test]
     fn an_icmp_error_has_the_ends_of_the_packet_that_it_quotes() {
         // A router at 192.0.2.9 says to 192.0.2.1 that port 53 of 192.0.2.2 is closed.
-        let mut bytes = vec![0x45, 0, 0, 128, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1, 3, 3, 0, 0, 0, 0, 0, 0];
-        bytes.extend([0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0x1f, 0x90, 0, 53, 0, 80, 0, 0]);
+        let mut bytes =
+            vec![0x45, 0, 0, 128, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1, 3, 3, 0, 0, 0, 0, 0, 0];
+        bytes.extend([
+            0x45, 0, 0, 100, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0x1f, 0x90, 0, 53, 0, 80, 0, 0,
+        ]);
         let raw = |raw: &mut RawCopy| (raw.marks, raw.length, raw.bytes) = (COPY_ICMP as u16, 128, 72);
         let copied = Copies::default().copied(&copy(raw, &bytes));
-        assert_eq!((copied.local.to_string(), copied.remote.to_string()), ("192.0.2.1:8080".into(), "192.0.2.2:53".into()));
+        assert_eq!(
+            (copied.local.to_string(), copied.remote.to_string()),
+            ("192.0.2.1:8080".into(), "192.0.2.2:53".into())
+        );
         assert_eq!((copied.icmp, copied.payload), (Some(CopyIcmp { kind: 3, code: 3 }), 0));
         assert!(!copied.is_tcp() && !copied.is_udp());
         for cut in 0..bytes.len() {

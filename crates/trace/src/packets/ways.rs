@@ -69,11 +69,7 @@ const CHOICES: [Choice; 3] = [
         of: For::Both,
         ways: &[
             Way::whole(&["packet_dropped"]),
-            Way::lacking(
-                &["packet_dropped_before_6_11"],
-                Unseen::ReceivedDrops,
-                Unseen::RECEIVED_DROPS,
-            ),
+            Way::lacking(&["packet_dropped_before_6_11"], Unseen::ReceivedDrops, Unseen::RECEIVED_DROPS),
             Way::lacking(
                 &[],
                 Unseen::Drops,

@@ -1,5 +1,5 @@
-//! Datagrams that IP cuts up, as `wirelapse trace --packets` copies them: fragment by fragment, held
-//! against tcpdump.
+//! Datagrams that IP cuts up, as `wirelapse trace --packets` copies them: fragment by fragment,
+//! held against tcpdump.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 

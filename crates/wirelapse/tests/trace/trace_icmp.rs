@@ -127,14 +127,7 @@ fn tell(by: &OwnedFd, [kind, code]: [u8; 2], from: SocketAddr, to: SocketAddr) {
     let address = socket2::SockAddr::from(SocketAddr::new(from.ip(), 0));
     // SAFETY: both pointers are good for the lengths that go with them.
     let sent = unsafe {
-        libc::sendto(
-            by.as_raw_fd(),
-            message.as_ptr().cast(),
-            message.len(),
-            0,
-            address.as_ptr().cast(),
-            address.len(),
-        )
+        libc::sendto(by.as_raw_fd(), message.as_ptr().cast(), message.len(), 0, address.as_ptr().cast(), address.len())
     };
     assert_eq!(sent, message.len() as isize, "{}", std::io::Error::last_os_error());
 }
@@ -143,8 +136,7 @@ fn tell(by: &OwnedFd, [kind, code]: [u8; 2], from: SocketAddr, to: SocketAddr) {
 /// of which is traced.
 fn told(address: &str, kinds: &[[u8; 2]], more: &[&str]) -> (Vec<[u8; 2]>, String) {
     let address: IpAddr = address.parse().unwrap();
-    let [traced, other, peer] =
-        [(); 3].map(|()| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap());
+    let [traced, other, peer] = [(); 3].map(|()| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap());
     let [from, stranger, to] = [&traced, &other, &peer].map(|socket| socket.local_addr().unwrap());
     let file = tempfile::NamedTempFile::new().unwrap();
     let trace = copying(from.port(), file.path(), more);

@@ -5,14 +5,14 @@ use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use capture::PacketFilter;
 use record::{ClockReading, SeqNumber};
 use wire::capture::flag;
 use wire::packet::Icmp;
-use wire::{Capture, Flags, Frame, LinkType, Packet, Reassembly, Segment, dissect};
+use wire::{Capture, Flags, Frame, LinkType, NotDecoded, Packet, Reassembly, Segment, dissect};
 
 use super::packets::Options;
 use crate::exit::{BadInput, is_closed_pipe};
@@ -109,6 +109,11 @@ impl Lines {
             }
             Ok(Packet::Icmp(icmp)) => self::icmp(&icmp, frame.original_length),
             Ok(Packet::Arp(_)) => format!("ARP, length {}", frame.original_length),
+            Err(NotDecoded::FragmentHeld | NotDecoded::FragmentLost) => {
+                let hosts = hosts(frame.data).filter(|_| frame.link_type == LinkType::RAW);
+                let hosts = hosts.map_or_else(String::new, |(from, to)| format!("IP {from} > {to}: "));
+                format!("{hosts}fragment, length {}", frame.original_length)
+            }
             Err(_) => format!("not decoded, length {}", frame.original_length),
         };
         let comments: String = frame.comments().fold(String::new(), |all, comment| all + "  " + comment);
@@ -154,6 +159,16 @@ fn icmp(of: &Icmp, length: u32) -> String {
         line += &format!(", about {}", both.split_once(' ').map_or(&*both, |(_, ends)| ends));
     }
     line + &format!(", length {length}")
+}
+
+/// Sender and receiver of a packet that begins with its IP header (RFC 791, RFC 8200).
+fn hosts(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    let v4 = |at: usize| Some(IpAddr::from(*packet.get(at..)?.first_chunk::<4>()?));
+    let v6 = |at: usize| Some(IpAddr::from(*packet.get(at..)?.first_chunk::<16>()?));
+    match packet.first()? >> 4 {
+        4 => v4(12).zip(v4(16)),
+        _ => v6(8).zip(v6(24)),
+    }
 }
 
 /// `S.` for SYN and ACK.
