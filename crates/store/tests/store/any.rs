@@ -8,11 +8,11 @@ use record::dns::Answered;
 use record::table::Record as _;
 use record::{
     Again, Arrival, Basis, CarriedSend, Comm, Components, Congestion, Connect, ConnectStamps, Connection, ConnectionId,
-    ConnectionTotals, CopyInterface, CopyPlace, CopyStages, Datagram, DatagramStamps, Direction, DropReason, Dropped,
-    EndedBy, Ending, FastOpen, Http, Instant, Join, Judged, KnownBy, Message, Method, Moments, Monotonic, Nanos,
-    Opening, Outcome, Owner, Packet, PacketCopy, Peer, Protocol, Question, Receive, Request, Role, Send, SenderState,
-    SeqNumber, SocketState, Source, SpanId, Stamps, TcpFlags, Timestamp, TraceContext, TraceId, Unacknowledged,
-    Upstream, WaitReason, Waits,
+    ConnectionTotals, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Datagram, DatagramStamps,
+    Direction, DropReason, Dropped, EndedBy, Ending, FastOpen, Http, Instant, Join, Judged, KnownBy, Message, Method,
+    Moments, Monotonic, Nanos, Opening, Outcome, Owner, Packet, PacketCopy, Peer, Protocol, Question, Receive, Request,
+    Role, Send, SenderState, SeqNumber, SocketState, Source, SpanId, Stamps, TcpFlags, Timestamp, TraceContext,
+    TraceId, Unacknowledged, Upstream, WaitReason, Waits,
 };
 
 /// Times and counts of a run fit 63 bits; the store holds larger ones at that.
@@ -482,8 +482,8 @@ pub fn copy() -> impl Strategy<Value = PacketCopy> {
             wait,
         })
     });
-    let stages = moments::<9>().prop_map(|[send, sched, driver, nic, ack, driver_rx, tcp_rx, ready, read]| {
-        CopyStages { send, sched, driver, nic, ack, driver_rx, tcp_rx, ready, read }
+    let stages = moments::<10>().prop_map(|[send, sched, driver, nic, ack, nic_rx, driver_rx, tcp_rx, ready, read]| {
+        CopyStages { send, sched, driver, nic, ack, nic_rx, driver_rx, tcp_rx, ready, read }
     });
     let joined = (known_by, carried, stages, prop::option::of(any::<u32>()), dropped());
     (number(), owner(), ends(), any::<[u32; 10]>(), any::<[bool; 2]>(), (state, place, again, "[a-z0-9]{0,8}"), joined)
@@ -514,6 +514,8 @@ pub fn copy() -> impl Strategy<Value = PacketCopy> {
                 checksum_pending,
                 again,
                 missed: n[8],
+                icmp: checksum_pending.then_some(CopyIcmp { kind: n[9], code: n[8] }),
+                fragment: sent.then_some(CopyFragment { offset: n[9], datagram: n[8] }),
                 ..PacketCopy::blank()
             }
         })

@@ -18,6 +18,7 @@ mod trace_between;
 mod trace_datagrams;
 mod trace_dns;
 mod trace_faults;
+mod trace_flood;
 mod trace_fragments;
 mod trace_http;
 mod trace_icmp;
