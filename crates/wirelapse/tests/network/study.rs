@@ -356,7 +356,7 @@ fn the_study_of_overhead_has_a_dry_run_and_refuses_what_it_cannot_do() {
     assert!(tier::text(&quick.stderr).contains("rarely a verdict"), "{quick:?}");
     let short = wirelapse(&["overhead", "--dry-run", "--budget", "4s"]).output().unwrap();
     let said = tier::text(&short.stderr);
-    assert!(said.contains("too short for figures of 27 ways"), "{said}");
+    assert!(said.contains("too short for figures of 28 ways"), "{said}");
     assert_eq!(wirelapse(&["overhead", "--until", "1%"]).output().unwrap().status.code(), Some(2));
 }
 
