@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::scene::path::lab;
 use crate::scene::{BTF, TUN, median, turn};
-use crate::trace_packets::{Seen, TCPDUMP, TSHARK, copying, dump, end, read, tshark};
+use crate::trace_packets::{Seen, TCPDUMP, TSHARK, copied, copying, dump, read};
 use lab::{Host, Side};
 use tier::Need;
 use wire::capture::flag;
@@ -35,10 +35,7 @@ fn exchange(v6: bool, more: &[&str]) -> (Vec<Seen>, Vec<Seen>, SocketAddr) {
         assert_eq!(client.recv(&mut [0; 10_000]).unwrap(), bytes);
     }
     tcpdump.finish();
-    let (done, said) = end(trace);
-    assert!(done, "{said}");
-    let all = read(ours.path());
-    assert_eq!(tshark(ours.path()), all.len());
+    let (all, _) = copied(trace, ours.path());
     (all, read(theirs.path()), client.local_addr().unwrap())
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use crate::scene::command::tracing;
 use crate::scene::path::lab;
 use crate::scene::{BTF, TUN, turn};
-use crate::trace_packets::{Seen, TCPDUMP, TSHARK, copying, dump, end, read, tshark};
+use crate::trace_packets::{Seen, TCPDUMP, TSHARK, copied, copying, dump, read};
 use lab::Side;
 use tier::{Need, text};
 use wire::capture::flag;
@@ -44,10 +44,7 @@ fn a_closed_port(v6: bool) {
         assert!(socket.recv(&mut [0; 10]).is_err(), "nobody says that the port is closed");
     }
     tcpdump.finish();
-    let (done, said) = end(trace);
-    assert!(done, "{said}");
-    let all = read(ours.path());
-    assert_eq!(tshark(ours.path()), all.len());
+    let (all, said) = copied(trace, ours.path());
     let errors: Vec<&Seen> = all.iter().filter(|seen| icmp(seen).is_some()).collect();
     let dumped = read(theirs.path());
     assert_eq!((errors.len(), dumped.len()), (3, 3), "{said}");
@@ -149,9 +146,7 @@ fn told(address: &str, kinds: &[[u8; 2]], more: &[&str]) -> (Vec<[u8; 2]>, Strin
         // Of the traced socket, but to whom it has sent nothing.
         tell(&by, kind, from, stranger);
     }
-    let (done, said) = end(trace);
-    assert!(done, "{said}");
-    let all = read(file.path());
+    let (all, said) = copied(trace, file.path());
     assert_eq!(all.iter().filter(|seen| icmp(seen).is_none()).count(), 1, "{said}");
     let errors = all.iter().filter_map(icmp);
     (errors.map(|icmp| [icmp.kind, icmp.code]).collect(), said)

@@ -80,6 +80,15 @@ pub fn end(trace: Child) -> (bool, String) {
     (out.status.success(), text(&out.stdout) + &text(&out.stderr))
 }
 
+/// The same of a trace that ends well, with what is in its file: tshark reads as many packets.
+pub fn copied(trace: Child, file: &Path) -> (Vec<Seen>, String) {
+    let (done, said) = end(trace);
+    assert!(done, "{said}");
+    let all = read(file);
+    assert_eq!(tshark(file), all.len());
+    (all, said)
+}
+
 /// Reads a file with tshark, which has to say nothing of it; gives how many packets it reads.
 pub fn tshark(path: &Path) -> usize {
     let out = tier::limit(Command::new("tshark"))
@@ -137,9 +146,7 @@ fn beside_tcpdump(v6: bool) {
     let tcpdump = dump(&lab, theirs.path(), &format!("port {port}"));
     traffic(&lab, v6, &listener);
     tcpdump.finish();
-    let (done, said) = end(trace);
-    assert!(done, "{said}");
-    assert_eq!(tshark(ours.path()), read(ours.path()).len());
+    let (all, _) = copied(trace, ours.path());
 
     // Host a has one interface; the packets of host b are on its own.
     let client = lab.host(Side::A);
@@ -149,7 +156,7 @@ fn beside_tcpdump(v6: bool) {
         flag::OUTBOUND => seen.bytes[source.clone()] == own,
         _ => seen.bytes[destination.clone()] == own,
     };
-    let copied: Vec<Seen> = read(ours.path()).into_iter().filter(at_a).collect();
+    let copied: Vec<Seen> = all.into_iter().filter(at_a).collect();
     let dumped = read(theirs.path());
     let mut left: HashMap<&[u8], Vec<&Seen>> = HashMap::new();
     // The last are taken off first.
@@ -220,10 +227,7 @@ fn a_thousand_short_connections_and_one_that_was_there_have_their_owner() {
     for _ in 0..1_000 {
         exchange(&listener);
     }
-    let (done, said) = end(trace);
-    assert!(done, "{said}");
-    let all = read(file.path());
-    assert_eq!(tshark(file.path()), all.len());
+    let (all, said) = copied(trace, file.path());
     let own = Some(std::process::id());
     assert!(all.iter().all(|seen| seen.process == own), "{said}");
     assert!(all.iter().all(|seen| seen.interface == "lo"));
