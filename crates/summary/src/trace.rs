@@ -387,17 +387,24 @@ impl TraceSummary {
     /// Whether a tenth of what was written was retransmitted, or more, by the kernel's own counts.
     fn loses_much(&self) -> bool {
         const MUCH: u64 = 10;
-        let totals = || self.connections.values().filter_map(|c| c.totals);
-        let written: u64 = totals().map(|t| t.bytes_written).sum();
-        let again: u64 = totals().map(|t| u64::from(t.segments_retransmitted)).sum();
+        let written: u64 = self.totals().map(|totals| totals.bytes_written).sum();
+        let again = self.counted_retransmissions();
         again > 0 && again.saturating_mul(self.total.pacing.segment().into()) >= written / MUCH
     }
 
     /// Segments that were retransmitted: by the kernel's own count where it was read, else those
     /// of sends.
     pub fn retransmissions(&self) -> u64 {
-        let counted = self.connections.values().filter_map(|c| c.totals).map(|t| u64::from(t.segments_retransmitted));
-        counted.sum::<u64>().max(self.total.retransmitted)
+        self.counted_retransmissions().max(self.total.retransmitted)
+    }
+
+    fn counted_retransmissions(&self) -> u64 {
+        self.totals().map(|totals| u64::from(totals.segments_retransmitted)).sum()
+    }
+
+    /// What the kernel counted of connections, where it was read.
+    fn totals(&self) -> impl Iterator<Item = ConnectionTotals> {
+        self.connections.values().filter_map(|c| c.totals)
     }
 
     /// Connections that were folded together because there were too many.

@@ -27,7 +27,12 @@ pub(super) struct Facts<'a> {
 }
 
 /// Above its round trip by a quarter and so much, ns, the network leg is no distance.
-pub(super) const NEAR: u64 = 2_000_000;
+const NEAR: u64 = 2_000_000;
+/// The longest that is a distance, on a path with this round trip, ns.
+pub(super) fn longest_distance(round_trip: u64) -> u64 {
+    round_trip + round_trip / 4 + NEAR
+}
+
 /// A remedy for less than this share of a connection's time, and of that of its sends, helps
 /// nobody.
 const HELPS: f64 = 0.1;
@@ -126,11 +131,8 @@ impl Facts<'_> {
             Claim::Distance => self.sends.as_ref().map_or(Outcome::NotJudged, |s| self.distance(s)),
             Claim::RoundTrip => {
                 let open = sum(&time, &[Cause::Application, Cause::Handshake]);
-                let is_open = right(open >= whole(&time) as f64 / 2.0);
-                self.sends.as_ref().map_or(is_open.clone(), |s| match self.distance(s) {
-                    Outcome::Right => Outcome::Right,
-                    _ => is_open,
-                })
+                let is_distance = self.sends.as_ref().is_some_and(|s| self.distance(s) == Outcome::Right);
+                right(is_distance || open >= whole(&time) as f64 / 2.0)
             }
             // What makes a flight longer is a queue, or a repair.
             Claim::LossesOnTheWay => {
@@ -199,7 +201,7 @@ impl Facts<'_> {
     fn distance(&self, sends: &Sends) -> Outcome {
         let mean = whole(&sends.under_way) / sends.n.max(1);
         let doubt = sends.doubt / sends.n.max(1);
-        right(mean <= self.round_trip + self.round_trip / 4 + NEAR + 2 * doubt)
+        right(mean <= longest_distance(self.round_trip) + 2 * doubt)
     }
 
     /// The share of the time up to its last read that the program did something else.

@@ -1,7 +1,7 @@
 //! Where the time of requests really went: by what both programs did, and by the account of what
 //! was limited meanwhile.
 
-use super::judge::NEAR;
+use super::judge::longest_distance;
 use super::sends::Causes;
 use crate::account::{Cause, Truth};
 use crate::plan::End;
@@ -55,7 +55,7 @@ impl Requests {
                     false => all.limited += took - peer,
                 }
             }
-            let way = on_its_way.min(round_trip + round_trip / 4 + NEAR);
+            let way = on_its_way.min(longest_distance(round_trip));
             all.way += way;
             all.queue += on_its_way - way;
         }
