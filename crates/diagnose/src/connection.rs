@@ -21,6 +21,7 @@ use wire::{Flags, Integrity, Segment};
 use crate::distance::Distance;
 use crate::event::{Event, Events, Occurrence};
 use crate::fetch::{self, Fetch};
+use crate::gathering::Left;
 use crate::half::{AWAY, Data, Half, KERNEL, PROMPT};
 use crate::idle::Idle;
 use crate::kept::{Facts, Recorder};
@@ -398,8 +399,10 @@ impl Connection {
         if waited > 0 || ends && self.idle.as_ref().is_some_and(|i| i.is_open()) {
             let since = self.last_data;
             self.idle_until(way, s, waited);
-            if ends && state == State::Quiet {
-                self.note_silence(way, waited, since);
+            match state {
+                State::Quiet if ends => self.note_silence(way, waited, since),
+                State::Waiting | State::Answered if ends => self.note_silence(of, waited, since),
+                _ => {}
             }
             if s.payload == 0 && s.flags.intersects(Flags::FIN | Flags::RST) {
                 self.closing_wait = self.closing_wait.saturating_add(waited);
@@ -458,8 +461,20 @@ impl Connection {
         let beside = h.space.out().saturating_sub(s.payload.into());
         let only_full = beside.is_multiple_of(h.sizes.full().max(1).into());
         let after_last = now.saturating_sub(gathering.acknowledged_at());
-        let prompted = only_full && [after, after_last].iter().any(|after| (lag - lag / 8..=prompt).contains(after));
-        gathering.take_part_filled((s.payload, end), waited, prompted);
+        let known = lag - lag / 8;
+        let left = if only_full && [after, after_last].iter().any(|after| (known..=prompt).contains(after)) {
+            Left::Prompted
+        } else if after_last < known || gathering.acknowledged_at() == 0 {
+            Left::Before
+        } else {
+            Left::Later
+        };
+        gathering.take_part_filled((s.payload, end), waited, left);
+        let write = u32::from(h.sizes.first());
+        // The last write may be a shorter one.
+        if h.offered.seen && write < h.sizes.full() && !s.flags.contains(Flags::FIN) {
+            gathering.take_writes(write, end.saturating_sub(START + 1));
+        }
     }
 
     /// What limits direction `of` from this packet on.

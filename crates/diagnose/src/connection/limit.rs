@@ -479,8 +479,11 @@ impl Connection {
     /// of `way`.
     fn silence(&self, way: Way, s: &Segment, facts: &Facts) -> Limit {
         let h = &self.halves[way];
-        if facts.data == Data::Probe {
-            return Limit::ReceiveWindow;
+        match facts.data {
+            Data::Probe => return Limit::ReceiveWindow,
+            // Its sender has not received the ACK that passed the capture.
+            Data::Retransmitted(class) if class != Class::Syn => return Limit::LossRecovery,
+            _ => {}
         }
         if facts.data != Data::New || s.payload == 0 && !facts.opens_hole {
             // An ACK of data that the capture has not shows that there were some.

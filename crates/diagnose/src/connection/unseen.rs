@@ -26,7 +26,7 @@ pub(crate) struct Silences([Option<Silence>; KEPT]);
 
 #[derive(Clone, Copy, Debug)]
 struct Silence {
-    /// Whose data ended it, and how long it was, ns.
+    /// In the budget of which direction it is, and how long it was, ns.
     of: Way,
     time: u64,
     /// The last packet with data before it.
@@ -49,8 +49,9 @@ impl Silence {
 }
 
 impl Connection {
-    /// Data of direction `way` ended a silence of so much `time` after packet `since`.
-    pub(super) fn note_silence(&mut self, way: Way, time: u64, since: u64) {
+    /// Data ended a silence of so much `time` after packet `since`, which is in the budget of
+    /// direction `of`.
+    pub(super) fn note_silence(&mut self, of: Way, time: u64, since: u64) {
         if time < SHORTEST {
             return;
         }
@@ -58,7 +59,7 @@ impl Connection {
         let packets = self.halves.each_ref().map(|h| h.count.packets as u32);
         let Silences(kept) = self.halves[Way::ToServer].anomalies.silences();
         kept.rotate_right(1);
-        kept[0] = Some(Silence { of: way, time, since, next_id, packets });
+        kept[0] = Some(Silence { of, time, since, next_id, packets });
     }
 
     /// A hole opened before this packet of direction `way`: which silences were none.
@@ -78,7 +79,7 @@ impl Connection {
             lost = lost.max(missing - unseen);
             idle.was_no_pause(silence.since);
             self.budgets[silence.of].shift(Limit::Application, Limit::LossRecovery, silence.time);
-            if let Some(repairing) = &mut self.halves[silence.of].anomalies.repairing {
+            if let Some(repairing) = &mut self.halves[way].anomalies.repairing {
                 repairing.found_lost(silence.time);
             }
         }

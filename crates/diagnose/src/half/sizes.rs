@@ -28,6 +28,8 @@ pub(crate) struct Sizes {
     /// Packets of the largest size that followed one of the same size with no answer between; more
     /// than 255 are as good as 255.
     runs: u8,
+    /// See [`Sizes::first`].
+    first: u16,
 }
 
 impl Sizes {
@@ -58,6 +60,11 @@ impl Sizes {
     #[inline(always)]
     pub(crate) fn previous(&self) -> u32 {
         self.previous
+    }
+
+    /// The first payload of all, at most 65,535 bytes; 0 before it.
+    pub(crate) fn first(&self) -> u16 {
+        self.first
     }
 
     /// The payload of a full segment: the largest seen, unless that is so far below what the
@@ -102,6 +109,9 @@ impl Sizes {
     pub(crate) fn take(&mut self, s: &Segment, unanswered: bool) {
         let size = self.of_one(s.payload);
         if size > self.largest {
+            if self.largest == 0 {
+                self.first = u16::try_from(s.payload).unwrap_or(u16::MAX);
+            }
             (self.largest, self.runs) = (size, 0);
             self.find_full();
         } else if size == self.largest && self.last == size && unanswered {

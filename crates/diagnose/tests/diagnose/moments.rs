@@ -417,15 +417,21 @@ fn who_pauses_after_packets_that_were_overtaken_has_lost_none() {
 }
 
 /// A flight of ten of the client's, seen at the server over a round trip of 20 ms, of which the
-/// first segment alone comes through, 600 ms after the handshake, and is followed by new data. All
-/// of it was lost and the timer sends the first again, or the others are lost just now.
-fn one_of_a_flight(lost_before: bool) -> Report {
+/// first segment alone comes through, 600 ms after the handshake or the ACK of a question, and is
+/// followed by new data. All of it was lost and the timer sends the first again, or the others are
+/// lost just now.
+fn one_of_a_flight(asked: bool, lost_before: bool) -> Report {
     let mut s = Script::new();
     s.send(0, By::Client, Flags::SYN, 0);
     s.server.expects = s.client.next;
     s.send(10 * US, By::Server, Flags::SYN | Flags::ACK, 0);
     let mut t = 20 * MS;
     s.ack(t, By::Client);
+    if asked {
+        s.data(t, By::Server, 100);
+        t += 20 * MS;
+        s.ack(t, By::Client);
+    }
     let first = s.client.next;
     s.client.id += if lost_before { 10 } else { 0 };
     t += 600 * MS;
@@ -447,11 +453,36 @@ fn one_of_a_flight(lost_before: bool) -> Report {
 
 #[test]
 fn a_silence_after_a_flight_that_was_lost_whole_is_no_pause() {
-    let lost = one_of_a_flight(true);
-    assert!(share(&lost, Limit::LossRecovery) > 0.7, "{} {:?}", lost.verdict, lost.limits);
-    assert!(lost.idle.longest.first().is_none_or(|p| p.ns.0 < 100 * MS), "{:?}", lost.idle);
-    let paused = one_of_a_flight(false);
-    assert!(share(&paused, Limit::Application) > 0.6, "{} {:?}", paused.verdict, paused.limits);
+    for asked in [false, true] {
+        let lost = one_of_a_flight(asked, true);
+        assert!(share(&lost, Limit::LossRecovery) > 0.7, "{asked} {} {:?}", lost.verdict, lost.limits);
+        assert!(lost.idle.longest.first().is_none_or(|p| p.ns.0 < 100 * MS), "{:?}", lost.idle);
+        let paused = one_of_a_flight(asked, false);
+        assert!(share(&paused, Limit::Application) > 0.6, "{asked} {} {:?}", paused.verdict, paused.limits);
+    }
+}
+
+/// The last ACK of a connection passes the capture and is lost behind it, time and again, so that
+/// the FIN comes again when its sender's timer runs out.
+#[test]
+fn a_fin_that_is_repeated_after_its_ack_waited_for_what_was_lost() {
+    let mut s = Script::new();
+    let mut t = s.open(0, 20 * MS);
+    answer(&mut s, t, By::Client, 300);
+    answer(&mut s, t + MS, By::Server, 500);
+    s.ack(t + 21 * MS, By::Client);
+    s.send(t + 22 * MS, By::Server, Flags::FIN | Flags::ACK, 0);
+    s.client.expects = s.server.next;
+    s.send(t + 42 * MS, By::Client, Flags::FIN | Flags::ACK, 0);
+    s.ack(t + 43 * MS, By::Server);
+    let client = s.client.next - 1;
+    for wait in [220, 440, 880] {
+        t += wait * MS;
+        s.raw(t, By::Client, Flags::FIN | Flags::ACK, client, 0);
+        s.raw_ack(t + 10 * US, By::Server);
+    }
+    let report = s.report();
+    assert!(share(&report, Limit::LossRecovery) > 0.8, "{} {:?}", report.verdict, report.limits);
 }
 
 /// A question of the client's that is lost before the capture, so that the server's program closes
