@@ -79,7 +79,8 @@ enum Growth {
     Other,
     /// Within a segment or an eighth of it.
     Steady,
-    /// Higher by more than half, and that one's was more than a loss had left.
+    /// Higher by more than half, and at most twice as high, where that one's was more than a loss
+    /// had left.
     FarMore,
 }
 
@@ -256,12 +257,14 @@ impl Rounds {
     }
 
     /// How a round's flight peaked. Outside slow start no congestion control adds more than half a
-    /// window in a round (cubic the most: `bictcp_update` in net/ipv4/tcp_cubic.c).
+    /// window in a round (cubic the most: `bictcp_update` in net/ipv4/tcp_cubic.c), and in it none
+    /// more than doubles it: what does was not acknowledged because of a loss.
     fn growth_of(&self, (peak, last): (u32, u32), size: u32, at_edge: bool) -> Growth {
         let grown = size.max(last / 8);
         if last / 4 > size && (last.saturating_sub(size)..=last.saturating_add(grown)).contains(&peak) {
             Growth::Steady
-        } else if last > self.threshold && peak / 25 >= last / 16 && !at_edge && !self.by_itself {
+        } else if last > self.threshold && peak / 25 >= last / 16 && peak / 9 <= last / 4 && !at_edge && !self.by_itself
+        {
             Growth::FarMore
         } else {
             Growth::Other

@@ -576,6 +576,9 @@ fn slow_start_goes_on_where_a_repair_was_not_needed() {
     let grows = flights_after_a_repair(|round| 40 + u64::from(round));
     assert!(share(&grows, Limit::SlowStart) < 0.4, "{:?}", grows.limits);
     assert!(share(&grows, Limit::CongestionWindow) > 0.4, "{:?}", grows.limits);
+    // No slow start makes a window three times as large in a round.
+    let triples = flights_after_a_repair(|round| [40, 120, 360, 361, 362][round as usize]);
+    assert!(share(&triples, Limit::SlowStart) < 0.4, "{:?}", triples.limits);
 }
 
 #[test]
