@@ -335,7 +335,9 @@ impl Connection {
             // new, not retransmitted.
             self.halves[way].open_hole(START - (1 << 30), START, 0, None);
         }
-        let answered = !self.halves[Way::ToServer].offered.seen || self.halves[Way::ToClient].count.packets > 0;
+        let answered = way == Way::ToClient
+            || !self.halves[Way::ToServer].offered.seen
+            || self.halves[Way::ToClient].count.packets > 0;
         self.established |= !syn && !s.flags.contains(Flags::RST) && answered;
         let (advanced, duplicate_ack) =
             if s.flags.contains(Flags::ACK) { self.take_ack(way, s, now, peer_lag) } else { (0, false) };

@@ -166,6 +166,18 @@ impl Connection {
         self.distance(way) != Distance::Near && even > ROUNDS.saturating_mul(round).max(2 * PROMPT)
     }
 
+    /// Whether the first packet after a SYN shows that data followed the handshake, which the
+    /// capture has not: when that was over is not known.
+    #[cold]
+    fn is_beyond_handshake(&self, way: Way, s: &Segment, facts: &Facts) -> bool {
+        let (h, p) = (&self.halves[way], &self.halves[!way]);
+        let begins_later = facts.opens_hole || h.space.place(s.seq) > h.space.next();
+        let unanswered = !h.offered.seen && s.payload > 0;
+        let acknowledges = s.flags.contains(Flags::ACK) && p.offered.seen && p.space.place(s.ack) > START + 1;
+        !s.flags.intersects(Flags::SYN | Flags::RST)
+            && (begins_later || unanswered || acknowledges && p.count.payload_packets == 0)
+    }
+
     /// Whether data of direction `way` wait on the path: both parts of it under load against both
     /// at rest.
     #[inline(always)]
@@ -238,7 +250,10 @@ impl Connection {
             state => (state, None),
         };
         match state {
-            State::Known(Limit::Handshake) => self.budgets[Way::ToServer].add(Limit::Handshake, elapsed),
+            State::Known(Limit::Handshake) => {
+                let limit = if self.is_beyond_handshake(way, s, facts) { Limit::Unknown } else { Limit::Handshake };
+                self.budgets[Way::ToServer].add(limit, elapsed);
+            }
             State::Known(limit) => {
                 // New data after more than an RTT, and 2 ms, in which nothing happened: only the
                 // application released it.

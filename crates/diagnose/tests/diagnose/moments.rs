@@ -690,3 +690,29 @@ fn of_two_limits_that_are_nearly_as_large_neither_is_named() {
     let step = report.verdict.step.as_ref().map(ToString::to_string).unwrap_or_default();
     assert!(step.ends_with("since two limits took nearly as much)"), "{step}");
 }
+
+/// A SYN of which the capture has neither the answer nor what came at first: the next packet is in
+/// the middle of the data, or answers data that are not there.
+#[test]
+fn a_handshake_of_which_the_rest_is_missing_has_no_duration() {
+    let after_syn = |next: fn(&mut Script)| {
+        let mut s = Script::new();
+        s.send(0, By::Client, Flags::SYN, 0);
+        next(&mut s);
+        s.report()
+    };
+    let later =
+        after_syn(|s| s.raw(400 * MS, By::Client, Flags::ACK, s.client.next + 9 * SIZE, 1_000).network.id = None);
+    assert_eq!(later.limits.of(Limit::Handshake), record::Nanos(0), "{}", later.verdict);
+    let acknowledged = after_syn(|s| {
+        s.client.next += 500;
+        s.server.expects = s.client.next;
+        s.data(400 * MS, By::Server, 1_000);
+    });
+    assert_eq!(acknowledged.limits.of(Limit::Handshake), record::Nanos(0), "{}", acknowledged.verdict);
+    let whole = after_syn(|s| {
+        s.server.expects = s.client.next;
+        s.send(400 * MS, By::Server, Flags::SYN | Flags::ACK, 0);
+    });
+    assert_eq!(whole.limits.of(Limit::Handshake), record::Nanos(400 * MS), "{}", whole.verdict);
+}
