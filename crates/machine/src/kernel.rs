@@ -3,13 +3,12 @@
 use std::fs;
 use std::io;
 
+use crate::btf::{self, Btf};
 use crate::who::mount;
 use crate::{Capability, Group, State, is_root};
 
 /// The name of the capability that this kernel gives its types.
 pub const BTF: &str = "BTF";
-
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Tracepoints that the tracepoint backend and the receive stages attach to, and what each gives.
 const TRACEPOINTS: [(&str, &str, &str); 11] = [
@@ -34,36 +33,14 @@ const TRACEPOINTS: [(&str, &str, &str); 11] = [
     ("sched_switch", "how long the reader waited for a CPU", "the wakeup leg is not split"),
 ];
 
-/// The type names of BTF lie in one block of NUL-terminated strings; a tracepoint `x` has the type
-/// `btf_trace_x`.
-fn has_tracepoint(btf: &[u8], name: &str) -> bool {
-    let mut wanted = vec![0];
-    wanted.extend_from_slice(b"btf_trace_");
-    wanted.extend_from_slice(name.as_bytes());
-    wanted.push(0);
-    let first = wanted.len() - 1;
-    // Horspool's search: steps over the 5 MB in strides, because a plain search takes seconds in a
-    // debug build.
-    let mut stride = [wanted.len(); 256];
-    for (at, byte) in wanted[..first].iter().enumerate() {
-        stride[usize::from(*byte)] = first - at;
-    }
-    let mut end = first;
-    while let Some(&last) = btf.get(end) {
-        if btf[end - first..=end] == wanted[..] {
-            return true;
-        }
-        end += stride[usize::from(last)];
-    }
-    false
-}
-
 pub fn capabilities() -> Vec<Capability> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease");
-    let btf = fs::read(TYPES);
+    let btf = Btf::of_this_kernel();
     let absent = |error: &io::Error| match error.kind() {
-        io::ErrorKind::NotFound => format!("{TYPES} is not there: the kernel is built without CONFIG_DEBUG_INFO_BTF"),
-        _ => format!("{TYPES}: {error}"),
+        io::ErrorKind::NotFound => {
+            format!("{} is not there: the kernel is built without CONFIG_DEBUG_INFO_BTF", btf::PATH)
+        }
+        _ => format!("{}: {error}", btf::PATH),
     };
     let mut all = vec![
         Capability::new(
@@ -77,7 +54,7 @@ pub fn capabilities() -> Vec<Capability> {
             Group::Kernel,
             BTF,
             match &btf {
-                Ok(bytes) => State::Available(format!("{:.1} MB", bytes.len() as f64 / 1e6)),
+                Ok(btf) => State::Available(format!("{:.1} MB", btf.bytes() as f64 / 1e6)),
                 Err(error) => State::Missing(absent(error)),
             },
             "one program that fits every kernel's structures",
@@ -96,26 +73,11 @@ pub fn capabilities() -> Vec<Capability> {
     ];
     all.extend(TRACEPOINTS.map(|(name, purpose, instead)| {
         let state = match &btf {
-            Ok(bytes) if has_tracepoint(bytes, name) => State::Available(String::new()),
+            Ok(btf) if btf.has_tracepoint(name) => State::Available(String::new()),
             Ok(_) => State::Missing("this kernel has no such tracepoint".into()),
             Err(_) => State::Missing("not known without BTF".into()),
         };
         Capability::new(Group::Tracepoints, name, state, purpose, instead)
     }));
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tracepoint_is_a_whole_name() {
-        let strings = b"\0int\0btf_trace_tcp_probe_more\0x_btf_trace_sk\0btf_trace_net_dev_xmit\0";
-        assert!(has_tracepoint(strings, "net_dev_xmit"));
-        assert!(has_tracepoint(strings, "tcp_probe_more"));
-        assert!(!has_tracepoint(strings, "tcp_probe"));
-        assert!(!has_tracepoint(strings, "sk"));
-        assert!(!has_tracepoint(b"", "sk"));
-    }
 }

@@ -12,6 +12,7 @@
 //! belongs to one thread and ends with it. Trying a kind of queue or device can make the kernel
 //! load the module that serves it, as using it would.
 
+mod btf;
 mod caller;
 pub mod device;
 pub mod forked;
@@ -28,6 +29,7 @@ pub mod option;
 mod pressure;
 mod privileges;
 pub mod programs;
+mod proposed;
 mod scratch;
 mod settings;
 mod sockets;
@@ -90,6 +92,8 @@ pub enum Group {
     Bpf,
     /// Tracepoints that stages come from where BPF timestamping cannot give them.
     Tracepoints,
+    /// Callbacks of BPF timestamping: those that kernels have, and those that are proposed.
+    Callbacks,
     /// Sockets and their timestamps.
     Sockets,
     /// What labs are made of.
@@ -100,8 +104,16 @@ pub enum Group {
 
 impl Group {
     /// All groups, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Privileges, Self::Kernel, Self::Bpf, Self::Tracepoints, Self::Sockets, Self::Lab, Self::Interfaces];
+    pub const ALL: [Self; 8] = [
+        Self::Privileges,
+        Self::Kernel,
+        Self::Bpf,
+        Self::Tracepoints,
+        Self::Callbacks,
+        Self::Sockets,
+        Self::Lab,
+        Self::Interfaces,
+    ];
 
     /// The word used in machine-readable output.
     pub const fn name(self) -> &'static str {
@@ -110,6 +122,7 @@ impl Group {
             Self::Kernel => "kernel",
             Self::Bpf => "bpf",
             Self::Tracepoints => "tracepoints",
+            Self::Callbacks => "callbacks",
             Self::Sockets => "sockets",
             Self::Lab => "lab",
             Self::Interfaces => "interfaces",
@@ -124,6 +137,7 @@ impl fmt::Display for Group {
             Self::Kernel => "Kernel",
             Self::Bpf => "BPF programs",
             Self::Tracepoints => "Tracepoints",
+            Self::Callbacks => "Callbacks of the kernel, and what is proposed",
             Self::Sockets => "Sockets and their timestamps",
             Self::Lab => "Lab",
             Self::Interfaces => "Interfaces and clocks",
@@ -176,6 +190,7 @@ pub fn enter_new_network() -> io::Result<()> {
 pub fn capabilities() -> Vec<Capability> {
     let mut all = privileges::capabilities();
     all.extend(kernel::capabilities());
+    all.extend(proposed::capabilities());
     all.extend(sockets::capabilities());
     all.extend(scratch::capabilities());
     all.extend(interfaces::capabilities());

@@ -23,11 +23,12 @@ sockopt_impl!(
 );
 
 /// Flags of `SO_TIMESTAMPING` that not every kernel knows, and that something here would use.
-const OPTIONAL_FLAGS: [(Flags, &str); 4] = [
+const OPTIONAL_FLAGS: [(Flags, &str); 5] = [
     (Flags::OPT_TSONLY, "OPT_TSONLY"),
     (Flags::OPT_TX_SWHW, "OPT_TX_SWHW"),
     (Flags::OPT_ID_TCP, "OPT_ID_TCP"),
     (Flags::OPT_RX_FILTER, "OPT_RX_FILTER"),
+    (Flags::TX_COMPLETION, "TX_COMPLETION"),
 ];
 
 fn socket(family: AddressFamily, kind: SocketType, protocol: Option<Protocol>) -> io::Result<OwnedFd> {

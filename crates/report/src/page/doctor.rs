@@ -30,7 +30,9 @@ pub struct Found<'a> {
 /// What is said of a machine: what works there and what is missing; all of it with `full`.
 pub fn document(found: &Found<'_>, full: bool) -> Document {
     let Found { capabilities, settings, root, .. } = *found;
-    let count = |name| capabilities.iter().filter(|c| c.state.name() == name).count();
+    // What is only proposed is missing on every machine.
+    let own: Vec<_> = capabilities.iter().filter(|c| c.group != Group::Callbacks).collect();
+    let count = |name| own.iter().filter(|c| c.state.name() == name).count();
     let needs_root = if root { String::new() } else { format!(", {} need root", count(State::NeedsRoot.name())) };
     let mut document = Document {
         title: "This machine".into(),
@@ -40,7 +42,7 @@ pub fn document(found: &Found<'_>, full: bool) -> Document {
     };
     if !full {
         let mut section = Section::new("What is missing");
-        let missing = capabilities.iter().filter(|c| matches!(c.state, State::Missing(_)));
+        let missing = own.into_iter().filter(|c| matches!(c.state, State::Missing(_)));
         let (interfaces, others): (Vec<_>, Vec<_>) = missing.partition(|c| c.group == Group::Interfaces);
         section.table(missing_table(others.into_iter().chain(&merged(&interfaces))));
         document.sections.extend((!section.blocks.is_empty()).then_some(section));

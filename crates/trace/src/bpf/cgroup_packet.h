@@ -12,3 +12,9 @@ struct __sk_buff {
 		__u64 : 64;
 	} __attribute__((aligned(8)));
 };
+
+/* The packet itself: the context is its address. Verifiers have taken it for that since 6.2
+ * (bpf_cast_to_kern_ctx); before, its fields can be copied, which READ of kernel.h does. */
+#define SKB_OF(ctx)                                                                            \
+	(bpf_ksym_exists(bpf_cast_to_kern_ctx) ? CAST(bpf_cast_to_kern_ctx(ctx), struct sk_buff) \
+					       : (const struct sk_buff *)(ctx))

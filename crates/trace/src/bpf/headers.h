@@ -61,7 +61,9 @@ static __always_inline void mapped(__u8 *to, __be32 v4)
 /* Reads them from the outermost IP header on; false where this is no packet of `protocol`. */
 static __always_inline bool headers_of(const struct sk_buff *skb, __u32 protocol, struct headers *to)
 {
-	__u64 head = (__u64)skb->head, ip = head + skb->network_header, at, end = (__u64)skb->data + skb->len;
+	__u64 head = (__u64)READ(skb, head), ip = head + READ(skb, network_header), at;
+	__u64 end = (__u64)READ(skb, data) + READ(skb, len);
+	__u16 transport;
 	struct ipv4_header v4;
 	bool first_fragment = false;
 
@@ -97,9 +99,10 @@ static __always_inline bool headers_of(const struct sk_buff *skb, __u32 protocol
 			at += 8;
 		} else if (v6.next != protocol) {
 			/* Other extension headers: the kernel has found their end. */
-			if (skb->transport_header == 0xffff || head + skb->transport_header < at)
+			transport = READ(skb, transport_header);
+			if (transport == 0xffff || head + transport < at)
 				return false;
-			at = head + skb->transport_header;
+			at = head + transport;
 		}
 	}
 	to->length = at - ip;

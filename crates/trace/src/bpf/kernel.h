@@ -67,6 +67,9 @@ struct bpf_sock {
 	__u32 src_ip6[4];
 	__u32 src_port; /* host byte order */
 	__be16 dst_port;
+	__u32 dst_ip4;
+	__u32 dst_ip6[4];
+	__u32 state;
 };
 struct bpf_sock_addr {
 	__u32 user_family;
@@ -470,6 +473,18 @@ int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops, __u64 flags) 
 #define VIEW(ptr, type)                                                                        \
 	__builtin_choose_expr(STAMPS, CAST(ptr, type),                                         \
 			      (bpf_ksym_exists(bpf_rdonly_cast) ? CAST(ptr, type) : (typeof(type) *)(ptr)))
+#endif
+
+/* A field of a packet, or of what one leads to. Where the packet may be the context of a program
+ * (cgroup_packet.h), kernels without such a cast let it be copied alone. */
+#if CONTEXTS
+#define READ(ptr, field)                                                                       \
+	({                                                                                     \
+		typeof(ptr) of_ = (ptr);                                                       \
+		bpf_ksym_exists(bpf_cast_to_kern_ctx) ? of_->field : BPF_CORE_READ(of_, field); \
+	})
+#else
+#define READ(ptr, field) ((ptr)->field)
 #endif
 
 /* A TCP socket's own structure: by a helper where there is no cast. */

@@ -11,7 +11,7 @@ static __always_inline bool full_socket(__u32 state)
 static __always_inline const struct skb_shared_info *shared_of(const struct sk_buff *skb)
 {
 	/* skb_end_pointer(), where offsets are used: on all 64-bit kernels. */
-	return (const struct skb_shared_info *)(skb->head + skb->end);
+	return (const struct skb_shared_info *)(READ(skb, head) + READ(skb, end));
 }
 
 static __always_inline __u32 segments_of(const struct sk_buff *skb)

@@ -14,6 +14,7 @@
  *
  * netif_receive_skb has the ICMP errors about packets of these sockets (errors.h), and with
  * net_dev_queue the fragments of their datagrams (fragments.h). */
+#define CONTEXTS 1
 #include "../bpf/cgroup_packet.h"
 #include "../bpf/kernel.h"
 #include "../bpf/packet.h"
@@ -89,10 +90,27 @@ struct source {
  * halves, which the verifier forbids for pointers. */
 static __always_inline __u32 data_of(const struct sk_buff *skb)
 {
-	long ahead = skb->data - skb->head;
+	long ahead = READ(skb, data) - READ(skb, head);
 
 	barrier_var(ahead);
 	return ahead;
+}
+
+/* What is known of its checksum. */
+static __always_inline __u8 checksum_of(const void *skb)
+{
+	const struct sk_buff___copies *of = skb;
+
+	return bpf_ksym_exists(bpf_cast_to_kern_ctx) ? BPF_CORE_READ_BITFIELD(of, ip_summed)
+						     : BPF_CORE_READ_BITFIELD_PROBED(of, ip_summed);
+}
+
+/* The inode number of the network namespace of an interface. */
+static __always_inline __u32 network_of(const struct net_device *device)
+{
+	const struct net *net = READ(device, nd_net.net);
+
+	return READ(net, ns.inum);
 }
 
 /* The largest of the sizes below is that of all headers with the most payload that can be asked
@@ -158,32 +176,29 @@ static __always_inline struct copy_interface *interface_at(const struct copy_pla
 
 static __always_inline bool load(const struct source *of, __u8 *to, __u64 bytes, __u64 most)
 {
-	/* The verifier is to see both bounds in the very register that the helper gets: the
-	 * compiler would make one comparison of them, of another register, which 6.12 does not
-	 * follow. */
+	/* The verifier is to see the bounds in the very register that the helper gets. That of 6.1
+	 * does not learn from a comparison with 0 that a number is at least 1. */
+	bytes--;
 	barrier_var(bytes);
-	if (bytes > most)
-		return false;
-	barrier_var(bytes);
-	if (!bytes)
+	if (bytes >= most)
 		return false;
 	if (of->ctx)
-		return !bpf_skb_load_bytes(of->ctx, 0, to, bytes);
-	return !bpf_probe_read_kernel(to, bytes, of->skb->head + of->ip);
+		return !bpf_skb_load_bytes(of->ctx, 0, to, bytes + 1);
+	return !bpf_probe_read_kernel(to, bytes + 1, of->skb->head + of->ip);
 }
 
 static __always_inline void copy_out(const struct source *of, struct copy_record *record, const struct headers *headers,
 				     const struct owner *owner)
 {
-	const struct net_device *device = of->skb->dev;
+	const struct net_device *device = READ(of->skb, dev);
 	const struct skb_shared_info *shared = shared_of(of->skb);
 	struct copy_interface *interface;
 	struct copy_place place = {};
 	__u64 captured = headers->length;
 	bool done;
 
-	place.interface = device->ifindex;
-	place.network = device->nd_net.net->ns.inum;
+	place.interface = READ(device, ifindex);
+	place.network = network_of(device);
 	interface = interface_at(&place, device);
 	record->kind = RECORD_COPY;
 	record->network = place.network;
@@ -193,7 +208,7 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 	record->buffer = (__u64)of->skb;
 	__builtin_memcpy(record->comm, owner->comm, sizeof(record->comm));
 	/* Whatever has been taken off it or put before it by now. */
-	record->length = data_of(of->skb) + of->skb->len - of->ip;
+	record->length = data_of(of->skb) + READ(of->skb, len) - of->ip;
 	record->first_seq = headers->first_seq;
 	record->bytes = headers->bytes;
 	record->flags = headers->flags;
@@ -205,7 +220,7 @@ static __always_inline void copy_out(const struct source *of, struct copy_record
 		record->marks |= COPY_CUT;
 	if (!(record->marks & COPY_SENT) && !(BPF_CORE_READ(shared, tx_flags) & SKBTX_HW_TSTAMP_NETDEV))
 		record->nic = BPF_CORE_READ(shared, hwtstamps.hwtstamp);
-	if (BPF_CORE_READ_BITFIELD((const struct sk_buff___copies *)of->skb, ip_summed) == CHECKSUM_PARTIAL)
+	if (checksum_of(of->skb) == CHECKSUM_PARTIAL)
 		record->marks |= COPY_PARTIAL;
 	captured += headers->bytes < copying.payload ? headers->bytes : copying.payload;
 	if (captured > record->length)
@@ -266,10 +281,9 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	struct copy_record record = { .marks = sent ? COPY_SENT : 0 };
 	struct source of = { .ctx = ctx };
 	struct bpf_sock *sk = ctx->sk;
-	const struct cgroup *cgroup;
-	const struct sock *socket;
 	struct headers headers;
 	struct owner owner = {};
+	struct tcp_sock *tp;
 	__u32 *copied_ends;
 
 	if (!sk)
@@ -300,16 +314,14 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 		return;
 	}
 	record.at = bpf_ktime_get_ns();
-	of.skb = CAST(bpf_cast_to_kern_ctx(ctx), struct sk_buff);
-	of.ip = of.skb->network_header;
-	socket = CAST(sk, struct sock);
+	of.skb = SKB_OF(ctx);
+	of.ip = READ(of.skb, network_header);
 	if (!headers_of(of.skb, record.marks & COPY_TCP ? IPPROTO_TCP : IPPROTO_UDP, &headers) || !in_target(&headers, sent))
 		return;
 	record.cookie = bpf_get_socket_cookie(ctx);
-	cgroup = cgroup_of(socket);
-	owner.cgroup = cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
+	owner.cgroup = bpf_sk_cgroup_id(sk);
 	if (record.marks & COPY_TCP) {
-		switch (socket->__sk_common.skc_state) {
+		switch (sk->state) {
 		case TCP_LISTEN:
 			record.marks |= COPY_LISTENER;
 			break;
@@ -317,8 +329,9 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 			record.marks |= COPY_OPENING;
 			break;
 		}
-		if (sent && !(record.marks & COPY_LISTENER))
-			record.again = sent_again(CAST(sk, struct tcp_sock), &headers);
+		tp = TCP_SOCK(sk);
+		if (tp && sent && !(record.marks & COPY_LISTENER))
+			record.again = sent_again(tp, &headers);
 		if (headers.flags & (TCP_FLAG_FIN | TCP_FLAG_RST) && !(record.marks & COPY_LISTENER))
 			bpf_map_update_elem(&ended, &record.cookie, &owner, BPF_ANY);
 	}

@@ -31,7 +31,7 @@ static __always_inline __u32 hash_of(const struct headers *headers, __u32 marks)
 static __noinline int sends_between(const struct sk_buff *skb, const struct headers *headers, const struct copy_sender *sender)
 {
 	struct copy_ends ends = {
-		.network = skb->dev->nd_net.net->ns.inum,
+		.network = network_of(READ(skb, dev)),
 		.local_port = headers->source_port,
 		.remote_port = headers->destination_port,
 		.protocol = sender->marks & COPY_TCP ? IPPROTO_TCP : IPPROTO_UDP,
@@ -148,7 +148,7 @@ static __noinline int error_came(struct sk_buff *skb, __u32 icmp, bool v6)
 
 	if (!NEXT(&view, &header) || !is_error(header[0], v6) || !quoted_ends(&ends, &view, v6))
 		return 0;
-	ends.network = skb->dev->nd_net.net->ns.inum;
+	ends.network = network_of(skb->dev);
 	sender = bpf_map_lookup_elem(&senders, &ends);
 	if (!sender || is_handed_on(skb, skb->dev->ifindex, (__u32)header[2] << 8 | header[3]))
 		return 0;

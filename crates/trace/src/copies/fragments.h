@@ -68,7 +68,7 @@ static __noinline int piece_seen(struct sk_buff *skb, __u32 ip, bool v6, struct 
 
 	if (!piece_of(&piece, &view, v6, &first))
 		return 0;
-	piece.network = skb->dev->nd_net.net->ns.inum;
+	piece.network = network_of(skb->dev);
 	if (first) {
 		struct udp_header udp;
 

@@ -115,6 +115,21 @@ fn the_backend_it_names_is_the_one_that_trace_uses() {
     assert_eq!((&run["kind"], &run["backend"]), (&"run".into(), &backend.into()), "{text}");
 }
 
+/// The callbacks that a kernel names are those that the tracer can be called by.
+#[test]
+fn callbacks_are_there_exactly_where_bpf_timestamping_loads() {
+    tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
+    let lines = lines(&doctor().output().unwrap());
+    assert_eq!(state(&lines, "callbacks of a send"), state(&lines, "bpf_timestamping"));
+    let group: Vec<_> = lines.iter().filter(|line| line["group"] == "callbacks").collect();
+    assert!(group.len() >= 7, "{group:?}");
+    // A short page is about this machine, not about kernels to come.
+    let page = tier::text(&tier::wirelapse!(["doctor"]).output().unwrap().stdout);
+    assert!(!page.contains("callbacks of UDP"), "{page}");
+    let page = tier::text(&tier::wirelapse!(["doctor", "--full"]).output().unwrap().stdout);
+    assert!(page.contains("callbacks of UDP") && page.contains("Callbacks of the kernel"), "{page}");
+}
+
 #[test]
 fn the_limit_of_connections_is_that_of_the_machine() {
     tier::needs!(Need::Root, Need::Path("/sys/kernel/btf/vmlinux"));
