@@ -48,6 +48,8 @@ const LATE: [Planned; 2] = [("copy_late_received", At::Section), ("copy_late_sen
 const DROPPED: [Planned; 1] = [("copy_dropped_before_6_11", At::Section)];
 /// Those of what programs of a cgroup do not see: ICMP errors, and fragments.
 const BESIDE: [Planned; 2] = [("beside_received", At::Section), ("fragment_sent", At::Section)];
+/// Why it does not.
+const FOR_WHOM: &str = "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that)";
 /// Maps that belong to the sending side.
 const SHARED: [&str; 8] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers", "cgroups"];
 /// The most interfaces that are distinguished.
@@ -241,7 +243,8 @@ fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadEr
     match load_with(ground, payload, &[&DROPPED[..], &BESIDE].concat()) {
         Err(LoadError::Refused(why)) => unshown.drops = Some(why.or_missing(&[("kfree_skb", "5.17")]).to_string()),
         done => {
-            unshown.received_drops = Some(Unseen::RECEIVED_DROPS.into());
+            // What differs is the argument that says for whom a packet was.
+            (unshown.late, unshown.received_drops) = (Some(FOR_WHOM.into()), Some(FOR_WHOM.into()));
             return done.map(|programs| (programs, unshown));
         }
     }
