@@ -5,15 +5,32 @@ mod words;
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use record::{
-    ClockReading, CopyInterface, CopyStages, Direction, End, Event, Instant, KnownBy, Monotonic, Nanos, Owner,
-    PacketCopy, Provenance, Realtime, Sink, SinkError,
+    ClockReading, CopyInterface, CopyStages, Direction, DropReason, End, Event, Instant, KnownBy, Monotonic, Nanos,
+    Owner, PacketCopy, Provenance, Question, Realtime, Sink, SinkError,
 };
 use wire::capture::context::{self, CarriedSend, Context, Receiver};
-use wire::capture::{Interface, Particulars, PcapngWriter, Process, Resolution, WriteError, flag};
+use wire::capture::{Interface, Particulars, PcapngWriter, Process, Resolution, Verdict, WriteError, flag};
 use wire::{Frame, LinkType};
+
+/// How many names of addresses are kept.
+const NAMES: usize = 4_096;
+
+/// What a process was started with, which the file has only where that is asked for: arguments can
+/// hold passwords.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Its arguments, the program first, separated by zeros; none where they are not known.
+    pub command_line: Option<Vec<u8>>,
+    /// The number of its user.
+    pub user: Option<u32>,
+}
+
+/// Says what a process was started with, by its number and its start.
+pub type Ask = Box<dyn FnMut(u32, Option<Instant<Realtime>>) -> Details + Send>;
 
 /// Where packets go: into one file, or into one after the other.
 pub trait Places {
@@ -46,6 +63,10 @@ pub struct Pcapng<P: Places> {
     described: Vec<Described>,
     /// When each process began that is described.
     processes: HashMap<u32, Option<Instant<Realtime>>>,
+    /// Asked of each process that is described.
+    ask: Option<Ask>,
+    /// What the addresses are called that the target looked up.
+    names: HashMap<IpAddr, String>,
     /// A packet whose arrival on this host comes next.
     arrives: Option<Box<PacketCopy>>,
     written: u64,
@@ -85,12 +106,34 @@ impl<P: Places> Pcapng<P> {
             interfaces: HashMap::new(),
             described: Vec::new(),
             processes: HashMap::new(),
+            ask: None,
+            names: HashMap::new(),
             arrives: None,
             written: 0,
             missed: 0,
             payload,
             most,
         })
+    }
+
+    /// Describes processes with what `ask` says of them, too, where there is one.
+    #[must_use]
+    pub fn describing(mut self, ask: Option<Ask>) -> Self {
+        self.ask = ask;
+        self
+    }
+
+    /// The addresses that a question found are called by its name from here on.
+    fn answered(&mut self, question: &Question) -> Result<(), WriteError> {
+        for address in question.addresses.split(' ').filter_map(|address| address.parse().ok()) {
+            let known = self.names.get(&address);
+            if known.is_some_and(|name| *name == question.name) || (known.is_none() && self.names.len() >= NAMES) {
+                continue;
+            }
+            self.writer.name(address, &question.name)?;
+            self.names.insert(address, question.name.clone());
+        }
+        Ok(())
     }
 
     /// Writes a packet that arrived at these times, into the next file where this one is full.
@@ -118,7 +161,9 @@ impl<P: Places> Pcapng<P> {
         self.interfaces.clear();
         self.missed += self.described.drain(..).map(|described| described.missed).sum::<u64>();
         self.processes.clear();
-        Ok(())
+        let mut named = self.names.iter();
+        let named = named.try_for_each(|(&address, name)| self.writer.name(address, name));
+        named.map_err(|error| failed(&self.name, error))
     }
 
     /// The statistics of each interface, and the end of the file.
@@ -169,6 +214,7 @@ impl<P: Places> Pcapng<P> {
                 flags,
                 dropped: missed,
                 id: Some(copy.id),
+                verdict: context.dropped.as_ref().and_then(|(_, reason)| verdict(reason)),
                 process: (copy.owner.pid != 0).then_some((copy.owner.pid, copy.thread.unwrap_or(0))),
                 local: Some((context::CODE, &option)),
             },
@@ -236,7 +282,18 @@ impl<P: Places> Pcapng<P> {
             _ => {}
         }
         self.processes.insert(pid, since);
-        self.writer.process(&Process { pid, name: &owner.comm.text(), since })
+        let Details { command_line, user } = self.ask.as_mut().map(|ask| ask(pid, since)).unwrap_or_default();
+        let command_line = command_line.as_deref();
+        self.writer.process(&Process { pid, name: &owner.comm.text(), since, command_line, user })
+    }
+}
+
+/// What a program said of a packet that the kernel dropped for that reason, if one did.
+fn verdict(reason: &DropReason) -> Option<Verdict> {
+    match &*reason.0 {
+        "TC_INGRESS" | "TC_EGRESS" => Some(Verdict::DROPPED_BY_TC),
+        "XDP" => Some(Verdict::DROPPED_BY_XDP),
+        _ => None,
     }
 }
 
@@ -257,6 +314,7 @@ impl<P: Places> Sink for Pcapng<P> {
                 None => Ok(()),
             },
             Event::Copy(copy) => self.packet(copy, &copy.stages),
+            Event::Question(question) => self.answered(question).map_err(|error| failed(&self.name, error)),
             _ => Ok(()),
         }
     }

@@ -4,3 +4,4 @@ mod documentation;
 mod exports;
 mod packets;
 mod perfetto_schema;
+mod wireshark;

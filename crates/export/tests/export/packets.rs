@@ -14,9 +14,20 @@ use wire::capture::{Capture, flag};
 
 const MS: u64 = 1_000_000;
 
+/// The script for Wireshark, as tshark takes it.
+pub const SCRIPT: &str = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/wirelapse.lua");
+
 /// A file in memory, to be read while it is written.
 #[derive(Clone, Default)]
-struct File(Arc<Mutex<Vec<u8>>>);
+pub struct File(Arc<Mutex<Vec<u8>>>);
+
+impl File {
+    pub fn on_disk(&self) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), self.0.lock().unwrap().as_slice()).unwrap();
+        file
+    }
+}
 
 impl Write for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -30,8 +41,8 @@ impl Write for File {
 
 /// Files one after the other, each of so many packets.
 #[derive(Clone)]
-struct Files {
-    all: Arc<Mutex<Vec<File>>>,
+pub struct Files {
+    pub all: Arc<Mutex<Vec<File>>>,
     each: u64,
 }
 
@@ -54,7 +65,7 @@ fn interface(name: &str, number: u32) -> Arc<CopyInterface> {
 }
 
 /// A segment of connection 1, of IPv4 and with these sequence number and payload.
-fn copy(at: u64, direction: Direction, first_seq: u32, payload: u32) -> PacketCopy {
+pub fn copy(at: u64, direction: Direction, first_seq: u32, payload: u32) -> PacketCopy {
     let connection = synthetic::connection(1);
     let (from, to) = match direction {
         Direction::Sent => (connection.local, connection.remote),
@@ -125,9 +136,9 @@ fn seen(file: &File) -> Vec<Seen> {
 }
 
 /// A file of packets with what belongs to them.
-struct Joined {
+pub struct Joined {
     packets: Packets,
-    sink: Box<Pcapng<Files>>,
+    pub sink: Box<Pcapng<Files>>,
     /// What the file was given.
     rows: Vec<PacketCopy>,
 }
@@ -159,7 +170,7 @@ fn begin() -> (Joined, File) {
     (sink, file)
 }
 
-fn begin_with(each: u64, most: Option<u64>) -> (Joined, Files) {
+pub fn begin_with(each: u64, most: Option<u64>) -> (Joined, Files) {
     let files = Files { all: Arc::default(), each };
     let run = record::Provenance { version: "0".into(), ..<record::Provenance as record::table::Record>::blank() };
     let sink = Box::new(Pcapng::begin(files.clone(), &run, 0, most).unwrap());
@@ -167,7 +178,7 @@ fn begin_with(each: u64, most: Option<u64>) -> (Joined, Files) {
     (Joined { packets, sink, rows: Vec::new() }, files)
 }
 
-fn finish(mut joined: Joined, lost: Lost) -> Option<String> {
+pub fn finish(mut joined: Joined, lost: Lost) -> Option<String> {
     joined.pass_on(Packets::finish);
 
     let (coverage, figures) = (Coverage::default(), Figures::default());
@@ -188,7 +199,7 @@ fn sent(first_seq: u32, bytes: u32) -> Event {
     Event::Send(Send { first_seq: SeqNumber(first_seq), bytes, ..send })
 }
 
-fn take(sink: &mut Joined, events: impl IntoIterator<Item = Event>) {
+pub fn take(sink: &mut Joined, events: impl IntoIterator<Item = Event>) {
     events.into_iter().for_each(|event| sink.pass_on(|packets, leave| packets.event(&event, leave)));
 }
 
@@ -520,9 +531,8 @@ fn a_datagram_without_all_of_its_fragments_is_whole() {
 }
 
 /// The fields that Wireshark shows are those of the file, whatever a program is called.
-#[test]
-fn wireshark_has_the_fields() {
-    tier::needs!(tier::Need::Program("tshark"));
+/// A file with all that the script for Wireshark shows.
+pub fn whole() -> tempfile::NamedTempFile {
     let (mut sink, file) = begin();
     let owner = Owner { pid: 4_001, comm: "a[1] (x) | to b".into() };
     let Event::Send(send) = sent(100, 1_200) else { unreachable!() };
@@ -557,14 +567,16 @@ fn wireshark_has_the_fields() {
     take(&mut sink, [first.into(), again.into(), unknown.into(), arrived.into(), Event::Send(slow)]);
     take(&mut sink, [dropped(1, 51 * MS, 52 * MS)]);
     finish(sink, Lost::default());
+    file.on_disk()
+}
 
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("packets.pcapng");
-    std::fs::write(&path, file.0.lock().unwrap().as_slice()).unwrap();
-    let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/wirelapse.lua");
+#[test]
+fn wireshark_has_the_fields() {
+    tier::needs!(tier::Need::Program("tshark"));
+    let file = whole();
     let fields = "pid comm known_by send sends send_bytes tcp_wait_ms reason qdisc_us network_ms retransmission segments segment_bytes unit container drop_reason nic_rx_us softirq_us socket_us wakeup_us";
     let mut tshark = tier::command("tshark");
-    tshark.args(["-n", "-X", script, "-Y", "ip", "-T", "fields", "-E", "separator=;", "-r"]).arg(&path);
+    tshark.args(["-n", "-X", SCRIPT, "-Y", "ip", "-T", "fields", "-E", "separator=;", "-r"]).arg(file.path());
     for field in fields.split(' ') {
         tshark.args(["-e", &format!("wirelapse.{field}")]);
     }

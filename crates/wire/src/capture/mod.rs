@@ -23,7 +23,7 @@ pub(crate) use erf_file::{ETHERNET as ERF_ETHERNET, is_there as is_erf};
 pub use error::{CaptureError, Problem};
 pub use frame::{Comments, Frame, Interface, LinkType, Resolution};
 pub use pcap::{PcapVariant, write_pcap_header, write_pcap_record};
-pub use pcapng_writer::{Particulars, PcapngWriter, Process, WriteError, flag};
+pub use pcapng_writer::{Particulars, PcapngWriter, Process, Verdict, WriteError, flag};
 pub use window::Compression;
 
 use std::io::{self, Read};

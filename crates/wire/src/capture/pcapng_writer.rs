@@ -1,6 +1,7 @@
 //! Writing pcapng: one section, its interfaces, and packets with comments.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 
 use record::{Instant, Realtime};
 
@@ -47,11 +48,37 @@ pub struct Particulars<'a> {
     pub dropped: u64,
     /// What it is called in all captures that it is in.
     pub id: Option<u64>,
+    /// What a program that judges packets said of it.
+    pub verdict: Option<Verdict>,
     /// Its process and thread; 0 is one that is not known.
     pub process: Option<(u32, u32)>,
     /// An option for local use, by its code (0x8000 and above) and its value of at most 65,535
     /// bytes.
     pub local: Option<(u16, &'a [u8])>,
+}
+
+/// What a program that judges packets said of one (`epb_verdict`), as the number that it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// One of the traffic control: `TC_ACT_*` of the kernel.
+    Tc(u64),
+    /// One of XDP: `enum xdp_action` of the kernel.
+    Xdp(u64),
+}
+
+impl Verdict {
+    /// `TC_ACT_SHOT`: dropped.
+    pub const DROPPED_BY_TC: Self = Self::Tc(2);
+    /// `XDP_DROP`.
+    pub const DROPPED_BY_XDP: Self = Self::Xdp(1);
+
+    /// Its kind in the option, and the number.
+    pub(super) const fn parts(self) -> (u8, u64) {
+        match self {
+            Self::Tc(number) => (1, number),
+            Self::Xdp(number) => (2, number),
+        }
+    }
 }
 
 /// Bits of `epb_flags`.
@@ -72,7 +99,7 @@ pub(super) const WIRESHARK: u32 = 32_622;
 pub(super) const PROCESS_INFORMATION: u32 = 3;
 
 /// A process that packets belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process<'a> {
     /// Its number.
     pub pid: u32,
@@ -80,6 +107,10 @@ pub struct Process<'a> {
     pub name: &'a str,
     /// When it began: numbers of processes come round.
     pub since: Option<Instant<Realtime>>,
+    /// Its arguments, the program first, separated by zeros.
+    pub command_line: Option<&'a [u8]>,
+    /// The number of its user.
+    pub user: Option<u32>,
 }
 
 /// Writes a capture as pcapng, least significant byte first, times in nanoseconds.
@@ -187,6 +218,9 @@ impl<W: Write> PcapngWriter<W> {
         if let Some(id) = of.id {
             self.option(5, &id.to_le_bytes());
         }
+        if let Some((kind, number)) = of.verdict.map(Verdict::parts) {
+            self.option(7, &[&[kind], &number.to_le_bytes()[..]].concat());
+        }
         if let Some((process, thread)) = of.process {
             self.option(8, &[process.to_le_bytes(), thread.to_le_bytes()].concat());
         }
@@ -212,12 +246,33 @@ impl<W: Write> PcapngWriter<W> {
         self.block.extend_from_slice(&[0; 4]);
         self.block.extend_from_slice(&process.pid.to_le_bytes());
         self.option(2, process.name.as_bytes());
+        if let Some(command_line) = process.command_line {
+            self.option(4, command_line);
+        }
+        if let Some(user) = process.user {
+            self.option(6, &user.to_le_bytes());
+        }
         if let Some(since) = process.since {
             self.option(9, &since.as_nanos().to_le_bytes());
         }
         self.end_of_options();
         let length = (self.block.len() - length_at - 4) as u32;
         self.block[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+        self.finish_block()
+    }
+
+    /// Says what an address is called: a name resolution block with one record.
+    ///
+    /// # Errors
+    /// Where `out` fails.
+    pub fn name(&mut self, address: IpAddr, name: &str) -> Result<(), WriteError> {
+        let (kind, address) = match address {
+            IpAddr::V4(address) => (1, address.octets().to_vec()),
+            IpAddr::V6(address) => (2, address.octets().to_vec()),
+        };
+        self.begin(4);
+        self.option(kind, &[&address, name.as_bytes(), &[0]].concat());
+        self.end_of_options();
         self.finish_block()
     }
 

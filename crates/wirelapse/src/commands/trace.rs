@@ -13,6 +13,7 @@ pub mod request;
 mod rights;
 pub mod screen;
 mod slow;
+mod started;
 
 use std::collections::HashMap;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};

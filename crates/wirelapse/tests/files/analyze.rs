@@ -548,7 +548,7 @@ fn processes_that_other_programs_name_stand_beside_their_ends() {
     let path = folder.path().join("named.pcapng");
     let mut writer = PcapngWriter::new(std::fs::File::create(&path).unwrap(), "test").unwrap();
     writer.interfaces(capture.interfaces()).unwrap();
-    writer.process(&Process { pid: 77, name: "nginx", since: None }).unwrap();
+    writer.process(&Process { pid: 77, name: "nginx", ..Process::default() }).unwrap();
     let comment = "rustnet process=curl\u{1b}[31m pid=1234 attr=exact-tuple direction=outgoing app=HTTP";
     while let Some(frame) = capture.next_frame().unwrap() {
         // The source port, behind Ethernet and IPv4.

@@ -244,6 +244,24 @@ fn a_thousand_short_connections_and_one_that_was_there_have_their_owner() {
     assert_eq!(by(KnownBy::Unknown), 0);
 }
 
+/// Arguments can hold passwords, so they are there only where they are asked for.
+#[test]
+fn processes_are_described_by_their_command_line_where_that_is_asked_for() {
+    tier::needs!(Need::Root, BTF, TSHARK);
+    let _turn = turn();
+    for more in [&[][..], &["--command-lines"]] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let trace = copying(listener.local_addr().unwrap().port(), file.path(), more);
+        exchange(&listener);
+        copied(trace, file.path());
+        let bytes = std::fs::read(file.path()).unwrap();
+        let own = std::fs::read("/proc/self/cmdline").unwrap();
+        let own = own.strip_suffix(&[0]).unwrap();
+        assert_eq!(bytes.windows(own.len()).any(|part| part == own), !more.is_empty(), "{more:?}");
+    }
+}
+
 /// Segments that a socket has sent: `tcpi_segs_out` of `struct tcp_info`, at byte 136.
 fn segments_sent(socket: &TcpStream) -> u64 {
     let (mut info, mut length) = ([0u8; 256], 256);

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use capture::PacketFilter;
 use capture::output::{Chunks, Rotation, numbered};
-use export::pcapng::{Pcapng, Places};
+use export::pcapng::{Ask, Pcapng, Places};
 use quantity::parse;
 use record::{End, Event, Instant, Monotonic, Nanos, PacketCopy, Provenance, Sink, SinkError};
 use wire::LinkType;
 
 use ::files::Readers;
 
+use super::started;
 use crate::exit::BadInput;
 use crate::options::{Rotate, heading};
 use crate::output::ReaderGone;
@@ -53,6 +54,10 @@ pub struct Options {
     /// Keep this many files of packets, and remove the oldest
     #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::OUTPUT)]
     rotate_keep: Option<u32>,
+    /// Describe processes in the file of packets with their command line, which can hold passwords,
+    /// and their user
+    #[arg(long, requires = "packets", help_heading = heading::OUTPUT)]
+    command_lines: bool,
     /// Compress the files of packets with zstd
     #[arg(long, requires = "write", help_heading = heading::OUTPUT)]
     zstd: bool,
@@ -85,6 +90,7 @@ impl Options {
             file: (file != Path::new("-")).then_some(file),
             rotation: self.rotate.keeping(self.rotate_keep),
             compress: self.zstd,
+            command_lines: self.command_lines,
             payload: self.snap,
             most: self.count,
             filter: self.filter.as_deref().map(filter).transpose()?,
@@ -113,6 +119,8 @@ pub struct Packets {
     file: Option<PathBuf>,
     rotation: Rotation,
     compress: bool,
+    /// Whether the file says what processes were started with.
+    command_lines: bool,
     /// Bytes of payload that are kept of each.
     pub payload: u16,
     /// After so many packets the trace ends.
@@ -167,6 +175,7 @@ impl Packets {
     pub fn begin(&self, run: &Provenance, force: bool) -> anyhow::Result<(Box<dyn Sink>, String)> {
         let said = self.file.as_ref().map_or_else(|| "Packets".into(), |path| format!("Packets {}", path.display()));
         let (payload, most) = (self.payload, self.most);
+        let ask = || self.command_lines.then(|| Box::new(started::details) as Ask);
         let sink: Box<dyn Sink> = match &self.file {
             Some(path) => {
                 let files = Files {
@@ -177,11 +186,11 @@ impl Packets {
                     number: 0,
                     finished: VecDeque::new(),
                 };
-                Box::new(Pcapng::begin(files, run, payload, most)?)
+                Box::new(Pcapng::begin(files, run, payload, most)?.describing(ask()))
             }
             None => {
                 let pipe = output::stdout_of_bytes().context("cannot write packets to standard output")?;
-                Box::new(Pcapng::begin(Pipe(Arc::new(pipe), self.compress), run, payload, most)?)
+                Box::new(Pcapng::begin(Pipe(Arc::new(pipe), self.compress), run, payload, most)?.describing(ask()))
             }
         };
         Ok(match &self.filter {
