@@ -129,6 +129,15 @@ impl<'a> PacketReader<'a> {
         }
     }
 
+    /// The processes that blocks of Wireshark's have described so far, each as number, name, and
+    /// start in nanoseconds of Unix time; none where the capture has several sections.
+    pub fn described(&self) -> Vec<(u32, String, Option<u64>)> {
+        match &self.source {
+            Source::Capture(capture) => capture.process_blocks().all(),
+            Source::Text(_) => Vec::new(),
+        }
+    }
+
     /// Writes the next segments into `room`, as long as they are held and of the commonest form,
     /// and gives how many: quicker than asking for them one by one, and mostly nearly all there
     /// are. What comes then is to be asked for with [`PacketReader::next_packet`].

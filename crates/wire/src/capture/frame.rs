@@ -6,6 +6,7 @@ use record::{Instant, Realtime};
 
 use super::context::{self, Context};
 use super::pcapng_option::next_option;
+use super::pcapng_writer::{Particulars, Verdict};
 use super::said::Said;
 
 /// The longest frame that is believed: BIG TCP's largest is 512 KiB, a USB capture's some MiB.
@@ -219,11 +220,25 @@ impl<'a> Frame<'a> {
     /// How many packets of its interface were lost since the one before it (`epb_dropcount`); 0
     /// where the capture says nothing.
     pub fn dropped_before(&self) -> u64 {
-        let halves = self.option(4).and_then(|value| Some([self.word(value, 0)?, self.word(value, 4)?]));
-        halves.map_or(0, |[first, second]| {
-            let (low, high) = if self.big_endian { (second, first) } else { (first, second) };
-            u64::from(high) << 32 | u64::from(low)
-        })
+        self.option(4).and_then(|value| self.double_word(value)).unwrap_or(0)
+    }
+
+    /// All that its options of pcapng say of it but for comments and those for local use, to be
+    /// written again.
+    pub fn particulars(&self) -> Particulars<'a> {
+        let verdict = |value: &[u8]| match (value.first()?, self.double_word(&value[1..])?) {
+            (1, number) => Some(Verdict::Tc(number)),
+            (2, number) => Some(Verdict::Xdp(number)),
+            _ => None,
+        };
+        Particulars {
+            flags: self.flags(),
+            dropped: self.dropped_before(),
+            id: self.option(5).and_then(|value| self.double_word(value)),
+            verdict: self.option(7).and_then(verdict),
+            process: self.process(),
+            ..Particulars::default()
+        }
     }
 
     /// What a trace by Wirelapse knows of it.
@@ -244,6 +259,11 @@ impl<'a> Frame<'a> {
     fn word(&self, value: &[u8], at: usize) -> Option<u32> {
         let four = *value.get(at..)?.first_chunk()?;
         Some(if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
+    }
+
+    fn double_word(&self, value: &[u8]) -> Option<u64> {
+        let eight = *value.first_chunk()?;
+        Some(if self.big_endian { u64::from_be_bytes(eight) } else { u64::from_le_bytes(eight) })
     }
 
     /// The value of its first option with this code.

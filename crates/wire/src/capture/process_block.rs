@@ -114,6 +114,16 @@ impl ProcessBlocks {
         end
     }
 
+    /// The processes that Wireshark's blocks describe: number, name, and start in nanoseconds of
+    /// Unix time. None where there are several sections, of which each may be of another host.
+    pub fn all(&self) -> Vec<(u32, String, Option<u64>)> {
+        let one = |(number, all): (&(u32, u32), &Vec<Numbered>)| {
+            let pid = number.1;
+            all.iter().map(move |process| (pid, process.name.clone(), process.since)).collect::<Vec<_>>()
+        };
+        if self.section > 1 { Vec::new() } else { self.numbered.iter().flat_map(one).collect() }
+    }
+
     /// The number and the name of the process whose block is at this place of the section, from 0.
     pub fn at_place(&self, place: u32) -> Option<(u32, &str)> {
         let (pid, name) = self.placed.get(place as usize)?;

@@ -190,7 +190,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         reading.warn();
         show(args, &name, source.file(), &follower, &reading)?;
         if let Some(out) = &args.annotate {
-            annotate::write(&source, (out, args.force), &follower, &reading.interfaces)?;
+            annotate::write(&source, (out, args.force), &follower, &reading)?;
         }
         if i + 1 == args.files.len() {
             // The process is about to end, which gives a million connections back at once rather

@@ -6,8 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use record::Instant;
 use serde_json::Value;
-use wire::capture::{Particulars, PcapngWriter, Process, flag};
+use wire::capture::context::{CODE, Context};
+use wire::capture::{Particulars, PcapngWriter, Process, Verdict, flag};
 
 /// Beside the checkout, or one level up for a work tree itself.
 fn find(folder: &str, file: &str) -> Option<PathBuf> {
@@ -564,6 +566,69 @@ fn processes_that_other_programs_name_stand_beside_their_ends() {
         let [client, server] = [" curl\u{fffd}[31m[1234] → ", ":9001 nginx[77]"].map(|end| said.contains(end));
         assert!(client && server, "{said}");
     }
+}
+
+/// Comments are added; what the file says of packets, also in our option, and of processes stays.
+#[test]
+fn a_capture_that_is_annotated_keeps_what_it_says_of_its_packets() {
+    let bytes = std::fs::read(recorded("loss.pcap")).unwrap();
+    let mut capture = wire::Capture::from_bytes(&bytes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [path, out] = ["said.pcapng", "annotated.pcapng"].map(|name| folder.path().join(name));
+    let mut writer = PcapngWriter::new(std::fs::File::create(&path).unwrap(), "test").unwrap();
+    writer.interfaces(capture.interfaces()).unwrap();
+    writer
+        .process(&Process { pid: 77, name: "nginx", since: Some(Instant::from_nanos(5)), ..Process::default() })
+        .unwrap();
+    while let Some(frame) = capture.next_frame().unwrap() {
+        let context = Context {
+            socket: Some((record::ConnectionId(frame.number), record::KnownBy::Sent)),
+            name: "nginx".into(),
+            again: Some(record::Again::Loss),
+            ..Context::default()
+        };
+        let of = Particulars {
+            comments: &["mine"],
+            flags: flag::OUTBOUND,
+            dropped: frame.number % 3,
+            id: Some(frame.number << 33),
+            verdict: Some(Verdict::DROPPED_BY_TC),
+            process: Some((77, 78)),
+            local: Some((CODE, &context.value())),
+        };
+        writer.packet(&frame, &of).unwrap();
+    }
+    writer.finish().unwrap();
+    text(&run(&["analyze", path.to_str().unwrap(), "--annotate", out.to_str().unwrap()]));
+    let said = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        assert!(bytes.windows(5).any(|name| name == b"nginx"));
+        let mut capture = wire::Capture::from_bytes(&bytes).unwrap();
+        let mut all = Vec::new();
+        while let Some(frame) = capture.next_frame().unwrap() {
+            let Particulars { flags, dropped, id, verdict, process, .. } = frame.particulars();
+            all.push((
+                frame.comments().next().map(str::to_owned),
+                flags,
+                dropped,
+                id,
+                verdict,
+                process,
+                frame.context(),
+            ));
+        }
+        all
+    };
+    let (before, after) = (said(&path), said(&out));
+    assert!(before.len() > 100 && before[0].4 == Some(Verdict::DROPPED_BY_TC) && before[0].6.is_some());
+    assert_eq!(before, after);
+    let described = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        let mut packets = wire::PacketReader::from_bytes(&bytes).unwrap();
+        while packets.next_packet().unwrap().is_some() {}
+        packets.described()
+    };
+    assert_eq!(described(&out), [(77, "nginx".to_owned(), Some(5))]);
 }
 
 #[test]

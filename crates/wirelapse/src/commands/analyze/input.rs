@@ -122,6 +122,8 @@ pub struct Reading {
     unread: Tally<NotDecoded>,
     /// The interfaces that the capture describes.
     pub interfaces: Vec<Interface>,
+    /// The processes that it describes: number, name, and start in nanoseconds of Unix time.
+    pub described: Vec<(u32, String, Option<u64>)>,
     /// Processes by their ends, until what all threads found is put together.
     processes: BTreeMap<SocketAddr, Process>,
     /// What the capture calls hosts and processes.
@@ -391,6 +393,7 @@ fn read_packets(source: &Source, mut packets: PacketReader<'_>, follower: &mut F
     }
     reading.unread = packets.not_decoded().clone();
     reading.interfaces = packets.interfaces().to_vec();
+    reading.described = packets.described();
     Ok(reading)
 }
 
