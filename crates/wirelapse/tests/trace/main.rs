@@ -27,6 +27,7 @@ mod trace_load;
 mod trace_many;
 mod trace_owners;
 mod trace_packets;
+mod trace_programs;
 mod trace_proxied;
 mod trace_reasons;
 mod trace_recorder;
