@@ -17,6 +17,7 @@ mod trace;
 mod trace_between;
 mod trace_datagrams;
 mod trace_dns;
+mod trace_drops;
 mod trace_faults;
 mod trace_flood;
 mod trace_fragments;
