@@ -273,6 +273,29 @@ static __always_inline bool in_target(const struct headers *headers, bool sent)
 		    : ends_match(headers->destination_port, headers->source_port, headers->source);
 }
 
+/* The packet that was copied as it came last on this CPU, and its socket. */
+struct last_received {
+	__u64 skb; /* 0: none, or the last one is of another socket */
+	__u64 cookie;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct last_received);
+	__uint(max_entries, 1);
+} last_received SEC(".maps");
+
+static __always_inline void remember(const struct sk_buff *skb, __u64 cookie)
+{
+	__u32 zero = 0;
+	struct last_received *last = bpf_map_lookup_elem(&last_received, &zero);
+
+	if (!last)
+		return;
+	last->skb = (__u64)skb;
+	last->cookie = cookie;
+}
+
 #include "errors.h"
 #include "fragments.h"
 
@@ -286,6 +309,8 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 	struct tcp_sock *tp;
 	__u32 *copied_ends;
 
+	if (copying.remembers && !sent)
+		remember(NULL, 0);
 	if (!sk)
 		return;
 	sk = bpf_sk_fullsock(sk);
@@ -351,6 +376,8 @@ static __always_inline void copy(struct __sk_buff *ctx, bool sent)
 			sends_between(of.skb, &headers, &sender);
 		}
 	}
+	if (copying.remembers && !sent)
+		remember(of.skb, record.cookie);
 	copy_out(&of, &record, &headers, &owner);
 }
 
@@ -416,16 +443,25 @@ static __always_inline void copy_late(const struct sk_buff *skb, const struct so
 	copy_out(&of, &record, &headers, &owner);
 }
 
-/* A packet of a socket was dropped. Whoever reads it knows whether it was copied: a packet that is
- * dropped before is none of these. */
-static __always_inline int dropped(const struct sk_buff *skb, struct sock *sk, __u32 reason)
+static __always_inline int drop_out(const struct sk_buff *skb, __u64 cookie, __u32 reason)
 {
 	struct copy_dropped_record record = {
 		.kind = RECORD_COPY_DROPPED,
 		.reason = reason,
+		.at = bpf_ktime_get_ns(),
+		.cookie = cookie,
 		.buffer = (__u64)skb,
 	};
 
+	/* A reason that finds no room is one that is not told: its packet is in the file. */
+	bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A packet of a socket was dropped. Whoever reads it knows whether it was copied: a packet that is
+ * dropped before is none of these. */
+static __always_inline int dropped(const struct sk_buff *skb, struct sock *sk, __u32 reason)
+{
 	if (!full_socket(sk->__sk_common.skc_state))
 		return 0;
 	switch (sk->sk_protocol) {
@@ -440,11 +476,7 @@ static __always_inline int dropped(const struct sk_buff *skb, struct sock *sk, _
 	default:
 		return 0;
 	}
-	record.at = bpf_ktime_get_ns();
-	record.cookie = sk->__sk_common.skc_cookie.counter;
-	/* A reason that finds no room is one that is not told: its packet is in the file. */
-	bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_NO_WAKEUP);
-	return 0;
+	return drop_out(skb, sk->__sk_common.skc_cookie.counter, reason);
 }
 
 SEC("tp_btf/kfree_skb")
@@ -460,13 +492,41 @@ int BPF_PROG(copy_late_received, struct sk_buff *skb, void *location, __u32 reas
 	return 0;
 }
 
-/* 5.17 to 6.10: only what the socket sent, or found early, is known to be of it. */
+/* Numbers differ between kernels, and so does which of them there are. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_SOCKET_FILTER = 1,
+	SKB_DROP_REASON_SOCKET_RCVBUFF = 2,
+	SKB_DROP_REASON_SOCKET_BACKLOG = 3,
+	SKB_DROP_REASON_PROTO_MEM = 4,
+};
+#define IS_REASON(reason, name)                                       \
+	(bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_##name) && \
+	 (reason) == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_##name))
+
+/* Reasons of a socket, which has had the packet: all packets of a socket pass the program that
+ * copies. */
+static __always_inline bool is_of_socket(__u32 reason)
+{
+	return IS_REASON(reason, SOCKET_FILTER) || IS_REASON(reason, SOCKET_RCVBUFF) || IS_REASON(reason, SOCKET_BACKLOG) ||
+	       IS_REASON(reason, PROTO_MEM);
+}
+
+/* 5.17 to 6.10: only what the socket sent, or found early, is known to be of it; and what a socket
+ * refuses that it has got last on this CPU. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(copy_dropped_before_6_11, struct sk_buff *skb, void *location, __u32 reason)
 {
 	struct sock *sk = skb->sk;
+	struct last_received *last;
+	__u32 zero = 0;
 
-	return sk ? dropped(skb, sk, reason) : 0;
+	if (sk)
+		return dropped(skb, sk, reason);
+	last = bpf_map_lookup_elem(&last_received, &zero);
+	if (!last || last->skb != (__u64)skb || !is_of_socket(reason))
+		return 0;
+	last->skb = 0;
+	return drop_out(skb, last->cookie, reason);
 }
 
 SEC("tp_btf/net_dev_queue")

@@ -131,5 +131,7 @@ SHARED(struct copy_lost);
 /* Fixed when the programs are loaded. */
 struct copy_config {
 	__u32 payload; /* bytes of payload that are copied, at most */
+	/* the packet that came last, where the kernel does not say whose a dropped one was */
+	__u32 remembers;
 };
 SHARED(struct copy_config);

@@ -50,6 +50,8 @@ const DROPPED: [Planned; 1] = [("copy_dropped_before_6_11", At::Section)];
 const BESIDE: [Planned; 2] = [("beside_received", At::Section), ("fragment_sent", At::Section)];
 /// Why it does not.
 const FOR_WHOM: &str = "this kernel's kfree_skb does not say for which socket a packet was (Linux 6.11 brought that)";
+/// Which drops of received packets are seen all the same.
+const BY_SOCKET: &str = "seen are those by the socket itself, as of a full receive buffer";
 /// Maps that belong to the sending side.
 const SHARED: [&str; 8] = ["sockets", "records", "controls", "pids", "pids_full", "ports", "peers", "cgroups"];
 /// The most interfaces that are distinguished.
@@ -244,7 +246,8 @@ fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadEr
         Err(LoadError::Refused(why)) => unshown.drops = Some(why.or_missing(&[("kfree_skb", "5.17")]).to_string()),
         done => {
             // What differs is the argument that says for whom a packet was.
-            (unshown.late, unshown.received_drops) = (Some(FOR_WHOM.into()), Some(FOR_WHOM.into()));
+            unshown.late = Some(FOR_WHOM.into());
+            unshown.received_drops = Some(format!("{FOR_WHOM}; {BY_SOCKET}"));
             return done.map(|programs| (programs, unshown));
         }
     }
@@ -256,9 +259,10 @@ fn load(ground: &Ground<'_>, payload: u32) -> Result<(Programs, Unshown), LoadEr
 }
 
 fn load_with(ground: &Ground<'_>, payload: u32, late: &[Planned]) -> Result<Programs, LoadError> {
+    let remembers = late.contains(&DROPPED[0]).into();
     let mut object = object::open_aimed(compiled_for_today!("copies"), "wirelapse_cp", &ground.raw, ground.sizes)?;
     object::set_maps(&mut object, |name, map| match name {
-        ".rodata.copying" => map.set_initial_value(RawCopyConfig { payload }.as_bytes()),
+        ".rodata.copying" => map.set_initial_value(RawCopyConfig { payload, remembers }.as_bytes()),
         _ => Ok(()),
     })?;
     if let Some(sends) = ground.sends {
