@@ -17,8 +17,8 @@ mod setup;
 
 use std::time::Duration;
 
-use record::Leg;
 use record::histogram;
+use record::{Instant, Leg, Monotonic};
 
 pub(crate) use series::Reading;
 pub(crate) use setup::{flags, memory, set_up};
@@ -110,8 +110,11 @@ pub enum Ports {
 }
 
 /// All series at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
+    /// The moment: whoever divides by the time between two snapshots takes this one, since reading
+    /// the histograms of thousands of series takes a part of a second.
+    pub at: Instant<Monotonic>,
     /// Each series that has anything, from its beginning.
     pub series: Vec<histogram::Series>,
     /// What was in series that have left.

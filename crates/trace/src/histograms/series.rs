@@ -120,7 +120,7 @@ impl Reading {
         let freed = self.free_numbers(now)?;
         let keys = self.keys()?;
         self.find(&keys, now);
-        let figures = self.figures();
+        let (figures, at) = (self.figures(), timestamping::now());
         let mut known = std::mem::take(&mut self.known);
         let read = known.iter_mut().try_for_each(|(number, known)| {
             let raw = figures.get(*number as usize).copied();
@@ -130,8 +130,8 @@ impl Reading {
         read?;
         let removed = self.remove_idle(&keys, now)?;
         let series = self.known.values().filter(|known| !known.series.is_empty());
-        let snapshot = Snapshot { series: series.map(|known| known.series.clone()).collect(), departed: self.departed };
-        Ok((snapshot, freed || removed))
+        let series = series.map(|known| known.series.clone()).collect();
+        Ok((Snapshot { at, series, departed: self.departed }, freed || removed))
     }
 
     /// The keys of all series, with their numbers.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use libbpf_rs::query::MapInfoIter;
@@ -495,6 +497,52 @@ fn sends_that_finish_on_both_cpus_are_all_counted() {
     // Those of sends without a slot too.
     assert_eq!((series.bytes, summary.coverage.bytes_written), (4 * 700 * EACH, 4 * 700 * EACH), "{lost:?}");
     assert_eq!(series.legs[&Leg::Total].count() + series.unacked, series.sends, "{lost:?}");
+}
+
+/// A snapshot of many series takes long, and its figures are of the moment that it names.
+#[test]
+fn a_snapshot_names_the_moment_that_its_figures_are_of() {
+    tier::needs!(Need::Root, BTF);
+    const CONNECTIONS: u32 = 400;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let dimensions = Dimensions { ports: Ports::All, ..TOGETHER };
+    let histograms = Histograms { dimensions, max_series: 2 * CONNECTIONS, ..Histograms::default() };
+    let config = Config { max_connections: 2 * CONNECTIONS, ..traffic::port(port) };
+    let mut trace = Trace::start(&with(histograms, config));
+    let mut pairs: Vec<_> = (0..CONNECTIONS).map(|_| accept_one(&listener)).collect();
+    let (over, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (until, rounds) = (Arc::clone(&over), Arc::clone(&turns));
+    let worker = std::thread::spawn(move || {
+        // When each request was answered, so that its send is acknowledged.
+        let mut answered = Vec::new();
+        while !until.load(Ordering::Relaxed) {
+            for (client, server) in &mut pairs {
+                client.write_all(b"ping").unwrap();
+                server.read_exact(&mut [0; 4]).unwrap();
+                server.write_all(b"pong").unwrap();
+                client.read_exact(&mut [0; 4]).unwrap();
+                answered.push(now());
+            }
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+        answered
+    });
+    tier::until("every series has something", || turns.load(Ordering::Relaxed) > 1);
+    let began = now();
+    let taken = snapshot(&mut trace);
+    let ended = now();
+    over.store(true, Ordering::Relaxed);
+    let answered = worker.join().unwrap();
+    assert!(began <= taken.at && taken.at <= ended);
+    let requests: u64 = taken.series.iter().filter(|series| series.key.peer_port == Some(port)).map(|s| s.sends).sum();
+    // As many as had been answered then, give or take what comes while the map is copied.
+    let by = |at: u64| answered.partition_point(|then| then.as_nanos() <= at) as u64;
+    let (at, slack) = (taken.at.as_nanos(), 5_000_000);
+    let between = by(at - slack)..=by(at + slack) + 1;
+    let whole = by(ended.as_nanos()) - by(began.as_nanos());
+    assert!(between.contains(&requests), "{requests} not in {between:?}; {whole} came during the snapshot");
+    trace.finish();
 }
 
 /// Capabilities are a thread's own.

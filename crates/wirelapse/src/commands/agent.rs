@@ -197,7 +197,7 @@ impl Gauge {
         }
         let snapshot = tracer.snapshot(timestamping::now()).context("the histograms cannot be read")?;
         Ok(Observed {
-            series: snapshot.unwrap_or_default().series,
+            series: snapshot.map(|snapshot| snapshot.series).unwrap_or_default(),
             lost: tracer.lost(),
             coverage: self.coverage,
             kernel_memory_bytes: self.memory,

@@ -153,8 +153,9 @@ fn once(options: &[&str]) -> Vec<Value> {
     tier::text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What is to be in a row each second: sends, bytes sent, bytes received. What is 0 is not judged.
-type Rates = [f64; 3];
+/// What is to be in a row each second: sends and their bytes, bytes sent and received by the
+/// sockets. What is 0 is not judged.
+type Rates = [f64; 4];
 
 /// A second of `top --once` while programs do so much a second, and how far what it shows is from
 /// that at most.
@@ -167,6 +168,7 @@ fn error_of_rates(port: &str, expected: &[(u32, Rates)]) -> f64 {
         let (sockets, length) = (&row["sockets"], &row["sockets"]["length_ns"]);
         let shown = [
             over(&row["sends"], &row["length_ns"]),
+            over(&row["bytes"], &row["length_ns"]),
             over(&sockets["bytes_sent"], length),
             over(&sockets["bytes_received"], length),
         ];
@@ -268,7 +270,11 @@ fn steady(drawn: &Drawn, address: &str, role: &str) {
     let [asked, answered] = [&ask, &answer].map(|text| n * text.parse::<f64>().unwrap());
     // Sends of more connections than there are series are in a row of their own.
     let sends = if role == "short" { 0.0 } else { n };
-    let expected = [(first.pid, [sends, asked, answered]), (server.pid, [sends, answered, asked])];
+    let of_sends = |size: &str| sends * size.parse::<f64>().unwrap();
+    let expected = [
+        (first.pid, [sends, of_sends(&ask), asked, answered]),
+        (server.pid, [sends, of_sends(&answer), answered, asked]),
+    ];
     let error = error_of_rates(&port, &expected);
     let done = first.line();
     assert_rates(error, &done, n);

@@ -75,6 +75,8 @@ pub struct Feed {
     /// The moment that is shown, where that is one of a run.
     moment: Option<record::Instant<Monotonic>>,
     taken: Instant,
+    /// When the figures of series were read that the next interval begins with.
+    counted: record::Instant<Monotonic>,
     cpu_before: Nanos,
     /// CPU time of the process that reads sockets.
     cpu_beside: Nanos,
@@ -116,6 +118,7 @@ impl Feed {
             looked_at: 1.0,
             moment: None,
             taken: Instant::now(),
+            counted: timestamping::now(),
             cpu_before: cpu_time(),
             cpu_beside: Nanos::ZERO,
             cpu: 0.0,
@@ -133,8 +136,9 @@ impl Feed {
             self.read_sockets(tracer, rights)?;
             self.older = self.sockets.all().map(|live| live.socket.cookie).collect();
             // What was sent until here is of no interval.
-            let series = self.series(tracer)?;
+            let (series, at) = self.series(tracer)?;
             self.history.begin(series);
+            self.counted = at;
             self.taken = Instant::now();
         }
         Ok(())
@@ -153,12 +157,13 @@ impl Feed {
         }
         self.taken = Instant::now();
         let (began, beside) = (cpu_time(), self.cpu_beside);
-        let series = self.series(tracer)?;
+        let (series, at) = self.series(tracer)?;
         if self.turns.is_multiple_of(WALKS) {
             self.walk(tracer);
         }
         if !state.paused {
-            self.history.add(series, length);
+            self.history.add(series, at.since(self.counted).unwrap_or_default());
+            self.counted = at;
             // Before they are read: what is older is let go then.
             self.sockets.show(self.shown_time());
             self.read_sockets(tracer, rights)?;
@@ -220,14 +225,15 @@ impl Feed {
         Ok(())
     }
 
-    /// All series, from their beginning.
-    fn series(&mut self, tracer: &mut Tracer) -> anyhow::Result<Vec<Series>> {
-        let snapshot = tracer.snapshot(timestamping::now()).context("the trace cannot go on")?;
-        let mut series = snapshot.unwrap_or_default().series;
+    /// All series, from their beginning, and when that was.
+    fn series(&mut self, tracer: &mut Tracer) -> anyhow::Result<(Vec<Series>, record::Instant<Monotonic>)> {
+        let now = timestamping::now();
+        let snapshot = tracer.snapshot(now).context("the trace cannot go on")?;
+        let (mut series, at) = snapshot.map_or((Vec::new(), now), |snapshot| (snapshot.series, snapshot.at));
         if let Some(redaction) = &mut self.redaction {
             series.iter_mut().for_each(|one| redaction.series(one));
         }
-        Ok(series)
+        Ok((series, at))
     }
 
     fn read_sockets(&mut self, tracer: &mut Tracer, rights: &Rights) -> anyhow::Result<()> {
