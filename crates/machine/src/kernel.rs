@@ -33,9 +33,8 @@ const TRACEPOINTS: [(&str, &str, &str); 11] = [
     ("sched_switch", "how long the reader waited for a CPU", "the wakeup leg is not split"),
 ];
 
-pub fn capabilities() -> Vec<Capability> {
+pub fn capabilities(btf: &io::Result<Btf>) -> Vec<Capability> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease");
-    let btf = Btf::of_this_kernel();
     let absent = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound => {
             format!("{} is not there: the kernel is built without CONFIG_DEBUG_INFO_BTF", btf::PATH)
@@ -53,7 +52,7 @@ pub fn capabilities() -> Vec<Capability> {
         Capability::new(
             Group::Kernel,
             BTF,
-            match &btf {
+            match btf {
                 Ok(btf) => State::Available(format!("{:.1} MB", btf.bytes() as f64 / 1e6)),
                 Err(error) => State::Missing(absent(error)),
             },
@@ -72,7 +71,7 @@ pub fn capabilities() -> Vec<Capability> {
         ),
     ];
     all.extend(TRACEPOINTS.map(|(name, purpose, instead)| {
-        let state = match &btf {
+        let state = match btf {
             Ok(btf) if btf.has_tracepoint(name) => State::Available(String::new()),
             Ok(_) => State::Missing("this kernel has no such tracepoint".into()),
             Err(_) => State::Missing("not known without BTF".into()),

@@ -189,8 +189,9 @@ pub fn enter_new_network() -> io::Result<()> {
 /// state, never an error.
 pub fn capabilities() -> Vec<Capability> {
     let mut all = privileges::capabilities();
-    all.extend(kernel::capabilities());
-    all.extend(proposed::capabilities());
+    let btf = btf::Btf::of_this_kernel();
+    all.extend(kernel::capabilities(&btf));
+    all.extend(proposed::capabilities(btf.as_ref().ok()));
     all.extend(sockets::capabilities());
     all.extend(scratch::capabilities());
     all.extend(interfaces::capabilities());

@@ -71,11 +71,7 @@ const PROPOSED: [Proposed; 6] = [
 ];
 
 /// Those of Linux 6.15, each that was proposed since, and whatever else this kernel has.
-pub(crate) fn capabilities() -> Vec<Capability> {
-    Btf::of_this_kernel().map_or_else(|_| of(None), |btf| of(Some(&btf)))
-}
-
-fn of(btf: Option<&Btf>) -> Vec<Capability> {
+pub(crate) fn capabilities(btf: Option<&Btf>) -> Vec<Capability> {
     let mut names: Vec<&str> = btf.iter().flat_map(|btf| btf.names(CALLBACK).chain(btf.names(FLAG))).collect();
     names.sort_unstable();
     names.dedup();
@@ -120,7 +116,7 @@ mod tests {
             State::Available(found) => Some((capability.name, found)),
             _ => None,
         };
-        of(btf.as_ref()).into_iter().filter_map(found).collect()
+        capabilities(btf.as_ref()).into_iter().filter_map(found).collect()
     }
 
     #[test]
@@ -130,7 +126,7 @@ mod tests {
         let of_6_15 = there(Some(&KNOWN));
         assert_eq!(of_6_15.len(), 1, "{of_6_15:?}");
         assert!(of_6_15[0].0 == "callbacks of a send" && KNOWN.iter().all(|name| of_6_15[0].1.contains(name)));
-        let reason = |names: &[&str]| of(Some(&Btf::of(names)))[1].state.clone();
+        let reason = |names: &[&str]| capabilities(Some(&Btf::of(names)))[1].state.clone();
         assert_eq!(reason(&[]), State::Missing("this kernel has no BPF timestamping (Linux 6.15)".into()));
         assert_eq!(reason(&KNOWN), State::Missing("this kernel has none".into()));
     }
