@@ -76,6 +76,7 @@ pub use histograms::Histograms;
 pub use keeper::Privileged;
 pub use memory::Memory;
 pub use probe::{Missing, Observation, Observed, Unseen};
+pub use process::process_began;
 pub use refusal::Refusal;
 pub use sockets::{Sockets, ancestors};
 pub use target::{IpNet, ParseIpNetError, ParsePortRangeError, PortRange, Target};

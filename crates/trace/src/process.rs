@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use record::Nanos;
+use record::{Instant, Nanos, Realtime};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Whether there is such a process.
 pub(crate) fn is_there(pid: u32) -> bool {
@@ -54,6 +55,21 @@ pub(crate) fn began(pid: u32) -> Option<Nanos> {
     Some(Nanos(ticks * tick().0))
 }
 
+/// When this machine began, Unix time, by the time of day that it has now.
+pub(crate) fn machine_began() -> Nanos {
+    let since = |clock| {
+        let now = clock_gettime(clock);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    };
+    Nanos(since(ClockId::Realtime).saturating_sub(since(ClockId::Boottime)))
+}
+
+/// When a process began, by the time of day that this machine has now and to the ticks of `/proc`
+/// (10 ms); `None` where there is no such process.
+pub fn process_began(pid: u32) -> Option<Instant<Realtime>> {
+    Some(Instant::from_nanos(machine_began().0 + began(pid)?.0))
+}
+
 /// The CPU time that a process has used, with that of the kernel for it: the 14th and 15th field.
 pub(crate) fn used(pid: u32) -> Option<Nanos> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -77,7 +93,7 @@ mod tests {
         let (parent, began) = (began(std::process::id()).unwrap(), began(child.id()).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now = clock_gettime(ClockId::Boottime);
         let ago = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9 - began.0 as f64 / 1e9;
         assert!(began >= parent && (-0.02..2.0).contains(&ago), "{ago} s");
     }

@@ -13,7 +13,6 @@ use record::{
     Again, Comm, ConnectionId, CopyDropped, CopyFragment, CopyIcmp, CopyInterface, CopyPlace, CopyStages, Direction,
     Dropped, Event, Instant, Monotonic, Nanos, Owner, PacketCopy, Realtime, SeqNumber, SocketState, TcpFlags,
 };
-use rustix::time::{ClockId, clock_gettime};
 use wire::packet::Icmp;
 use wire::{Frame, LinkType, Packet, Reassembly, dissect};
 
@@ -42,8 +41,8 @@ pub(crate) struct Copies {
     /// By network namespace and number.
     interfaces: HashMap<(u32, u32), Arc<CopyInterface>>,
     own_network: u32,
-    /// When this machine began, Unix time in nanoseconds.
-    machine_began: u64,
+    /// When this machine began, Unix time.
+    machine_began: Nanos,
     /// Names of network namespaces by their inode numbers.
     networks: HashMap<u32, String>,
     /// When each process began, and when that was asked.
@@ -93,13 +92,9 @@ impl Copies {
         let named = fs::read_dir("/run/netns").into_iter().flatten().flatten();
         let networks = named
             .filter_map(|entry| Some((entry.metadata().ok()?.ino() as u32, entry.file_name().to_str()?.to_owned())));
-        let since = |clock| {
-            let now = clock_gettime(clock);
-            now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-        };
         Self {
             own_network: inode("/proc/self/ns/net"),
-            machine_began: since(ClockId::Realtime).saturating_sub(since(ClockId::Boottime)),
+            machine_began: process::machine_began(),
             networks: networks.collect(),
             places: Places {
                 hierarchy: who::mount().map_or_else(Hierarchy::default, |at| Hierarchy::new(&at)),
@@ -236,7 +231,7 @@ impl Copies {
             self.processes.clear();
         }
         let tick = process::tick().0;
-        let began = began.map(|began| Instant::from_nanos(self.machine_began + began.0 / tick * tick));
+        let began = began.map(|began| Instant::from_nanos(self.machine_began.0 + began.0 / tick * tick));
         self.processes.insert(pid, (WallInstant::now(), began));
         began
     }
