@@ -530,7 +530,6 @@ fn a_datagram_without_all_of_its_fragments_is_whole() {
     assert_eq!(rows, [(Direction::Sent, 30, None), (Direction::Received, 30, None)]);
 }
 
-/// The fields that Wireshark shows are those of the file, whatever a program is called.
 /// A file with all that the script for Wireshark shows.
 pub fn whole() -> tempfile::NamedTempFile {
     let (mut sink, file) = begin();
@@ -570,6 +569,7 @@ pub fn whole() -> tempfile::NamedTempFile {
     file.on_disk()
 }
 
+/// The fields that Wireshark shows are those of the file, whatever a program is called.
 #[test]
 fn wireshark_has_the_fields() {
     tier::needs!(tier::Need::Program("tshark"));

@@ -116,8 +116,8 @@ fn shell(host: &Host<'_>, text: &str, port: u16, work: &Path) -> Command {
     command
 }
 
-/// What the outer IP header says of a packet: where the payload of IP begins, and whether a
-/// fragment begins elsewhere than at the datagram's beginning.
+/// The port of the server, the lower of the two; `None` in a fragment that does not begin its
+/// datagram.
 fn of_port(seen: &Seen) -> Option<u16> {
     let (at, later) = match seen.bytes[0] >> 4 {
         4 => (usize::from(seen.bytes[0] & 15) * 4, seen.bytes[6] & 0x1f != 0 || seen.bytes[7] != 0),
